@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.autograd import belongs_to, by_start
-from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR, frame_text
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.marks import is_module_call
@@ -154,7 +154,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
         shown |= trace.kind == EventKind.PYTHON
     elif python == "modules":
         shown |= is_module_call(trace)
-    shown &= tree.member & (tree.depth < DEEPEST)
+    shown &= tree.member & (tree.depth < MAX_DEPTH)
     codes, frames = _frames(trace, shown)
     around = belongs_to(trace) if backward == "forward" else tree.parent
     prefixes = prefix_tree(by_start(trace), around, np.where(shown, codes, np.int32(-1)))

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import ACTIVITIES, Gaps, activity, device_lanes, gaps
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.execution.work_before import LAUNCH_LATENCY, notes_of_earlier_work
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -48,7 +48,7 @@ def idle_breakdown(
     ] = "device",
     launch_latency: Annotated[
         int, Param("What a launch takes to reach an idle device, at most.", "ns")
-    ] = LAUNCH_LATENCY,
+    ] = LAUNCH_LATENCY_NS,
 ) -> Result:
     """Why did each device run nothing: was the host late, or what did the device wait for?
 

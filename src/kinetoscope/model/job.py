@@ -191,7 +191,7 @@ class Job:
         """
         _fit(params)
         answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
-        frames, said, failures = [], {}, {}
+        frames, notes_of, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
         schema = _columns(declared)
         schema = _with_cycle(schema) if cycles else schema
@@ -204,10 +204,10 @@ class Job:
             if cycles:
                 frame = frame.with_columns(pl.lit(source.cycle, pl.Int64).alias(CYCLE.name))
             frames.append(schema.conform(frame))
-            said[source] = answer.notes
+            notes_of[source] = answer.notes
         self._require(failures, len(frames))
         frame = pl.concat(frames) if frames else schema.empty()
-        return _result(frame, schema, (*self.notes, *_gathered(said), *_failed(failures)), declared)
+        return _result(frame, schema, (*self.notes, *_gathered(notes_of), *_failed(failures)), declared)
 
     def reduce(
         self,
@@ -235,8 +235,8 @@ class Job:
         if isinstance(finished, pl.DataFrame):
             finished = Partial(finished)
         notes = () if folded is None else folded.notes
-        said = dict.fromkeys([*self.notes, *sorted(notes), *finished.notes])
-        return _result(schema.conform(finished.frame), schema, (*said, *_failed(failures)), declared)
+        all_notes = dict.fromkeys([*self.notes, *sorted(notes), *finished.notes])
+        return _result(schema.conform(finished.frame), schema, (*all_notes, *_failed(failures)), declared)
 
     def ask(self, questions: Mapping[str, Callable[[Job], T]]) -> dict[str, T]:
         """The answers to several questions, with each trace read once for all of them.
@@ -313,13 +313,13 @@ def _ranks(numbers: Sequence[int]) -> str:
     return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
 
 
-def _gathered(said: Mapping[Source, Sequence[str]]) -> Iterator[str]:
+def _gathered(notes_of: Mapping[Source, Sequence[str]]) -> Iterator[str]:
     """Each note once, with the ranks that it is about unless it is about all of them."""
     ranks: dict[str, list[int]] = {}
-    for source, notes in said.items():
+    for source, notes in notes_of.items():
         for note in notes:
             ranks.setdefault(note, []).append(source.rank)
-    everywhere = {source.rank for source in said}
+    everywhere = {source.rank for source in notes_of}
     for note, of in ranks.items():
         about = set(of)
         yield note if about == everywhere else f"{_ranks(of)}: {note}"

@@ -10,7 +10,7 @@ from kinetoscope.advisor.wording import place
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
-from kinetoscope.model.execution.call_stacks import DEEPEST, SourceLine, frame_text, recorded_stack, user_source
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SourceLine, frame_text, recorded_stack, user_source
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
@@ -59,7 +59,7 @@ def source_of(trace: Trace, row: int) -> SourceLine:
     Found by climbing from the one event, where `model.execution.call_stacks.call_stacks` puts together those of all.
     """
     parent = call_tree(trace).parent
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if row < 0:
             break
         if trace.kind[row] == EventKind.PYTHON:

@@ -11,7 +11,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
 from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame, without_digits
-from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark, is_module_call
@@ -65,7 +65,7 @@ def paths(trace: Trace) -> Paths:
     """What stands around each call of a trace."""
     tree = call_tree(trace)
     shown = (np.isin(trace.kind, RANGE_KINDS) & ~is_mark(trace)) | is_module_call(trace)
-    shown &= tree.member & (tree.depth < DEEPEST)
+    shown &= tree.member & (tree.depth < MAX_DEPTH)
     same, labels = _labels(trace, shown)
     found = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
     around = np.where(shown, _above(found, found.node), found.node)

@@ -23,7 +23,7 @@ from kinetoscope.model.collectives.host_records import Records, on_device, on_ho
 from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
 from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.marks import RANGE_KINDS
+from kinetoscope.model.execution.marks import RANGE_KINDS, is_collective_range
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
@@ -31,13 +31,11 @@ from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import (
-    COLLECTIVE_OPS,
-    COLLECTIVE_WORDS,
     COMMUNICATION_RECORD,
     EventKind,
     WorkKind,
 )
-from kinetoscope.model.trace.names import rows_beginning, rows_named
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -147,9 +145,7 @@ def computation(trace: Trace) -> Intervals:
     if len(work):
         rows = work.of(WorkKind.COMPUTATION)
         return union(work.start[rows], work.end[rows])
-    ops = trace.kind == EventKind.HOST_OP
-    ops &= ~rows_named(trace, lambda name: COLLECTIVE_OPS.match(name) is not None, EventKind.HOST_OP,
-                       holding=COLLECTIVE_WORDS)  # fmt: skip
+    ops = (trace.kind == EventKind.HOST_OP) & ~is_collective_range(trace)
     return union(trace.start[ops], trace.end[ops])
 
 

@@ -1,4 +1,4 @@
-"""When each device of a rank was busy with what, in the time that a selection leaves of a trace."""
+"""The time in which each device of a rank was busy, by kind of work, within a selection."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Busy:
 
     Attributes:
         device: number of the device, −1 where the file does not say.
-        window: the time that is looked at: from the start of the first to the end of the last selected device work; if
-            steps are selected, the device's time in those steps, in which all that runs counts (see `counted`); without
-            that of work from before the recording.
+        window: from the start of the first to the end of the last selected device work; if steps are selected, the
+            device's time in those steps, in which all that runs counts (see `counted_work`). Time of work from before
+            the recording is left out.
         computation, communication, memory: when work of that kind ran; memory is copies and sets.
     """
 
@@ -69,17 +69,17 @@ def counted_work(view: Scope) -> Bools:
 
 
 def steps_window(view: Scope) -> Intervals | None:
-    """The devices' time in the selected steps, within the range of time, as a union; None if no steps are selected."""
+    """The devices' time in the selected steps, within the range of time, as a union; None without selected steps."""
     return None if view.select.steps is None else union(*view.clipped(*view.steps.device))
 
 
 def window_of(view: Scope, device: int, ran: Intervals, steps: Intervals | None) -> Intervals:
-    """The time that is looked at, of what ran on a device in it and the selected steps."""
+    """The window of a device, of the time in which it ran something and the selected steps."""
     return difference(whole_window(ran, steps), unrecorded_work(view, device))
 
 
 def whole_window(ran: Intervals, steps: Intervals | None) -> Intervals:
-    """The same with work from before the recording."""
+    """The window with the time of work from before the recording."""
     return Intervals(ran.start[:1], ran.end[-1:]) if steps is None else steps
 
 
@@ -96,8 +96,8 @@ def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -
 
     def ran(*kinds: WorkKind) -> Intervals:
         rows = here & work.of(*kinds)
-        found = union(*view.clipped(work.start[rows], work.end[rows]))
-        return found if steps is None else intersection(found, steps)
+        time = union(*view.clipped(work.start[rows], work.end[rows]))
+        return time if steps is None else intersection(time, steps)
 
     computation, communication = ran(WorkKind.COMPUTATION), ran(WorkKind.COMMUNICATION)
     memory = ran(WorkKind.MEMCPY, WorkKind.MEMSET)
@@ -106,7 +106,7 @@ def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -
 
 
 def no_work_note(view: Scope, consequence: str = "") -> str:
-    """Why there is no row, where no device work is selected, and what follows from that."""
+    """The note that there is no row because no device work is selected, and what follows from that."""
     if not len(view.device_work):
         return not_recorded("device work", consequence)
     return "No device work was selected" + (f": {consequence}." if consequence else ".")

@@ -1,4 +1,4 @@
-"""Copies and sets on devices: in which direction each moves how many bytes, whatever the vendor that wrote it."""
+"""Copies and sets on devices: the direction and the bytes of each, whatever the vendor that wrote it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Copies:
 
 
 def copy_direction(text: str) -> str | None:
-    """From where to where a copy of this name goes: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if it does not tell."""
+    """The direction of a copy of this name: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if the name has none."""
     if _PEERS.search(text):
         return "PtoP"
     if short := _SHORT.search(text):
@@ -63,18 +63,14 @@ def copy_direction(text: str) -> str | None:
 
 @derived
 def copies(trace: Trace) -> Copies:
-    """Find the copies and sets of a trace."""
+    """The copies and sets of a trace."""
     work = device_work(trace)
     places = np.flatnonzero(work.of(WorkKind.MEMCPY, WorkKind.MEMSET)).astype(np.int32)
     rows = work.rows[places]
-    told = arguments.codes(trace, "copy_direction", rows)
-    codes, first = group(trace.name[rows], told, work.kind[places])
-    labels = [
-        _label(trace, name, code, kind)
-        for name, code, kind in zip(
-            trace.name[rows[first]].tolist(), told[first].tolist(), work.kind[places[first]].tolist(), strict=True
-        )
-    ]
+    argument = arguments.codes(trace, "copy_direction", rows)
+    codes, first = group(trace.name[rows], argument, work.kind[places])
+    examples = trace.name[rows[first]], argument[first], work.kind[places[first]]
+    labels = [_label(trace, *each) for each in zip(*(column.tolist() for column in examples), strict=True)]
     directions = tuple(sorted(set(labels)))
     of_group = np.array([directions.index(label) for label in labels], np.int8)
     return Copies(places, of_group[codes], directions, _sizes(trace, work, places))
@@ -88,18 +84,18 @@ def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
 
 
 def _sizes(trace: Trace, work: DeviceWork, places: Int32s) -> Int64s:
-    """The bytes of each: its own argument; of ROCm that of its call, where the call made nothing else."""
-    found = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
+    """The bytes of each copy: its own argument; with ROCm that of its call, where the call made nothing else."""
+    sizes = np.maximum(arguments.integers(trace, "bytes", work.rows[places]), -1)
     launch = work.launch[places]
-    asked = np.flatnonzero((found < 0) & (launch >= 0))
-    if len(asked):
+    unsized = np.flatnonzero((sizes < 0) & (launch >= 0))
+    if len(unsized):
         made = sum_by(work.launch, len(trace), np.ones(len(work), np.int64))
-        asked = asked[made[launch[asked]] == 1]
-        found[asked] = np.maximum(arguments.integers(trace, "bytes", launch[asked]), -1)
-    return found
+        unsized = unsized[made[launch[unsized]] == 1]
+        sizes[unsized] = np.maximum(arguments.integers(trace, "bytes", launch[unsized]), -1)
+    return sizes
 
 
-# --- what they move at a time
+# --- transfer rates
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class Transfers:
         begins: bool [copies], starts in the range of time.
         bytes: int64 [copies], −1 where the trace does not say.
         rate: float64 [copies], bytes a second; NaN without a size or a duration.
-        notes: what must be said about them.
+        notes: what they leave out.
     """
 
     device: Int64s
@@ -132,13 +128,13 @@ class Transfers:
 
     @property
     def bandwidth(self) -> Curve:
-        """Bytes a second of all that run at a time, by group; what has no rate counts for nothing."""
+        """Bytes a second of all that run at a time, by group, without those of unknown rate."""
         has = ~np.isnan(self.rate)
         return sum_open(self.group[has], self.start[has], self.end[has], self.rate[has])
 
 
 def transfers(view: Scope) -> Transfers:
-    """The copies and sets that a selection leaves."""
+    """The selected copies and sets."""
     every, work = copies(view.trace), view.device_work
     chosen = view.device_work_mask[every.work]
     place, kind, size = every.work[chosen], every.direction[chosen], every.bytes[chosen]

@@ -1,4 +1,4 @@
-"""The gaps in which a device, or a stream, has nothing to run, and the work that ends each of them."""
+"""Gaps in which a device or a stream has nothing to run, and the work that ends each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACTIVITIES: Final = (
     "Python",
     "nothing recorded",
 )
-"""What a thread can be doing, in order of priority: each instant belongs to the first of them that is going on."""
+"""Activities of a thread in order of priority: each instant belongs to the first that is going on."""
 
 _OF_ACTIVITY: Final = {
     HostActivity.DATA_LOADING: "data loading",
@@ -51,7 +51,7 @@ class Gaps:
     Attributes:
         device, stream: int64 [gaps], where; stream is −1 where the gaps are those of a whole device.
         start, end: int64 [gaps], ns.
-        work: int32 [gaps], place in `device_work` of what ends the gap, −1 where it ends because a selected step does.
+        work: int32 [gaps], place in `device_work` of the work that ends the gap, −1 where a selected step ends.
         same_stream: bool [gaps], whether the work that ended when the gap began ran on the stream of the work that
             ends it.
     """
@@ -74,11 +74,11 @@ class Gaps:
 
 @dataclass(frozen=True)
 class DeviceLane:
-    """The work of a device or of one of its streams (`busy.counted`): when it ran, and the time that is looked at.
+    """The work of a device or of one of its streams (`busy.counted_work`), and its window.
 
     Attributes:
-        device, stream: which; stream is −1 for a whole device.
-        window: union of the time that is looked at.
+        device, stream: numbers; stream is −1 for a whole device.
+        window: union of the time that counts.
         left_out: time of work from before the recording that the window leaves out, ns.
         ran: union of the time in which something ran, within the window.
         work: int32 [work], places in `device_work` of what takes time, in order of start.
@@ -120,15 +120,15 @@ def gaps(view: Scope, *, by_stream: bool) -> Gaps:
     end: list[NDArray[Any]] = []
     ends: list[NDArray[Any]] = []
     for lane in device_lanes(view, by_stream=by_stream):
-        found = difference(lane.window, lane.ran)
+        idle = difference(lane.window, lane.ran)
         begins = work.start[lane.work]
-        place = np.minimum(np.searchsorted(begins, found.end), max(len(begins) - 1, 0))
-        next_work = lane.work[place] if len(begins) else np.full(len(found.end), -1, np.int32)
-        ends.append(np.where(begins[place] == found.end, next_work, -1) if len(begins) else next_work)
-        device.append(np.full(len(found.start), lane.device, np.int64))
-        stream.append(np.full(len(found.start), lane.stream, np.int64))
-        start.append(found.start)
-        end.append(found.end)
+        place = np.minimum(np.searchsorted(begins, idle.end), max(len(begins) - 1, 0))
+        next_work = lane.work[place] if len(begins) else np.full(len(idle.end), -1, np.int32)
+        ends.append(np.where(begins[place] == idle.end, next_work, -1) if len(begins) else next_work)
+        device.append(np.full(len(idle.start), lane.device, np.int64))
+        stream.append(np.full(len(idle.start), lane.stream, np.int64))
+        start.append(idle.start)
+        end.append(idle.end)
     ended_by = _joined(ends, np.int32)
     begun = _joined(start, np.int64)
     return Gaps(
@@ -142,7 +142,7 @@ def gaps(view: Scope, *, by_stream: bool) -> Gaps:
 
 
 def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
-    """What a thread did in each window, exclusively: int64 [windows, activities], ns; a row sums to its window.
+    """The time of each activity of a thread in each window: int64 [windows, activities], ns; a row sums to its window.
 
     track: int32 [windows], the track of the thread.
     """
@@ -151,7 +151,7 @@ def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
     for thread in np.unique(track).tolist():
         here = np.flatnonzero(track == thread)
         rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
-        # What lies in a call of the same class adds nothing to it; that leaves few rows of deep stacks.
+        # Calls inside a call of the same class add nothing to the union; without them few rows of deep stacks are left.
         parent = calls.parent[rows]
         rows = rows[(classes[rows] >= 0) & ((parent < 0) | (classes[rows] != classes[parent]))]
         of_class = classes[rows]
@@ -174,7 +174,7 @@ def _activities(trace: Trace) -> Int8s:
 
 
 def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
-    """Whether some work on the stream of the work that ends each gap ended when the gap began."""
+    """Whether work on the stream of the work that ends each gap ended when the gap began: bool [gaps]."""
     work = view.device_work
     same = np.zeros(len(ended_by), np.bool_)
     known = np.flatnonzero(ended_by >= 0)

@@ -11,7 +11,7 @@ from kinetoscope.model.trace.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device; what the file does not say is None.
+    """A device; facts that the file does not have are None.
 
     Attributes:
         number: as device work refers to it.

@@ -1,4 +1,4 @@
-"""Calls that launch device work, of all vendors: what each of them launched, and how long that took to begin.
+"""Calls that launch device work, of all vendors: the work of each, and the delay until it begins.
 
 A call launches what carries its correlation id, whatever its name. Its name decides only where nothing that it
 launched was recorded; and while a graph is captured, such a call launches nothing: it becomes part of the graph.
@@ -31,7 +31,7 @@ _LAUNCHING: Final = (
     RuntimeCallKind.COPY_AND_WAIT,
     RuntimeCallKind.SET,
 )
-"""What calls do that device work follows from."""
+"""Kinds of calls that launch device work."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Launches:
 
 @derived
 def launches(trace: Trace) -> Launches:
-    """Find the launch calls of a trace."""
+    """The launch calls of a trace."""
     work = device_work(trace)
     rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), _without_work(trace, work)]).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows]))]
@@ -85,19 +85,19 @@ def launches(trace: Trace) -> Launches:
     return Launches(rows, linked, offsets, first, delay, _busy(work, linked, place, len(rows)))
 
 
-def is_selected(view: Scope, found: Launches) -> Bools:
-    """Which launch calls are selected: those that start in the range of time; places of their first work: bool."""
-    chosen = view.host_mask[found.rows]
+def is_selected(view: Scope, calls: Launches) -> Bools:
+    """Launch calls that are selected, by their start, and by device and stream of their first work: bool [launches]."""
+    chosen = view.host_mask[calls.rows]
     work = view.device_work
     for wanted, have in ((view.select.devices, work.device), (view.select.streams, work.stream)):
         if wanted is not None:
-            chosen &= (found.first >= 0) & np.isin(have[found.first], wanted) if len(work) else False
+            chosen &= (calls.first >= 0) & np.isin(have[calls.first], wanted) if len(work) else False
     return chosen
 
 
 @derived
 def capturing(trace: Trace) -> Intervals:
-    """When any thread captures a graph, a union: until its end, or that of the recording."""
+    """Time in which any thread captures a graph, a union; a capture without end lasts until that of the recording."""
     kinds = runtime_call_kinds(trace)
     rows = np.flatnonzero((kinds == RuntimeCallKind.BEGIN_CAPTURE) | (kinds == RuntimeCallKind.END_CAPTURE))
     rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
@@ -113,21 +113,21 @@ def capturing(trace: Trace) -> Intervals:
 
 @derived
 def captured(trace: Trace) -> Bools:
-    """Which calls became part of a graph instead of launching work: bool [events]."""
+    """Calls that became part of a graph instead of launching work: bool [events]."""
     silent = np.zeros(len(trace), np.bool_)
     silent[_silent(trace)] = True
     return silent & while_capturing(trace)
 
 
 def while_capturing(trace: Trace) -> Bools:
-    """Which events begin while a graph is captured: bool [events]."""
+    """Events that begin while a graph is captured: bool [events]."""
     windows = capturing(trace)
     place = np.searchsorted(windows.start, trace.start, side="right") - 1
     return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
 
 
 def _silent(trace: Trace) -> Int32s:
-    """Calls whose name says that they launch, while nothing that they launched was recorded."""
+    """Calls that launch by their name, without recorded work."""
     launching = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launch = device_work(trace).launch
     launching[launch[launch >= 0]] = False
@@ -135,9 +135,9 @@ def _silent(trace: Trace) -> Int32s:
 
 
 def _without_work(trace: Trace, work: DeviceWork) -> Int32s:
-    """Calls that launch, while nothing that they launched was recorded.
+    """Calls that launch by their name and are not captured, without recorded work.
 
-    Calls with the correlation id of one that launched something are left out: drivers record a call in a call.
+    Calls with the correlation id of a call that launched work are left out: drivers record a call in a call.
     """
     calls = _silent(trace)
     calls = calls[~captured(trace)[calls]]
@@ -147,20 +147,20 @@ def _without_work(trace: Trace, work: DeviceWork) -> Int32s:
 
 
 def _busy(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int64s:
-    """Length of the union of what each call launched: of one piece its duration."""
+    """Length of the union of the work of each call, ns: int64 [launches]."""
     alone = np.full(launches, -1, np.int32)
     each = np.arange(launches, dtype=np.int32)
     return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
 
 
-def launch_notes(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
-    """What must be said of the calls chosen, and of device work that none of them launched."""
+def launch_notes(view: Scope, calls: Launches, chosen: Int64s) -> list[str]:
+    """Notes on the chosen calls, and on device work without a recorded launch."""
     work, trace = view.device_work, view.trace
     notes = []
     part = int((captured(trace) & view.host_mask).sum())
     if part:
         notes.append(f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
-    if not len(found):
+    if not len(calls):
         nothing = "No call that launches device work was recorded." if len(work) else not_recorded("device work")
         return [*notes, nothing]
     if not len(chosen):
@@ -168,7 +168,7 @@ def launch_notes(view: Scope, found: Launches, chosen: Int64s) -> list[str]:
     lost = int((work.launch < 0).sum())
     if lost:
         notes.append(f"{lost:,} of {len(work):,} pieces of device work have no recorded launch and are left out.")
-    alone = int((found.first[chosen] < 0).sum())
+    alone = int((calls.first[chosen] < 0).sum())
     if alone:
         notes.append(f"Of {alone:,} of {len(chosen):,} calls the work was not recorded: their delay is not known.")
     return notes

@@ -1,4 +1,4 @@
-"""What devices can do at most: dense peaks by precision and memory bandwidth, from the vendors' datasheets.
+"""Peak performance of devices: dense peaks by precision and memory bandwidth, from the vendors' datasheets.
 
 Dense always: vendors like to print the doubled numbers of structured sparsity. A peak is that of the fastest unit for
 matrix products in that precision (tensor cores, matrix cores), accumulating in FP32 as torch does: on GeForce cards
@@ -14,7 +14,7 @@ from typing import Final
 from kinetoscope.model.device.hardware import Device
 
 PRECISIONS: Final = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
-"""What a matrix product can be computed in; of INT8 the operations are not floating-point, but counted alike."""
+"""Precisions of a matrix product; operations of INT8 are no floating-point ones, but count alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Peak:
         pattern: what the device's name in a trace matches, searched for anywhere in it.
         tera: by precision 10¹² operations a second, dense.
         bandwidth: of its memory, 10⁹ bytes a second; None where variants differ.
-        multiprocessors: streaming multiprocessors or compute units that it reports; None where we are not sure.
+        multiprocessors: streaming multiprocessors or compute units that it reports; None where it is not certain.
         source: title and address of the datasheet.
         memory: GiB of memory that tell the variant; None where it does not matter.
         capability: compute capability, where the name may be generic.
@@ -42,7 +42,7 @@ class Peak:
     capability: tuple[int, int] | None = None
 
     def flops(self, precision: str) -> float | None:
-        """Dense peak of a precision, operations a second; None if it has none or we do not know."""
+        """Dense peak of a precision, operations a second; None if it has none or it is unknown."""
         return self.tera[precision] * 1e12 if precision in self.tera else None
 
 
@@ -239,21 +239,20 @@ PEAKS: Final[tuple[Peak, ...]] = (
         8000, 256, f"AMD MI355X datasheet, {_AMD}/mi350/mi355x.html",
     ),
 )  # fmt: skip
-"""The products that we know."""
+"""The known products."""
 
 _GENERIC: Final = re.compile(r"^AMD (?:Radeon|Instinct)(?: Graphics)?$")
-"""What ROCm calls a device of which it does not know the product."""
+"""Names that ROCm gives to a device of unknown product."""
 
 _SLICE: Final = re.compile(r"\bMIG\b|\bvGPU\b|-\d+[CQ]\b")
-_NEAR: Final = 0.08
-"""By how much a device may report less or more memory than the datasheet says: firmware and error correction take
-some."""
+_MEMORY_TOLERANCE: Final = 0.08
+"""Difference between a device's memory and its datasheet, as a share: firmware and error correction take some."""
 
 _GIB: Final = 1 << 30
 
 
 def peak_of(device: Device) -> Lookup:
-    """The peaks of a device of a trace, told by its name, its multiprocessors and its memory."""
+    """The peaks of a device of a trace, by its name, its multiprocessors and its memory."""
     name = device.name or "a device without a name"
     if _SLICE.search(device.name):
         return Lookup(None, f"{name} is a part of a device")
@@ -265,13 +264,13 @@ def peak_of(device: Device) -> Lookup:
     ]  # fmt: skip
     if not named:
         return Lookup(None, f"no peak is known of {name}")
-    found = [peak for peak in named if _fits(peak, device)]
-    if not found:
+    variants = [peak for peak in named if _fits(peak, device)]
+    if not variants:
         size = f"{device.multiprocessors} multiprocessors"
         return Lookup(None, f"{name} with {size} is no variant that is known")
-    if any(peak.tera != found[0].tera for peak in found):
-        return Lookup(None, f"{name} may be {' or '.join(peak.product for peak in found)}")
-    return Lookup(found[0] if len(found) == 1 else _merged(found))
+    if any(peak.tera != variants[0].tera for peak in variants):
+        return Lookup(None, f"{name} may be {' or '.join(peak.product for peak in variants)}")
+    return Lookup(variants[0] if len(variants) == 1 else _merged(variants))
 
 
 def _fits(peak: Peak, device: Device) -> bool:
@@ -279,17 +278,17 @@ def _fits(peak: Peak, device: Device) -> bool:
         return False
     if peak.memory is None or device.memory is None:
         return True
-    return abs(device.memory / (peak.memory * _GIB) - 1) <= _NEAR
+    return abs(device.memory / (peak.memory * _GIB) - 1) <= _MEMORY_TOLERANCE
 
 
-def _merged(found: list[Peak]) -> Peak:
-    """Variants of the same peaks as one; what they differ in is not known."""
-    bandwidths = {peak.bandwidth for peak in found}
+def _merged(variants: list[Peak]) -> Peak:
+    """One record for variants of the same peaks; facts that differ are unknown."""
+    bandwidths = {peak.bandwidth for peak in variants}
     return Peak(
-        product=" or ".join(peak.product for peak in found),
-        pattern=found[0].pattern,
-        tera=found[0].tera,
-        bandwidth=found[0].bandwidth if len(bandwidths) == 1 else None,
-        multiprocessors=found[0].multiprocessors,
-        source=found[0].source,
+        product=" or ".join(peak.product for peak in variants),
+        pattern=variants[0].pattern,
+        tera=variants[0].tera,
+        bandwidth=variants[0].bandwidth if len(bandwidths) == 1 else None,
+        multiprocessors=variants[0].multiprocessors,
+        source=variants[0].source,
     )

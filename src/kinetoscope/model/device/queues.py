@@ -1,4 +1,4 @@
-"""The queues of streams: what was launched and has not begun yet.
+"""The queues of streams: work that was launched and has not begun yet.
 
 A launch is in the queue of a stream from the start of its call to the start of the first thing that it made there. That
 of a graph is one entry however many kernels it has, and one on each stream that it has kernels on.
@@ -27,12 +27,12 @@ class Queues:
 
     Attributes:
         device, stream: int64 [queues], sorted by both.
-        queue: int32 [entries], whose entry it is.
+        queue: int32 [entries], the queue of each entry.
         start: int64 [entries], start of the call, ns.
         end: int64 [entries], start of the first thing it made on that stream, ns; never before `start`, although the
             clocks of host and device may say so.
         clip: the selected range of time, ns, or None.
-        notes: what must be said about them.
+        notes: what they leave out.
     """
 
     device: Int64s
@@ -48,7 +48,7 @@ class Queues:
 
     @property
     def clipped(self) -> Intervals:
-        """When each entry waits, cut to the range of time; what is outside becomes empty."""
+        """The time that each entry waits, cut to the range of time."""
         if self.clip is None:
             return Intervals(self.start, self.end)
         return Intervals(np.clip(self.start, *self.clip), np.clip(self.end, *self.clip))
@@ -98,7 +98,6 @@ def _notes(view: Scope, entries: int, early: int) -> list[str]:
     )
     launches[work.launch[work.launch >= 0]] = False
     launches &= ~captured(trace)
-    barren = int(launches.sum())
-    if barren:
-        notes.append(f"Launch calls without recorded device work, which may have waited, too: {barren:,}.")
+    if without_work := int(launches.sum()):
+        notes.append(f"Launch calls without recorded device work, which may have waited, too: {without_work:,}.")
     return notes

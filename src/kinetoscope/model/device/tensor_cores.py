@@ -1,4 +1,4 @@
-"""Which kernels compute on matrix units (tensor cores, matrix cores), told from their names where these tell.
+"""Kernels that compute on matrix units (tensor cores, matrix cores), by their names.
 
 A trace holds no instructions, only names. Libraries that choose between matrix units and plain arithmetic put the
 choice into the name; where a name leaves it open, the answer is *unknown* and counts on neither side.
@@ -82,19 +82,19 @@ def _search(patterns: dict[str, str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns.values()))
 
 
-_NO_FIRST: Final = _search(_PLAIN_ARITHMETIC)
-_YES: Final = _search(_MATRIX)
-_NO: Final = _search(_OTHER)
+_PLAIN_PATTERN: Final = _search(_PLAIN_ARITHMETIC)
+_MATRIX_PATTERN: Final = _search(_MATRIX)
+_OTHER_PATTERN: Final = _search(_OTHER)
 
 
 @lru_cache(maxsize=1 << 14)
 def matrix_unit(name: str) -> MatrixUnit:
-    """Does a kernel of this name compute on a matrix unit? *unknown* where its name does not tell."""
-    if _NO_FIRST.search(name):
+    """Whether a kernel of this name computes on a matrix unit; *unknown* where the name leaves it open."""
+    if _PLAIN_PATTERN.search(name):
         return "no"
-    if _YES.search(name):
+    if _MATRIX_PATTERN.search(name):
         return "yes"
-    return "no" if _NO.search(name) else "unknown"
+    return "no" if _OTHER_PATTERN.search(name) else "unknown"
 
 
 ANSWERS: Final[tuple[MatrixUnit, ...]] = get_args(MatrixUnit)
@@ -103,7 +103,7 @@ YES, NO, UNKNOWN = (ANSWERS.index(answer) for answer in ("yes", "no", "unknown")
 
 @derived
 def kernel_units(trace: Trace) -> Int8s:
-    """What the name of each piece of device work tells, a place in `ANSWERS`: int8 [work]."""
+    """Whether each piece of device work computes on a matrix unit, a place in `ANSWERS`: int8 [work]."""
     names = trace.name[device_work(trace).rows]
     codes, places = np.unique(names, return_inverse=True)
     answers = np.array([ANSWERS.index(matrix_unit(trace.strings.glance(code))) for code in codes.tolist()], np.int8)

@@ -1,4 +1,4 @@
-"""How much of a device its kernels use, window by window: what utilization, SM efficiency and occupancy are made of."""
+"""The use of a device by its kernels, window by window: utilization, SM efficiency and occupancy come from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Kernels:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What kernels make of each window; windows are disjoint and in order.
+    """The use of a device in each window; windows are disjoint and in order.
 
     Attributes:
         busy: int64 [windows], time with a kernel running, ns.
@@ -61,7 +61,7 @@ class DeviceUse:
 
 
 def kernels_of(view: Scope, device: int) -> Kernels:
-    """The selected kernels of a device. Copies and sets are none."""
+    """The selected kernels of a device, without copies and sets."""
     work = view.device_work
     chosen = counted_work(view) & (work.device == device) & work.of(WorkKind.COMPUTATION, WorkKind.COMMUNICATION)
     rows = work.rows[chosen]
@@ -74,7 +74,7 @@ def kernels_of(view: Scope, device: int) -> Kernels:
 
 
 def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
-    """What the kernels make of each of some windows (disjoint, in order; they may touch)."""
+    """The use of a device by kernels in each window (disjoint, in order; they may touch)."""
     edges = np.stack([windows.start, windows.end], axis=1).ravel()
     every = np.ones(len(kernels), np.bool_)
 
@@ -99,7 +99,7 @@ def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
 
 
 def fill_notes(kernels: Kernels, device: int) -> list[str]:
-    """What SM efficiency and occupancy leave out because it was not recorded, one sentence each."""
+    """Notes on kernels that SM efficiency and occupancy leave out because it was not recorded."""
     notes = []
     for values, what in ((kernels.blocks, "blocks per multiprocessor"), (kernels.occupancy, "occupancy")):
         missing = int(np.isnan(values).sum())

@@ -1,4 +1,4 @@
-"""Which operator of the forward pass each operator of the backward pass belongs to."""
+"""Links from each operator of the backward pass to its operator of the forward pass."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _FLOWS: Final = ("fwdbwd", "forward_backward")
 _FLOW_ID: Final = "id"
 """A member of the event itself, beside its arguments."""
 
-_MOST_THREADS: Final = 256
-"""Forward threads that are looked for; a file that names more is not in order."""
+_MAX_THREADS: Final = 256
+"""Forward threads that are matched to tracks; a file that names more is not in order."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,17 @@ def backward_links(trace: Trace) -> BackwardLinks:
     first, last = _flows(trace)
     forward[last] = first
     by_flow = int((forward >= 0).sum())
-    rows, found = _by_sequence(trace, forward)
+    rows, sources = _by_sequence(trace, forward)
     unlinked = forward[rows] < 0
-    forward[rows[unlinked]] = found[unlinked]
+    forward[rows[unlinked]] = sources[unlinked]
     return BackwardLinks(forward, by_flow)
 
 
 @derived
 def belongs_to(trace: Trace) -> Int32s:
-    """What each call belongs to: int32 [events], −1 for nothing. It began no later.
+    """The call that each call belongs to, which began no later: int32 [events], −1 for none.
 
-    That is the call around it, but for the backward pass: what runs backwards belongs to the operator of the forward
-    pass, with all that it calls.
+    That is the call around it; in the backward pass it is the operator of the forward pass.
     """
     forward, parent = backward_links(trace).forward, call_tree(trace).parent
     same = (parent >= 0) & (forward[parent] == forward)  # the engine's span around an operator stands for both
@@ -73,7 +72,7 @@ def belongs_to(trace: Trace) -> Int32s:
 
 @derived
 def by_start(trace: Trace) -> Int32s:
-    """The rows of the call tree so that each comes after what it belongs to: int32 [members]."""
+    """Rows of the call tree by start, so that each comes after what it belongs to: int32 [members]."""
     order = call_tree(trace).order
     return order[np.argsort(trace.start[order], kind="stable")]
 
@@ -85,9 +84,9 @@ def _flows(trace: Trace) -> tuple[Int32s, Int32s]:
     """The operators at both ends of each flow."""
     starts = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_START, holding=_FLOWS))
     ends = np.flatnonzero(rows_named(trace, _FLOWS.__contains__, EventKind.FLOW_END, holding=_FLOWS))
-    found = match_first(*_numbered(trace, ends, starts))
-    linked = np.flatnonzero(found >= 0)
-    first, last = _op_at(trace, starts[found[linked]]), _op_at(trace, ends[linked])
+    origin = match_first(*_numbered(trace, ends, starts))
+    linked = np.flatnonzero(origin >= 0)
+    first, last = _op_at(trace, starts[origin[linked]]), _op_at(trace, ends[linked])
     good = (first >= 0) & (last >= 0)
     good[good] = trace.start[first[good]] < trace.start[last[good]]
     return first[good], last[good]
@@ -99,7 +98,7 @@ def _numbered(trace: Trace, ends: Int64s, starts: Int64s) -> tuple[Int64s, Int64
     slots, kinds = trace.shapes.find(trace.strings.code(_FLOW_ID), level=0)
     slot, kind = slots[trace.shape[rows]], kinds[trace.shape[rows]]
     known = np.isin(kind, (INT, STRING))
-    value = np.arange(len(rows), dtype=np.int64)  # those without an id are alike to none
+    value = np.arange(len(rows), dtype=np.int64)  # unique where there is no id
     value[known] = trace.values[trace.first[rows[known]] + slot[known]]
     codes = group(value, np.where(known, kind, -1))[0].astype(np.int64) if len(rows) else value
     return codes[: len(ends)], codes[len(ends) :]
@@ -152,8 +151,8 @@ def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     track = _forward_tracks(trace, forward, backward, linked)
     groups, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
     codes = groups.astype(np.int64)
-    found = match_first(codes[len(forward.rows) :], codes[: len(forward.rows)])
-    first, last = forward.rows[found[found >= 0]], backward.rows[found >= 0]
+    origin = match_first(codes[len(forward.rows) :], codes[: len(forward.rows)])
+    first, last = forward.rows[origin[origin >= 0]], backward.rows[origin >= 0]
     earlier = trace.start[first] < trace.start[last]
     return last[earlier], first[earlier]
 
@@ -171,7 +170,7 @@ def _forward_tracks(trace: Trace, forward: _Numbered, backward: _Numbered, linke
     flow = np.searchsorted(tracks, trace.track[linked[backward.rows]])
     flow = np.where(linked[backward.rows] >= 0, np.minimum(flow, len(tracks) - 1), -1)
     best = np.full(len(threads), -1, np.int64)
-    for thread in np.argsort(-np.bincount(place), kind="stable")[:_MOST_THREADS].tolist():
+    for thread in np.argsort(-np.bincount(place), kind="stable")[:_MAX_THREADS].tolist():
         own = place == thread
         votes = np.bincount(flow[own & (flow >= 0)], minlength=len(tracks))
         if not votes.any():

@@ -29,11 +29,10 @@ from kinetoscope.model.trace.trace import Trace
 SEPARATOR: Final = ";"
 """Between the frames of a stack, the outermost first, as folded stacks have it."""
 
-DEEPEST: Final = 1000
-"""Levels of calls that become frames: Python's own limit; what a crafted file has beyond would fill the memory."""
+MAX_DEPTH: Final = 1000
+"""Levels of calls that become frames: Python's own limit; a crafted file with more would fill the memory."""
 
-_AT_ONCE: Final = 1000
-"""Stacks that are put together at a time."""
+_STACKS_PER_BATCH: Final = 1000
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 _INSTANCE: Final = re.compile(r"_\d+$")
@@ -62,14 +61,17 @@ class CallStacks:
 
 @derived
 def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) -> CallStacks:
-    """The Python calls around each call of the host, around those of Python itself only if asked for.
+    """The Python calls around each call of the host; around Python calls themselves only with `python`.
 
-    in_forward: of what runs in the backward pass, those around the operator that it runs backwards.
+    in_forward: an operator of the backward pass has the stack of its operator of the forward pass.
     """
     tree = call_tree(trace)
     rows = np.flatnonzero(tree.member if python else tree.member & (trace.kind != EventKind.PYTHON)).astype(np.int32)
     around = belongs_to(trace) if in_forward else tree.parent
-    spelled, nodes, frames = _spelled(trace, rows, around), *_rebuilt(trace, rows, around)
+    spelled = _spelled(trace, rows, around)
+    is_frame = trace.kind == EventKind.PYTHON
+    frames = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
+    nodes = np.where(around[rows] >= 0, frames.node[around[rows]], np.int32(-1))
     key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
     keys, places = np.unique(key, return_inverse=True)
     number: dict[str, int] = {"": -1}
@@ -84,7 +86,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
 def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:
     """The string code of the argument of each row: its own, else that of the nearest call around it that has one.
 
-    A call inside Python calls has those for a stack, and nothing from beyond.
+    The stack of a call inside Python calls is those calls alone.
     """
     own = np.full(len(trace), -1, np.int64)
     own[rows] = arguments.codes(trace, "call_stack", rows)
@@ -92,19 +94,12 @@ def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:
     own[np.isin(own, empty)] = -1
     parent = call_tree(trace).parent
     moved = around != parent
-    if moved.any():  # what these spell out is where the backward pass was called
+    if moved.any():  # their own stacks lead to the call of backward()
         own[ancestor(parent, moved) >= 0] = -1
     if not (own >= 0).any():
         return own[rows]
     source = ancestor(around, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
     return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
-
-
-def _rebuilt(trace: Trace, rows: Int32s, around: Int32s) -> tuple[Int32s, Prefixes]:
-    """The node of the Python calls around each row, −1 for none, and the tree of those."""
-    is_frame = trace.kind == EventKind.PYTHON
-    found = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
-    return np.where(around[rows] >= 0, found.node[around[rows]], np.int32(-1)), found
 
 
 def _texts(trace: Trace, frames: Prefixes, keys: Int64s) -> Iterator[str]:
@@ -115,15 +110,15 @@ def _texts(trace: Trace, frames: Prefixes, keys: Int64s) -> Iterator[str]:
     labels, place = np.unique(frames.label, return_inverse=True)
     names = [frame_text(name) for name in trace.strings.labels(labels.tolist())]
     nodes = keys[keys >= strings] - strings
-    for begin in range(0, len(nodes), _AT_ONCE):
-        for path in _paths(frames.parent, nodes[begin : begin + _AT_ONCE]):
+    for begin in range(0, len(nodes), _STACKS_PER_BATCH):
+        for path in _paths(frames.parent, nodes[begin : begin + _STACKS_PER_BATCH]):
             yield SEPARATOR.join([names[k] for k in place[path].tolist()])
 
 
 def _paths(parent: Int32s, nodes: Int64s) -> Iterator[Int64s]:
-    """Of each node those from the root to it, or the innermost of them: a step up for all nodes at a time."""
+    """The nodes from the root to each node, or the innermost of them."""
     levels: list[Int64s] = []
-    while (nodes >= 0).any() and len(levels) < DEEPEST:
+    while (nodes >= 0).any() and len(levels) < MAX_DEPTH:
         levels.append(nodes)
         nodes = np.where(nodes >= 0, parent[nodes], -1)
     for path in np.stack(levels[::-1], axis=1):
@@ -132,12 +127,12 @@ def _paths(parent: Int32s, nodes: Int64s) -> Iterator[Int64s]:
 
 def recorded_stack(text: str) -> str:
     """The frames of an operator's `Call stack`, which has the innermost first, from the outermost on."""
-    found = [frame.strip() for frame in _ADDRESS.sub("", text).split(SEPARATOR)]
-    return SEPARATOR.join(frame for frame in reversed(found) if frame)
+    frames = [frame.strip() for frame in _ADDRESS.sub("", text).split(SEPARATOR)]
+    return SEPARATOR.join(frame for frame in reversed(frames) if frame)
 
 
 def frame_text(name: str) -> str:
-    """The name of a frame as it can stand among others: without semicolons, line breaks and addresses of objects."""
+    """The name of a frame without semicolons, line breaks and addresses of objects."""
     return _NO_FRAME.sub(" ", _ADDRESS.sub("", name))
 
 
@@ -183,7 +178,7 @@ def module_class(stack: str) -> str | None:
 
 @lru_cache(1 << 16)
 def _users(frame: str) -> SourceLine | None:
-    """Where a frame is, if it is the user's. Stacks share most of their frames."""
+    """The line of a frame, if it is the user's. Stacks share most of their frames."""
     match = _FRAME.fullmatch(frame)
     if match and not _LIBRARY.search(match[1].replace("\\", "/")):
         return SourceLine(match[1], int(match[2]), match[3])

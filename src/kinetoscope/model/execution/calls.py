@@ -1,4 +1,4 @@
-"""The host's calls as tables count them: under which name, which are shown, and which are one call recorded twice."""
+"""The calls of the host as tables count them: their names, those shown, and those recorded twice."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ShownCalls:
     """The calls that a table shows, nested as if no others had been recorded.
 
     Attributes:
-        shown: bool [events], which they are.
+        shown: bool [events], whether the event is one.
         around: int32 [events], the nearest of them that the event is or lies in, −1 for none.
         parent: int32 [events], of those shown the nearest around it, −1 for outermost calls and all other events.
         whole_parent: int32 [events], the nearest that it lies in as a whole: its time is no self time of that.
-        asynchronous: bool [events], those shown that have no inside: they end on another thread (see `calltree`).
+        asynchronous: bool [events], those shown that have no inside: they end on another thread (see `marks`).
     """
 
     shown: Bools
@@ -51,11 +51,11 @@ def calls(trace: Trace, *hidden: EventKind) -> ShownCalls:
     return calls_among(trace, ~np.isin(trace.kind, hidden))
 
 
-def calls_among(trace: Trace, asked: Bools) -> ShownCalls:
-    """Of the events asked for (bool [events]) the calls, but those that repeat the call around them."""
+def calls_among(trace: Trace, candidates: Bools) -> ShownCalls:
+    """The calls among some events (bool [events]), but those that repeat the call around them."""
     tree = call_tree(trace)
-    nested = tree.member & ~is_repeat(trace) & asked
-    asynchronous = is_asynchronous(trace) & asked
+    nested = tree.member & ~is_repeat(trace) & candidates
+    asynchronous = is_asynchronous(trace) & candidates
     around, parent = _among(tree.parent, nested)
     whole = _among(whole_parent(trace), nested)[1] if tree.partial else parent
     return ShownCalls(nested | asynchronous, around, parent, whole, asynchronous)
@@ -69,11 +69,10 @@ def _among(parent: Int32s, shown: Bools) -> tuple[Int32s, Int32s]:
 
 @derived
 def is_repeat(trace: Trace) -> Bools:
-    """Which calls are the only call inside a call of the same name: bool [events].
+    """Calls that are the only call inside a call of the same name: bool [events].
 
-    Torch records some calls twice, and its tables leave the inner one out. Leaving out a chain of them one by one comes
-    to the same: the call around takes over just the calls inside. A call without length, or one that ends after the
-    other, is a call of its own.
+    Torch records some calls twice, and its tables leave the inner one out. A call without length, or one that ends
+    after the other, is a call of its own.
     """
     parent, names = call_tree(trace).parent, call_names(trace)
     inside = np.flatnonzero(parent >= 0)
@@ -83,14 +82,14 @@ def is_repeat(trace: Trace) -> Bools:
     concerned[parent[same]] = True
     around = parent[inside]
     children = np.bincount(around[concerned[around]], minlength=len(trace))
-    found = np.zeros(len(trace), np.bool_)
-    found[same] = children[parent[same]] == 1
-    return found
+    repeats = np.zeros(len(trace), np.bool_)
+    repeats[same] = children[parent[same]] == 1
+    return repeats
 
 
-def is_outside_calls(trace: Trace, found: ShownCalls, time: Int64s) -> Bools:
-    """At which times no call that is shown runs on any thread, its last instant included: bool [times]."""
-    outermost = found.shown & (found.whole_parent < 0)
+def is_outside_calls(trace: Trace, shown_calls: ShownCalls, time: Int64s) -> Bools:
+    """Times at which no shown call runs on any thread, its last instant included: bool [times]."""
+    outermost = shown_calls.shown & (shown_calls.whole_parent < 0)
     start, end = np.sort(trace.start[outermost]), np.sort(trace.end[outermost])
     begun = np.searchsorted(start, time, side="right")
     return np.equal(begun, np.searchsorted(end, time, side="left"))
@@ -99,20 +98,19 @@ def is_outside_calls(trace: Trace, found: ShownCalls, time: Int64s) -> Bools:
 # --- device work
 
 
-def launching_calls(found: ShownCalls, work: DeviceWork) -> Int32s:
-    """The innermost shown call in which each piece of device work was launched: int32 [work], −1 for none.
+def launching_calls(shown_calls: ShownCalls, work: DeviceWork) -> Int32s:
+    """The innermost shown call that launched each piece of device work: int32 [work], −1 for none.
 
     Where the launch was not recorded, it is that of the operator that the work belongs to.
     """
-    event = work.caller
-    return np.where(event >= 0, found.around[event], np.int32(NO_ROW))
+    return np.where(work.caller >= 0, shown_calls.around[work.caller], np.int32(NO_ROW))
 
 
-def past_runtime(trace: Trace, found: ShownCalls, row: Int32s) -> Int32s:
-    """For each row that is a call of the runtime the call that makes it; the row itself where it stands in no other."""
+def past_runtime(trace: Trace, shown_calls: ShownCalls, row: Int32s) -> Int32s:
+    """The call that makes each call of the runtime; the row itself for other calls and outermost ones."""
     own = row.copy()
     while (runtime := (own >= 0) & (trace.kind[own] == EventKind.RUNTIME)).any():
-        own[runtime] = found.parent[own[runtime]]
+        own[runtime] = shown_calls.parent[own[runtime]]
     return np.where(own >= 0, own, row)
 
 
@@ -161,7 +159,7 @@ def _renamed(trace: Trace, kind: EventKind) -> Bools:
 
 
 def _merged(trace: Trace, names: Int32s, kind: EventKind, chosen: dict[str, int]) -> Int32s:
-    """The code that stands for each: int32 [names]. `chosen` are those that stand for a name, and gets the new ones."""
+    """The code that stands for each name: int32 [names]; `chosen` holds those in use, and gets the new ones."""
     distinct, place = np.unique(names, return_inverse=True)
     codes = np.empty(len(distinct), np.int32)
     for i, code in enumerate(distinct.tolist()):

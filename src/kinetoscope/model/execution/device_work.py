@@ -28,8 +28,8 @@ from kinetoscope.model.trace.event_kinds import (
 )
 from kinetoscope.model.trace.trace import Trace, is_device_work
 
-_MOST: Final = 0.5
-"""Share of External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""
+_MAX_EQUAL_ID_SHARE: Final = 0.5
+"""External ids that may equal the correlation id by chance; in files of 2022–2023 all do."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class DeviceWork:
         return np.where(self.launch >= 0, self.launch, self.op)
 
     def of(self, *kinds: WorkKind) -> Bools:
-        """Which are of these kinds: bool [work]."""
+        """Work of these kinds: bool [work]."""
         return any_of(self.kind, kinds)
 
 
 @derived
 def device_work(trace: Trace) -> DeviceWork:
-    """Find the device work of a trace and what launched it."""
+    """The device work of a trace, with the launch and the operator of each piece."""
     rows = np.flatnonzero(is_device_work(trace)).astype(np.int32)
     launch = _launches(trace, rows)
     op = np.where(launch >= 0, enclosing_op(trace)[launch], -1).astype(np.int32)
@@ -100,8 +100,8 @@ def _launches(trace: Trace, rows: Int32s) -> Int32s:
     calls, ids = calls[ids > 0], ids[ids > 0]
     if not len(calls):
         return np.full(len(rows), -1, np.int32)
-    found = match_first(wanted, ids)
-    return np.where((found >= 0) & (wanted > 0), calls[found], -1).astype(np.int32)
+    place = match_first(wanted, ids)
+    return np.where((place >= 0) & (wanted > 0), calls[place], -1).astype(np.int32)
 
 
 def _ops_by_external_id(trace: Trace, rows: Int32s) -> Int32s:
@@ -109,10 +109,10 @@ def _ops_by_external_id(trace: Trace, rows: Int32s) -> Int32s:
     wanted = arguments.integers(trace, "external_id", rows)
     given = wanted > 0
     is_correlation = wanted[given] == arguments.integers(trace, "correlation", rows)[given]
-    if not len(ops) or not given.any() or is_correlation.mean() > _MOST:
+    if not len(ops) or not given.any() or is_correlation.mean() > _MAX_EQUAL_ID_SHARE:
         return np.full(len(rows), -1, np.int32)
-    found = match_first(wanted, arguments.integers(trace, "external_id", ops))
-    return np.where((found >= 0) & given, ops[found], -1).astype(np.int32)
+    place = match_first(wanted, arguments.integers(trace, "external_id", ops))
+    return np.where((place >= 0) & given, ops[place], -1).astype(np.int32)
 
 
 def _work_kinds(trace: Trace, rows: Int32s, op: Int32s) -> Int8s:
@@ -131,13 +131,13 @@ def _work_kinds(trace: Trace, rows: Int32s, op: Int32s) -> Int8s:
 
 
 def _matching(trace: Trace, names: Int32s, words: tuple[str, ...], match: Callable[[str], object]) -> list[int]:
-    """Which of some names match; only those that hold one of the words are tried."""
+    """Names that match; only those that contain one of the words are tried."""
     likely = np.unique(names[names >= 0])
     likely = likely[trace.strings.holding(words)[likely]]
     return [code for code in likely.tolist() if match(trace.strings.glance(code))]
 
 
 def _identity(trace: Trace, rows: Int32s, name: str, of_track: Int64s) -> Int64s:
-    """The argument of this name; where it is missing, the number that the track has instead."""
+    """The argument of this name; where it is missing, the number of the track."""
     given = arguments.integers(trace, name, rows)
     return np.where(given >= 0, given, of_track[trace.track[rows]] if len(of_track) else given)

@@ -6,7 +6,7 @@ from typing import Final
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 
@@ -64,6 +64,14 @@ def is_data_loading(trace: Trace) -> Bools:
         return (name.startswith(_LOADER) and name.endswith(".__next__")) or name.startswith(_PIPE)
 
     return rows_named(trace, fits, *RANGE_KINDS, holding=(_LOADER, _PIPE))
+
+
+@derived
+def is_collective_range(trace: Trace) -> Bools:
+    """Operators and annotations that are collectives: bool [events]."""
+    return rows_named(
+        trace, lambda name: COLLECTIVE_OPS.match(name) is not None, *RANGE_KINDS, holding=COLLECTIVE_WORDS
+    )
 
 
 @derived

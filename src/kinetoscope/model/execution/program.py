@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning, rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
 
 ProgramKind = Literal["training", "serving", "inference", "unknown"]
@@ -43,17 +43,19 @@ _GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|hip|cu)GraphLaunch")
 
 @derived
 def program_kind(trace: Trace) -> ProgramKind:
-    """What the program does.
+    """The kind of program.
 
-    Training: a backward pass or an optimizer is seen. Serving: steps or functions of a serving engine. Inference:
-    operators of torch, and none of a backward pass. Else unknown: nothing of the host was recorded that would tell.
+    Training: it has a backward pass or an optimizer. Serving: steps or functions of a serving engine. Inference:
+    operators of torch, and none of a backward pass. Unknown: the recording has none of these.
     """
     if _trains(trace):
         return "training"
-    steps = rows_named(trace, _is_engine_step, EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION, holding=_ENGINE_STEPS)
-    if steps.any() or rows_named(trace, _is_of_engine, EventKind.PYTHON, holding=_ENGINES).any():
+    ranges = (EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION)
+    if rows_named(trace, lambda name: ENGINE_STEP.match(name) is not None, *ranges, holding=_ENGINE_STEPS).any():
         return "serving"
-    return "inference" if rows_named(trace, _is_torchs, EventKind.HOST_OP, holding=("aten::",)).any() else "unknown"
+    if (rows_containing(trace, _ENGINES, EventKind.PYTHON) & rows_containing(trace, (".py(",), EventKind.PYTHON)).any():
+        return "serving"
+    return "inference" if rows_beginning(trace, ("aten::",), EventKind.HOST_OP).any() else "unknown"
 
 
 def _trains(trace: Trace) -> bool:
@@ -70,21 +72,9 @@ def _trains(trace: Trace) -> bool:
     )
 
 
-def _is_engine_step(name: str) -> bool:
-    return ENGINE_STEP.match(name) is not None
-
-
-def _is_of_engine(name: str) -> bool:
-    return ".py(" in name and any(folder in name for folder in _ENGINES)
-
-
-def _is_torchs(name: str) -> bool:
-    return name.startswith("aten::")
-
-
 @derived
 def optimizations_used(trace: Trace) -> frozenset[Use]:
-    """What the program does already for speed, so that nobody advises it: compiled code, graphs."""
+    """Optimizations of the program that nobody needs to advise: compiled code, graphs."""
     compiled = rows_named(
         trace,
         lambda name: _COMPILED.search(name) is not None,
@@ -94,5 +84,5 @@ def optimizations_used(trace: Trace) -> frozenset[Use]:
     graphs = rows_named(
         trace, lambda name: _GRAPH_LAUNCH.match(name) is not None, EventKind.RUNTIME, holding=("GraphLaunch",)
     )
-    found: dict[Use, bool] = {"compiled": bool(compiled.any()), "graphs": bool(graphs.any())}
-    return frozenset(use for use, there in found.items() if there)
+    is_used: dict[Use, bool] = {"compiled": bool(compiled.any()), "graphs": bool(graphs.any())}
+    return frozenset(use for use in is_used if is_used[use])

@@ -1,8 +1,7 @@
-"""What each call of a device's runtime or driver does, told from its name, whatever the vendor.
+"""The kind of each call of a device's runtime or driver, by its name, whatever the vendor.
 
-Which calls launch work is told by correlation, not here: this is for calls that launched nothing that was recorded, and
-for what else they do: wait, wait for an event, allocate. Whether the host waits for a copy that is only queued by its
-name is told from the copy and the times, see `call_kinds`.
+Correlation ids link launches to their work; names are for calls without recorded work, and for what else calls do:
+synchronize, wait for an event, allocate. Copies that block the host are told by their times too (`runtime_call_kinds`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.work_before import LAUNCH_LATENCY
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_containing
@@ -79,7 +78,7 @@ _PATTERNS: Final[tuple[tuple[RuntimeCallKind, str], ...]] = (
     (RuntimeCallKind.FREE, r"^(?:cuda|hip)(?:Free|HostFree|MemUnmap|MemRelease)|^zeMemFree|^urUSMFree"),
     (RuntimeCallKind.FREE, r"^cuMem(?:Free|Unmap|Release|HostFree)"),
 )
-"""The first that is found in the name decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
+"""Kinds by pattern; the first match decides. CUDA, HIP, Level Zero and Unified Runtime (XPU), MTIA."""
 
 _NOT_PAGEABLE: Final = ("inned", "Device -> Device", "DtoD")
 """Words in the names of copies that touch no pageable memory."""
@@ -92,11 +91,11 @@ SYNCHRONIZING_CALLS: Final = (
     RuntimeCallKind.WAIT_FOR_DEVICE,
     RuntimeCallKind.WAIT_FOR_EVENT,
 )
-"""Calls in which the host waits for a device by their very meaning."""
+"""Kinds of calls in which the host waits for a device."""
 
 
 def runtime_call_kind(name: str) -> RuntimeCallKind:
-    """What a call of this name does."""
+    """The kind of a call of this name."""
     return next((kind for kind, pattern in _COMPILED if pattern.search(name)), RuntimeCallKind.OTHER)
 
 
@@ -118,21 +117,21 @@ def runtime_call_kinds(trace: Trace) -> Int8s:
 
 
 def reached_by(trace: Trace, calls: Int32s) -> Int64s:
-    """When an idle device begins with what each of some calls launches, at the latest, ns: int64 [calls].
+    """The latest time at which an idle device begins what each call launches, ns: int64 [calls].
 
-    What passes after that until the work begins is no launching: the device was not idle, or something held the work.
+    A delay beyond it is not launch latency: the device was not idle, or something held the work.
     """
     waits = runtime_call_kinds(trace)[calls] == RuntimeCallKind.COPY_AND_WAIT
-    return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY
+    return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY_NS
 
 
 def _blocked(trace: Trace, queues: Bools) -> Int32s:
-    """Calls that queue a copy, and make the host wait for it."""
+    """Calls that queue a copy and make the host wait for it."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     copies = copies[queues[work.launch[copies]]]
     call, rows = work.launch[copies], work.rows[copies]
     pageable, known = (rows_containing(trace, words, EventKind.MEMCPY)[rows] for words in (("ageable",), _NOT_PAGEABLE))
     begun = pageable & (work.start[copies] < trace.end[call])
-    lasting = ~pageable & ~known & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY)
+    lasting = ~pageable & ~known & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY_NS)
     return call[begun | (lasting & (trace.end[call] >= work.end[copies]))]

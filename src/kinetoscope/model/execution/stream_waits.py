@@ -1,4 +1,4 @@
-"""Which device work waits for that of another stream, by an event.
+"""Device work that waits for work of another stream, by an event.
 
 Where such waits were recorded (`cuda_sync`), they are taken from there. Else they are inferred: work waited for that of
 another stream if it was launched long before, its own stream was idle, and it started just when the other ended. What
@@ -25,8 +25,8 @@ from kinetoscope.model.trace.trace import Trace
 
 _STREAM_WAIT: Final = "Stream Wait Event"
 _NEVER: Final = np.iinfo(np.int64).min
-NEAR: Final = 20_000
-"""ns in which work starts that waited for other work by an event: on our traces 1 to 15 µs."""
+EVENT_LATENCY_NS: Final = 20_000
+"""Latest start of work that waited for an event, after the event: on our traces 1 to 15 µs."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class StreamWaits:
 def stream_waits(trace: Trace, use_recorded: bool = True) -> StreamWaits:
     """Find the device work that waited for an event; with `use_recorded` false as if nothing had been recorded."""
     calls = np.flatnonzero(runtime_call_kinds(trace) == RuntimeCallKind.STREAM_WAITS).astype(np.int32)
-    told = calls[:0]
+    recorded_calls = calls[:0]
     pairs: list[Pairs] = []
     if use_recorded:
-        told, found = _recorded_stream_waits(trace)
-        pairs.append(found)
-    pairs += [_coincidences(trace), _after_wait_calls(trace, calls[~np.isin(calls, told)])]
+        recorded_calls, recorded_pairs = _recorded_stream_waits(trace)
+        pairs.append(recorded_pairs)
+    pairs += [_coincidences(trace), _after_wait_calls(trace, calls[~np.isin(calls, recorded_calls)])]
     waiting, on = (np.concatenate(part).astype(np.int32) for part in zip(*pairs, strict=True))
     _, first = np.unique(waiting.astype(np.int64) * len(trace) + on, return_index=True)
     recorded = first < len(pairs[0][0]) if use_recorded else np.zeros(len(first), np.bool_)
@@ -76,11 +76,11 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
     for stream in streams(trace) if len(rows) else ():
         here = (device == stream.device) | (device < 0)
         following = np.searchsorted(stream.launch, trace.start[call])
-        there = here & (waits == stream.stream) & (following < len(stream.place))
-        waiting[there] = stream.place[following[there]]
+        on_stream = here & (waits == stream.stream) & (following < len(stream.place))
+        waiting[on_stream] = stream.place[following[on_stream]]
         count = stream.launched_until(trace.start[record])
-        there = here & (waited == stream.stream) & (count > 0)
-        on[there] = stream.latest[count[there] - 1]
+        on_stream = here & (waited == stream.stream) & (count > 0)
+        on[on_stream] = stream.latest[count[on_stream] - 1]
     both = (waiting >= 0) & (on >= 0)
     both[both] = work.end[on[both]] <= work.start[waiting[both]]
     return call, (waiting[both], on[both])
@@ -99,7 +99,7 @@ def _coincidences(trace: Trace) -> Pairs:
     places = np.flatnonzero((on >= 0) & (work.launch >= 0)).astype(np.int32)
     on, ready = on[places], _ready(trace)[places] if len(places) else launch[:0]
     start = work.start[places]
-    fits = (start - ready > NEAR) & (start - work.end[on] <= NEAR) & (work.end[on] > ready)
+    fits = (start - ready > EVENT_LATENCY_NS) & (start - work.end[on] <= EVENT_LATENCY_NS) & (work.end[on] > ready)
     fits &= launch[on] <= launch[places]
     return places[fits], on[fits]
 
@@ -117,7 +117,7 @@ def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
         last = np.maximum(count - 1, 0)
         end = stream.reach[last]
         fits = (count > 0) & (work.device[waiting] == stream.device) & (work.stream[waiting] != stream.stream)
-        fits &= (end <= ready) | ((end <= start) & (start - end <= NEAR))
+        fits &= (end <= ready) | ((end <= start) & (start - end <= EVENT_LATENCY_NS))
         fits &= stream.launch[last] > launched
         on[fits], launched[fits] = stream.latest[last[fits]], stream.launch[last[fits]]
     return waiting[on >= 0], on[on >= 0]

@@ -1,4 +1,4 @@
-"""Device work by stream: in which order it was launched, and what was there before it."""
+"""Device work by stream: the order of its launches, and the work before each piece."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING: Final = -1
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream's work in order of launch.
+    """The work of a stream in order of launch.
 
     Attributes:
         device, stream: its numbers.
@@ -34,13 +34,13 @@ class Stream:
     reach: Int64s
 
     def launched_until(self, time: Int64s) -> Int64s:
-        """How many had been launched at each time."""
+        """Number of launches until each time."""
         return np.searchsorted(self.launch, time, side="right")
 
 
 @dataclass(frozen=True)
 class StreamOrder:
-    """What was before each piece of device work.
+    """The work before each piece of device work.
 
     Attributes:
         position: int64 [work], place in the order of devices, streams and time.
@@ -56,10 +56,10 @@ class StreamOrder:
 
 @derived
 def launch_times(trace: Trace) -> Int64s:
-    """When each piece of device work was launched: int64 [work].
+    """The launch time of each piece of device work: int64 [work].
 
-    If that was not recorded, when it was at the latest: streams keep their order, so before what came after it on its
-    stream, and before it started.
+    Where it was not recorded, the latest possible: streams keep their order, so it is before the launch of what
+    follows on the stream, and before the start.
     """
     work = device_work(trace)
     if not len(work):
@@ -90,17 +90,17 @@ def _stream(work: DeviceWork, launch: Int64s, part: Int32s) -> Stream:
 
 @derived
 def stream_order(trace: Trace) -> StreamOrder:
-    """What was before each piece of device work, on its stream and on the others of its device."""
+    """The work before each piece of device work, on its stream and on the others of its device."""
     work = device_work(trace)
     order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device)).astype(np.int32)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     before, latest = np.full(len(order), NOTHING, np.int32), np.full(len(order), NOTHING, np.int32)
     for part in _runs(order, work.device[order], work.stream[order]):
-        found = _ended_last(work, part, position)
+        ended = _ended_last(work, part, position)
         # At one instant several of no duration may end, this one among them: then the one before it in order.
-        itself = (found >= 0) & (position[found] >= position[part])
-        before[part] = np.where(itself, np.concatenate([[NOTHING], part[:-1]]), found)
+        itself = (ended >= 0) & (position[ended] >= position[part])
+        before[part] = np.where(itself, np.concatenate([[NOTHING], part[:-1]]), ended)
     for part in _runs(order, work.device[order]):
         latest[part] = _ended_last(work, part, position)
     other = (latest >= 0) & (work.stream[latest] != work.stream) if len(work) else latest >= 0
@@ -108,10 +108,10 @@ def stream_order(trace: Trace) -> StreamOrder:
 
 
 def _ended_last(work: DeviceWork, part: Int32s, position: Int64s) -> Int32s:
-    """Of some work the one that ended last when each of it started, NOTHING if none had ended."""
+    """The piece among `part` that had ended last when each of it started, NOTHING if none had."""
     ends = part[np.lexsort((position[part], work.end[part]))]
-    found = np.searchsorted(work.end[ends], work.start[part], side="right") - 1
-    return np.where(found >= 0, ends[found], np.int32(NOTHING))
+    place = np.searchsorted(work.end[ends], work.start[part], side="right") - 1
+    return np.where(place >= 0, ends[place], np.int32(NOTHING))
 
 
 def _runs(order: NDArray[np.signedinteger], *keys: Int64s) -> list[NDArray[np.signedinteger]]:

@@ -24,12 +24,12 @@ from kinetoscope.model.execution.streams import NOTHING, launch_times, streams
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
 _NO_STREAM: Final = (1 << 32) - 1
-"""How CUPTI writes that there is none."""
+"""CUPTI's number for no stream."""
 _NEVER: Final = np.iinfo(np.int64).min
 _DEVICE_WIDE: Final = (RuntimeCallKind.WAIT_FOR_DEVICE, RuntimeCallKind.FREE)
 
@@ -62,7 +62,7 @@ class HostWaits:
 
 @derived
 def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
-    """Find what each synchronising call waited for; with `use_recorded` false as if nothing had been recorded."""
+    """The work that each synchronizing call waited for; with `use_recorded` false as if none had been recorded."""
     work, kinds = device_work(trace), runtime_call_kinds(trace)
     own = _own_copies(trace)
     waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | _frees(trace)
@@ -71,18 +71,18 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     calls = alone[np.lexsort((alone, trace.start[alone]))]
     place = np.zeros(len(trace), np.int64)
     place[calls] = np.arange(len(calls))
-    found = np.full(len(calls), NOTHING, np.int32)
+    awaited = np.full(len(calls), NOTHING, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
     if use_recorded:
-        found, recorded = _recorded(trace, calls)
+        awaited, recorded = _recorded(trace, calls)
     rest = np.flatnonzero(~recorded)
-    found[rest] = _inferred(trace, calls[rest], own[calls[rest]])
-    waited = (found >= 0) & (work.end[found] > trace.start[calls]) if len(work) else found >= 0
-    return HostWaits(calls, found, recorded, waited, own[calls], inside, place[outer])
+    awaited[rest] = _inferred(trace, calls[rest], own[calls[rest]])
+    waited = (awaited >= 0) & (work.end[awaited] > trace.start[calls]) if len(work) else awaited >= 0
+    return HostWaits(calls, awaited, recorded, waited, own[calls], inside, place[outer])
 
 
 def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
-    """Rows of the calls that lie in no other of them as a whole, of those that do, and the outermost around these."""
+    """Rows of the calls that lie as a whole in no other of them, of those that do, and the outermost around these."""
     parent = whole_parent(trace)
     rows = np.flatnonzero(waiting).astype(np.int32)
     if not len(rows):
@@ -96,7 +96,7 @@ def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
 
 
 def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
-    """What calls that wait for a whole device also waited for: the last work on each of its other streams.
+    """Further work that calls for a whole device waited for: the last on each of its other streams.
 
     Returns:
         int64 [n], places in `waits`, and int32 [n], places in `device_work`.
@@ -115,7 +115,7 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
 
 
 def _own_copies(trace: Trace) -> Int32s:
-    """The copy that each call queued, for calls that wait for it: int32 [events], NOTHING for all others."""
+    """The copy that each blocking call queued: int32 [events], NOTHING for other calls."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
@@ -127,22 +127,18 @@ def _own_copies(trace: Trace) -> Int32s:
 
 def _frees(trace: Trace) -> Bools:
     """Calls that free memory of a device at once, for which they first wait until the device is idle."""
-
-    def fits(name: str) -> bool:
-        return "Async" not in name and "Host" not in name
-
-    named = rows_named(trace, fits, EventKind.RUNTIME)
-    return np.asarray(named & (runtime_call_kinds(trace) == RuntimeCallKind.FREE))
+    elsewhere = rows_containing(trace, ("Async", "Host"), EventKind.RUNTIME)
+    return np.asarray((runtime_call_kinds(trace) == RuntimeCallKind.FREE) & ~elsewhere)
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
-    """What each call could not end before: the latest end in the call; else what is sure to have been over."""
+    """The work that each call could not end before: the latest end in the call; else the last that was over."""
     work = device_work(trace)
     start, end = trace.start[calls], trace.end[calls]
-    found, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    awaited, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
     if not len(calls) or not len(work):
-        return found
-    over, launched = found.copy(), latest.copy()
+        return awaited
+    over, launched = awaited.copy(), latest.copy()
     device_wide = np.isin(runtime_call_kinds(trace)[calls], _DEVICE_WIDE)
     for stream in streams(trace):
         count = stream.launched_until(start)
@@ -151,12 +147,12 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
         possible &= (own < 0) | ((work.stream[own] == stream.stream) & (work.device[own] == stream.device))
         during = possible & (stream.reach[last] > start)
         better = during & (stream.reach[last] > latest)
-        found[better], latest[better] = stream.latest[last[better]], stream.reach[last[better]]
+        awaited[better], latest[better] = stream.latest[last[better]], stream.reach[last[better]]
         # Nothing to wait for: a device had finished; the stream meant is likely that of the last launch.
         key = np.where(device_wide, stream.reach[last], stream.launch[last])
         better = possible & ~during & (key > launched)
         over[better], launched[better] = stream.latest[last[better]], key[better]
-    return np.where(found >= 0, found, over)
+    return np.where(awaited >= 0, awaited, over)
 
 
 # --- what was recorded
@@ -176,15 +172,15 @@ def calls_of(trace: Trace, ids: Int64s) -> Int32s:
 
 
 def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
-    found, recorded = np.full(len(calls), NOTHING, np.int32), np.zeros(len(calls), np.bool_)
+    awaited, recorded = np.full(len(calls), NOTHING, np.int32), np.zeros(len(calls), np.bool_)
     rows = sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
     place_of = np.full(len(trace) + 1, NOTHING, np.int32)
     place_of[calls] = np.arange(len(calls))
     place = place_of[calls_of(trace, arguments.integers(trace, "correlation", rows))]
     rows, place = rows[place >= 0], place[place >= 0]
     record = calls_of(trace, arguments.integers(trace, "wait_on_record", rows))
-    told = (trace.name[rows] != trace.strings.code(_EVENT_SYNC)) | (record >= 0)
-    rows, place, record = rows[told], place[told], record[told]
+    known = (trace.name[rows] != trace.strings.code(_EVENT_SYNC)) | (record >= 0)
+    rows, place, record = rows[known], place[known], record[known]
     name = trace.name[rows]
     on_event = name == trace.strings.code(_EVENT_SYNC)
     until = np.where(on_event, trace.start[record], trace.start[calls[place]])
@@ -202,8 +198,8 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
         last = np.maximum(count - 1, 0)
         meant = (count > 0) & ((stream == each.stream) | (stream < 0)) & ((device == each.device) | (device < 0))
         better = meant & (each.reach[last] > latest[place])
-        found[place[better]], latest[place[better]] = each.latest[last[better]], each.reach[last[better]]
-    return found, recorded
+        awaited[place[better]], latest[place[better]] = each.latest[last[better]], each.reach[last[better]]
+    return awaited, recorded
 
 
 # --- what it costs
@@ -213,8 +209,8 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
 def idle_after(trace: Trace) -> Int64s:
     """Idle time of a device that follows from each call of `host_waits`, ns: int64 [calls].
 
-    What is launched next after a call would have come sooner by the call's own time, and with it the end of the idle
-    time before it. Several calls before one launch share what there is, the first ones first.
+    Without the call the next launch would have come sooner by the call's duration, and so the end of the idle time
+    before it. Several calls before one launch share that idle time, the first ones first.
     """
     waits, work, launch = host_waits(trace), device_work(trace), launch_times(trace)
     idle = np.zeros(len(waits), np.int64)
@@ -244,7 +240,7 @@ def _busy_until(work: DeviceWork, device: int) -> Int64s:
 
 
 def _shared(key: Int64s, room: Int64s, wanted: Int64s) -> Int64s:
-    """What each gets of the room of the first of its run of equal keys, in order."""
+    """The share of each in the room of its run of equal keys, in order."""
     if not len(key):
         return wanted
     first = np.concatenate([[True], key[1:] != key[:-1]])

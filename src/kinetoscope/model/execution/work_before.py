@@ -19,11 +19,11 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-LAUNCH_LATENCY: Final = 30_000
-"""What a launch takes to reach an idle device after its call, at most, ns."""
+LAUNCH_LATENCY_NS: Final = 30_000
+"""From the end of a launch call until an idle device begins, at most."""
 
-_LONG: Final = 1_000_000
-"""In the queue for so long, ns, first work waited for other work; less may be what a first launch takes."""
+_QUEUED_NS: Final = 1_000_000
+"""First work that is queued longer waited for other work; less may be the latency of a first launch."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class WorkBefore:
 
 @derived
 def work_before(trace: Trace) -> WorkBefore:
-    """Find it.
+    """The devices that were busy with work from before the recording, and until when.
 
-    A device was busy with it until the first work of a stream starts, where nothing recorded runs just before that, if
+    A device was busy with such work until a stream starts its first work, where nothing recorded runs just before, if
 
     - that work was in the queue for more than 1 ms, and for the greater part of the time since the recording began; or
     - it is the device's first, and its launch was not recorded, though launches of other work of that stream were.
@@ -65,18 +65,18 @@ def work_before(trace: Trace) -> WorkBefore:
     if not len(host) or not len(work):
         return none
     begin = int(trace.start[host].min())
-    found = dict(_held(trace, work, begin))
-    return WorkBefore(begin, np.array(list(found), np.int64), np.array(list(found.values()), np.int64))
+    held_until = dict(_held(trace, work, begin))
+    return WorkBefore(begin, np.array(list(held_until), np.int64), np.array(list(held_until.values()), np.int64))
 
 
 def notes_of_earlier_work(trace: Trace) -> Iterator[str]:
-    """What must be said of it where a number leaves it out."""
-    found = work_before(trace)
-    if len(found.device):
+    """The note on numbers that leave work from before the recording out."""
+    before = work_before(trace)
+    if len(before.device):
         who = "the device was" if len(np.unique(device_work(trace).device)) == 1 else "devices were"
         yield (
-            f"For the first {(found.end - found.begin) / 1e6:,.3g} ms {who} busy with work from before the recording: "
-            "that time is in no step, and not idle."
+            f"For the first {(before.end - before.begin) / 1e6:,.3g} ms {who} busy with work from before the "
+            "recording: that time is in no step, and not idle."
         )
 
 
@@ -87,18 +87,18 @@ def _held(trace: Trace, work: DeviceWork, begin: int) -> Iterator[tuple[int, int
         here = here[np.lexsort((work.end[here], work.start[here]))]
         ran = np.maximum.accumulate(np.concatenate([[begin], work.end[here[:-1]]]))
         _, first = np.unique(work.stream[here], return_index=True)
-        first = first[work.start[here[first]] - ran[first] > LAUNCH_LATENCY]
+        first = first[work.start[here[first]] - ran[first] > LAUNCH_LATENCY_NS]
         until = [int(work.start[here[each]]) for each in first.tolist() if _waited(trace, work, here, each, begin)]
         if until:
             yield device, max(until)
 
 
 def _waited(trace: Trace, work: DeviceWork, here: Int64s, first: int, begin: int) -> bool:
-    """Did the first work of a stream, one of `here`, wait for work from before the recording?"""
+    """Whether the first work of a stream, one of `here`, waited for work from before the recording."""
     place = here[first]
     call = int(work.launch[place])
     if call < 0:
         return first == 0 and bool((work.launch[here[work.stream[here] == work.stream[place]]] >= 0).any())
     launched = max(int(trace.end[call]), begin)
     queued = int(work.start[place]) - launched
-    return queued > _LONG and queued >= launched - begin
+    return queued > _QUEUED_NS and queued >= launched - begin

@@ -1,4 +1,4 @@
-"""A look at the events of a trace for what is odd: the part of its health that reading alone cannot tell."""
+"""Checks of the events of a trace: symptoms that reading alone does not see."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_stacks,
     missing_data.no_memory,
 )
-"""Every check, in the order in which findings of one severity are told."""
+"""Every check, in the order of symptoms of one severity."""
 
 
 @derived
 def examine(trace: Trace) -> Health:
-    """All that is wrong or odd: what reading found, and what the checks find. Codes: `symptoms.SYMPTOMS`."""
+    """All symptoms of a trace, of reading and of the checks. Codes: `symptoms.SYMPTOMS`."""
     return Health.of(trace.reading, *(check(trace) for check in CHECKS))

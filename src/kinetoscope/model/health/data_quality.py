@@ -1,4 +1,4 @@
-"""What makes the numbers of a trace doubtful: times that cannot be, and device work that nothing links to the host."""
+"""Checks of data quality: impossible times, and device work without links to the host."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kinetoscope.model.trace.symptoms import Severity, Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace, stray
 
-_MUCH: Final = 0.01
-"""Share of the device time from which something is a warning and no longer a note."""
+_WARNING_SHARE: Final = 0.01
+"""Share of the device time beyond which a symptom is a warning instead of a note."""
 
-_DAY: Final = 86_400_000_000_000
-_MICROSECOND: Final = 1_000
+_DAY_NS: Final = 86_400_000_000_000
+_MICROSECOND_NS: Final = 1_000
 
-_COARSE: Final = 100
-"""Nanoseconds between possible times from which they were rounded: clocks tick up to every 32 or 40 ns."""
+_COARSE_TICK_NS: Final = 100
+"""Distance of possible times that shows rounding: clocks tick every 32 or 40 ns at most."""
 
-_FEW: Final = 30
-"""Events from which a grid of their times cannot be chance."""
+_MIN_GRID_EVENTS: Final = 30
+"""Events whose times on a grid cannot be chance."""
 
-_NAMED, _LONGEST = 5, 40
+_MAX_WORDS, _MAX_WORD_LENGTH = 5, 40
 """Categories and phases that a message names, and characters of each."""
 
 
@@ -55,7 +55,9 @@ def unknown_events(trace: Trace) -> Iterator[Symptom]:
         spans = np.isin(trace.ph[rows], SPANS)
         words = [trace.strings.label(code) or "none" for code in np.unique(trace.category[rows[spans]]).tolist()]
         words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
-        named = ", ".join(word[:_LONGEST] for word in words[:_NAMED]) + (", …" if len(words) > _NAMED else "")
+        named = ", ".join(word[:_MAX_WORD_LENGTH] for word in words[:_MAX_WORDS]) + (
+            ", …" if len(words) > _MAX_WORDS else ""
+        )
         message = f"{number_of(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
         yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
 
@@ -73,13 +75,13 @@ def negative_durations(trace: Trace) -> Iterator[Symptom]:
 def impossible_durations(trace: Trace) -> Iterator[Symptom]:
     """Events over a day long, and device work longer than all that was recorded besides."""
     duration = trace.end - trace.start
-    impossible = duration > _DAY
+    impossible = duration > _DAY_NS
     work = device_work(trace)
-    # Work that lasts no longer than the starts of all work lie apart is nothing special, which is nearly always so.
+    # Work no longer than the distance of the first and the last start is possible, which is nearly always so.
     if len(work) and int(work.duration.max()) > int(work.start.max() - work.start.min()):
         host = call_tree(trace).order
         host = host[~impossible[host]]
-        window = int(trace.end[host].max() - trace.start[host].min()) if len(host) else _DAY
+        window = int(trace.end[host].max() - trace.start[host].min()) if len(host) else _DAY_NS
         impossible[work.rows] |= work.duration > max(window, int(work.start.max() - work.start.min()))
     count = int(np.count_nonzero(impossible))
     if count:
@@ -91,13 +93,13 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
 def grid_of_times(trace: Trace) -> Iterator[Symptom]:
     """Times that are all multiples of something: whole microseconds, or the steps of a float64 of that size."""
     start = trace.start[np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER), invert=True)]
-    step = _common_step(start - start[0]) if len(start) >= _FEW else 1
-    if step % _MICROSECOND == 0 and step:
+    step = _common_step(start - start[0]) if len(start) >= _MIN_GRID_EVENTS else 1
+    if step % _MICROSECOND_NS == 0 and step:
         work = device_work(trace)
         none = int(np.count_nonzero(work.duration == 0))
         what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if none else ""
         yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
-    elif step >= _COARSE:
+    elif step >= _COARSE_TICK_NS:
         message = (
             f"All times are multiples of {step} ns: a program that kept them as floating-point numbers has rounded "
         )
@@ -106,8 +108,8 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
 
 
 def _common_step(times: Int64s) -> int:
-    """Greatest common divisor of all; 1 as soon as that is sure, which is nearly always after a few."""
-    step = int(np.gcd.reduce(times[:: len(times) // _FEW]))
+    """Greatest common divisor of all times; 1 as soon as that is certain, nearly always after a few."""
+    step = int(np.gcd.reduce(times[:: len(times) // _MIN_GRID_EVENTS]))
     while step > 1:
         rest = times % step
         odd = np.flatnonzero(rest)
@@ -157,7 +159,7 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
 
 
 def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
-    """Which work was launched in a piece of a call that the call tree cuts off: bool [work]."""
+    """Work that was launched in a piece of a call that the call tree cuts off: bool [work]."""
     calls = call_tree(trace)
     rows = np.flatnonzero(calls.member & (calls.until < trace.end))
     track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
@@ -165,10 +167,10 @@ def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
     cut_pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
     linked = np.flatnonzero(work.launch >= 0)
     launch = work.launch[linked]
-    found = np.zeros(len(work), np.bool_)
+    in_pieces = np.zeros(len(work), np.bool_)
     at = trace.track[launch], trace.start[launch]
-    found[linked] = enclosing(order, offsets, start, cut_pieces.until, cut_pieces.parent, *at) >= 0
-    return found
+    in_pieces[linked] = enclosing(order, offsets, start, cut_pieces.until, cut_pieces.parent, *at) >= 0
+    return in_pieces
 
 
 def unlinked_work(trace: Trace) -> Iterator[Symptom]:
@@ -197,13 +199,13 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
 
 
 def _before_linked(work: DeviceWork) -> Bools:
-    """Which work starts before the first piece of its stream whose launch is known: bool [work]."""
+    """Work that starts before the first piece of its stream with a known launch: bool [work]."""
     streams, first_of = group(work.device, work.stream)
     never = np.iinfo(np.int64).min
     first = np.full(len(first_of), np.iinfo(np.int64).max)
     linked = work.launch >= 0
     np.minimum.at(first, streams[linked], work.start[linked])
-    first[first == np.iinfo(np.int64).max] = never  # nothing can be told on a stream without any
+    first[first == np.iinfo(np.int64).max] = never  # a stream without any launch tells nothing
     return np.asarray(work.start < first[streams])
 
 
@@ -261,19 +263,19 @@ def pieces_of_work(count: int) -> str:
 
 
 def duration_text(nanoseconds: int) -> str:
-    """Two or three digits and a unit, for a sentence."""
-    for size, unit in ((_DAY, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
+    """A duration for a sentence, with one decimal and a unit."""
+    for size, unit in ((_DAY_NS, "days"), (10**9, "s"), (10**6, "ms"), (10**3, "µs")):
         if nanoseconds >= size:
             return f"{nanoseconds / size:,.1f} {unit}"
     return f"{nanoseconds} ns"
 
 
 def share_of_device_time(spent: int, work: DeviceWork) -> str:
-    """How much of the device time that is."""
+    """The share of a time in the device time, as text."""
     total = int(work.duration.sum())
     return f"{spent / total:.1%} of the device time" if total else "no device time"
 
 
 def severity_of(spent: int, work: DeviceWork) -> Severity:
-    """A warning if it concerns more than 1 % of the device time."""
-    return "warning" if spent > _MUCH * int(work.duration.sum()) else "note"
+    """A warning for more than 1 % of the device time, else a note."""
+    return "warning" if spent > _WARNING_SHARE * int(work.duration.sum()) else "note"

@@ -1,4 +1,4 @@
-"""What a trace does not hold, and which questions cannot be answered for that."""
+"""Checks of missing data: what a trace lacks, and the questions that stay open."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from kinetoscope.model.device.launches import captured
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
-from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import recorded_options, recording
 from kinetoscope.model.trace.symptoms import Severity, Symptom
 from kinetoscope.model.trace.text import number_of
@@ -26,8 +26,7 @@ _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
 }
 """Top-level lists in which Kineto left its log until 2026."""
 
-_QUOTED: Final = 160
-"""Characters of a quoted message."""
+_MAX_QUOTE_LENGTH: Final = 160
 
 
 def no_events(trace: Trace) -> Iterator[Symptom]:
@@ -54,9 +53,9 @@ def no_device_work(trace: Trace) -> Iterator[Symptom]:
 
 def no_steps(trace: Trace) -> Iterator[Symptom]:
     """Nobody called `prof.step()`."""
-    found = steps(trace, None)
-    if found.origin != "profiler":
-        message = f"{found.note} Call prof.step() in the loop, or name an annotation with --steps-by."
+    every = steps(trace, None)
+    if every.origin != "profiler":
+        message = f"{every.note} Call prof.step() in the loop, or name an annotation with --steps-by."
         yield Symptom("NO_STEPS", "note", message)
 
 
@@ -120,13 +119,7 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
     if isinstance(info, dict) and "rank" in info:
         return
     on_device = int(np.count_nonzero(device_work(trace).of(WorkKind.COMMUNICATION)))
-    is_collective = rows_named(
-        trace,
-        lambda name: COLLECTIVE_OPS.match(name) is not None,
-        EventKind.HOST_OP,
-        EventKind.ANNOTATION,
-        holding=COLLECTIVE_WORDS,
-    )
+    is_collective = is_collective_range(trace)
     count = max(on_device, int(np.count_nonzero(is_collective)))
     if count:
         message = (
@@ -156,8 +149,8 @@ def python_export(trace: Trace) -> Iterator[Symptom]:
 def recorder_messages(trace: Trace) -> Iterator[Symptom]:
     """What Kineto logged while it recorded."""
     for key, (severity, word) in _RECORDER.items():
-        found = trace.metadata.get(key)
-        messages = found if isinstance(found, list) else [found] if isinstance(found, str) else []
+        logged = trace.metadata.get(key)
+        messages = logged if isinstance(logged, list) else [logged] if isinstance(logged, str) else []
         if messages:
             count = len(messages)
             text = f"The recorder left {number_of(count, word)}, the first: {_shortened(str(messages[0]))}"
@@ -166,4 +159,4 @@ def recorder_messages(trace: Trace) -> Iterator[Symptom]:
 
 def _shortened(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+    return text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…"

@@ -1,7 +1,4 @@
-"""What the allocators reported: the instants at which memory was taken or given back, on which device, and its level.
-
-All of a trace, in order of time. What happened to one block of memory is in `memory.blocks`.
-"""
+"""Reports of the allocators: the instants at which memory of each device was taken or given back, and its level."""
 
 from __future__ import annotations
 
@@ -35,16 +32,15 @@ NO_ADDRESS: Final = (
 )
 
 CALL_KINDS: Final[dict[int, str]] = {EventKind.HOST_OP: "operator", EventKind.ANNOTATION: "annotation"}
-"""What a column `kind` says of the calls that memory is charged to."""
+"""Values of a column `kind` for the calls that memory is charged to."""
 
 IN_NO_CALL: Final = "memory"
-"""What it says of memory taken or given back in none of them."""
+"""Value of that column for memory taken or given back in no call."""
 
-MISSING: Final = np.iinfo(np.int64).min
-"""Where an argument is not an integer, or not there."""
+MISSING_INTEGER: Final = np.iinfo(np.int64).min
 
 HOST: Final = 0
-"""Type of device of the host's memory."""
+"""Device type of the host."""
 
 DEVICE_TYPES: Final[dict[int, str]] = {
     HOST: "cpu",
@@ -74,7 +70,7 @@ DEVICE_TYPES: Final[dict[int, str]] = {
 
 @dataclass(frozen=True)
 class Instants:
-    """All that the allocators reported, in order of time.
+    """All reports of the allocators, in order of time.
 
     Attributes:
         rows: int32 [instants], their rows.
@@ -82,10 +78,10 @@ class Instants:
         size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
         device: int32 [instants], which of `devices`.
         devices: type and number of each device, ascending, and the host last.
-        allocated: int64 [instants], bytes in use on the device afterwards (see `memory_levels`): what the allocator
-            said, else counted on from when it said it, else from 0 at the beginning of the recording.
-        counted: bool [devices], whether the allocator never said it, so that `allocated` counts from 0.
-        reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where it does not say.
+        allocated: int64 [instants], bytes in use on the device afterwards (see `memory.levels`): as reported, else
+            counted on from the nearest report, else from 0 at the beginning of the recording.
+        counted: bool [devices], whether the level was never reported, so that `allocated` counts from 0.
+        reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where not reported.
     """
 
     rows: Int32s
@@ -110,7 +106,7 @@ class Instants:
         return int((self.allocated[place : place + 1] - self.size[place : place + 1])[0])
 
     def notes(self) -> list[str]:
-        """What must be said about `allocated`."""
+        """The note on `allocated` where it counts from 0."""
         names = [self.device_name(device) for device in np.flatnonzero(self.counted).tolist()]
         if not names:
             return []
@@ -129,57 +125,55 @@ def device_name(device_type: int, number: int) -> str:
 
 @derived
 def memory_instants(trace: Trace) -> Instants:
-    """Find them."""
+    """The reports of the allocators of a trace."""
     rows = trace.rows(EventKind.MEMORY)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     size = arguments.integers(trace, "memory_bytes", rows, missing=0)
     kind = arguments.integers(trace, "memory_device_type", rows, missing=HOST)
-    codes, first = group(kind, arguments.integers(trace, "memory_device", rows))
-    found = list(
-        zip(kind[first].tolist(), arguments.integers(trace, "memory_device", rows[first]).tolist(), strict=True)
-    )
-    order = sorted(range(len(found)), key=lambda each: (found[each][0] == HOST, found[each]))
-    device = np.argsort(np.array(order, np.int64)).astype(np.int32)[codes]
-    said = arguments.integers(trace, "allocated", rows, missing=MISSING)
+    number = arguments.integers(trace, "memory_device", rows)
+    codes, first = group(kind, number)
+    pairs = list(zip(kind[first].tolist(), number[first].tolist(), strict=True))
+    devices = tuple(sorted(pairs, key=lambda pair: (pair[0] == HOST, pair)))
+    device = np.array([devices.index(pair) for pair in pairs], np.int32)[codes]
+    reported = arguments.integers(trace, "allocated", rows, missing=MISSING_INTEGER)
     reserved = arguments.integers(trace, "reserved", rows)
-    devices = tuple(found[each] for each in order)
-    allocated, counted = np.empty(len(rows), np.int64), np.zeros(len(found), np.bool_)
-    for each in range(len(found)):
+    allocated, counted = np.empty(len(rows), np.int64), np.zeros(len(devices), np.bool_)
+    for each in range(len(devices)):
         here = np.flatnonzero(device == each)
-        known = said[here] != MISSING
+        known = reported[here] != MISSING_INTEGER
         counted[each] = not known.any()
-        mapped = is_mapped(size[here], said[here], reserved[here]) & (devices[each][0] == HOST)
+        mapped = is_mapped(size[here], reported[here], reserved[here]) & (devices[each][0] == HOST)
         if mapped.any():
             keys = address_keys(trace, rows[here])
-            allocated[here] = with_mapped(size[here], said[here], known, mapped, keys)
+            allocated[here] = with_mapped(size[here], reported[here], known, mapped, keys)
         else:
-            allocated[here] = levels_in_use(size[here], said[here], known)
+            allocated[here] = levels_in_use(size[here], reported[here], known)
     reserved[kind == HOST] = -1  # of the host the file says 0, or the size of a mapped block
     return Instants(rows, trace.start[rows], size, device, devices, allocated, counted, np.maximum(reserved, -1))
 
 
 def address_keys(trace: Trace, rows: Int32s) -> Int32s:
     """A number for each address: int32 [rows], −1 where there is none."""
-    address = arguments.integers(trace, "address", rows, missing=MISSING)
-    return np.where(address != MISSING, group(address)[0], np.int32(-1))
+    address = arguments.integers(trace, "address", rows, missing=MISSING_INTEGER)
+    return np.where(address != MISSING_INTEGER, group(address)[0], np.int32(-1))
 
 
 def instants_in(view: Scope) -> Bools:
-    """Which instants are selected: bool [instants]. Of numbers of devices those of the memory itself count."""
-    found = memory_instants(view.trace)
-    chosen = view.host_mask[found.rows]
+    """Instants that are selected: bool [instants]. Selected devices are those of the memory itself."""
+    instants = memory_instants(view.trace)
+    chosen = view.host_mask[instants.rows]
     if view.select.devices is not None:
-        ours = [number in view.select.devices for _, number in found.devices]
-        chosen &= np.array(ours, np.bool_)[found.device]
+        ours = [number in view.select.devices for _, number in instants.devices]
+        chosen &= np.array(ours, np.bool_)[instants.device]
     return chosen
 
 
 @derived
 def innermost_calls(trace: Trace) -> Int32s:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
-    found, calls = memory_instants(trace), call_tree(trace)
-    track = _threads_of_calls(trace)[trace.track[found.rows]]
-    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, found.time)
+    instants, calls = memory_instants(trace), call_tree(trace)
+    track = _threads_of_calls(trace)[trace.track[instants.rows]]
+    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, instants.time)
 
 
 def _threads_of_calls(trace: Trace) -> Int32s:
@@ -199,7 +193,7 @@ def _threads_of_calls(trace: Trace) -> Int32s:
 
 @derived
 def out_of_memory(trace: Trace) -> int:
-    """How often an allocator said that memory had run out."""
+    """Number of times that an allocator reported that memory had run out."""
     return int(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT).sum())
 
 
@@ -210,7 +204,7 @@ def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
 
 
 def gather_parent(parent: NDArray[Any], rows: Int32s) -> Int32s:
-    """What `parent` says of each row: int32, −1 for row −1."""
+    """The parent of each row: int32, −1 for row −1."""
     return np.where(rows >= 0, parent[rows], np.int32(NO_ROW))
 
 
@@ -219,7 +213,7 @@ def gather_parent(parent: NDArray[Any], rows: Int32s) -> Int32s:
 
 @dataclass(frozen=True)
 class Allocations:
-    """What the allocator of the host did, or those of the devices, in order of time.
+    """Reports of the allocator of the host, or of those of the devices, in order of time.
 
     Attributes:
         rows: int32 [instants], their rows.

@@ -1,7 +1,7 @@
-"""Blocks of memory: what an allocator gave out at one instant and took back at another, and for which call.
+"""Blocks of memory that an allocator gave out at one instant and took back at another, and the call of each.
 
-An address names a block of a device as long as nothing else is given out there. Blocks that were taken before the
-recording show when they are given back; what of them is not given back does not show at all.
+An address names a block of a device as long as nothing else is given out there. A block that was taken before
+the recording is known only if it is given back in it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_BARE: Final = "aten::empty"
-"""How the names of operators begin that only take memory, for the operator around them."""
+_EMPTY_OPERATORS: Final = "aten::empty"
+"""Beginning of the names of operators that only take memory, for the operator around them."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class MemoryBlocks:
         return np.where(self.taken >= 0, self.taken, self.released)
 
     def alive_after(self, place: int) -> Bools:
-        """Which are known to be in use after an instant: bool [blocks]."""
+        """Blocks that are known to be in use after an instant: bool [blocks]."""
         return (self.taken >= 0) & (self.taken <= place) & ((self.over < 0) | (self.over > place))
 
 
 @derived
 def memory_blocks(trace: Trace) -> MemoryBlocks:
     """Pair what was taken with what was given back, by device and address."""
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     keys = block_keys(trace)
     following = next_of_same(keys)
-    is_taken = (found.size > 0) & (keys >= 0)
-    is_given_back = (found.size < 0) & (keys >= 0)
+    is_taken = (instants.size > 0) & (keys >= 0)
+    is_given_back = (instants.size < 0) & (keys >= 0)
     taken = np.flatnonzero(is_taken).astype(np.int32)
     over = following[taken]
-    released = np.where((over >= 0) & (found.size[over] < 0), over, np.int32(NO_PLACE))
+    released = np.where((over >= 0) & (instants.size[over] < 0), over, np.int32(NO_PLACE))
     is_given_back[released[released >= 0]] = False
     strays = np.flatnonzero(is_given_back).astype(np.int32)
     unknown = np.full(len(strays), NO_PLACE, np.int32)
@@ -88,18 +88,18 @@ def memory_blocks(trace: Trace) -> MemoryBlocks:
         taken=np.concatenate([taken, unknown])[order],
         released=np.concatenate([released, strays])[order],
         over=np.concatenate([over, strays])[order],
-        size=np.abs(found.size[first])[order],
-        addressless=int(((keys < 0) & (found.size != 0)).sum()),
+        size=np.abs(instants.size[first])[order],
+        addressless=int(((keys < 0) & (instants.size != 0)).sum()),
     )
 
 
 @derived
 def block_keys(trace: Trace) -> Int32s:
     """A number for each device and address: int32 [instants], −1 where there is no address or nothing changed."""
-    found = memory_instants(trace)
-    address = address_keys(trace, found.rows)
-    keys, _ = group(found.device, address)
-    return np.where((address >= 0) & (found.size != 0), keys, np.int32(NO_PLACE))
+    instants = memory_instants(trace)
+    address = address_keys(trace, instants.rows)
+    keys, _ = group(instants.device, address)
+    return np.where((address >= 0) & (instants.size != 0), keys, np.int32(NO_PLACE))
 
 
 @derived
@@ -108,10 +108,10 @@ def charged_calls(trace: Trace) -> Int32s:
 
     The innermost operator or annotation on its thread; of `aten::empty` and its like the operator around them.
     """
-    found = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
-    bare = rows_beginning(trace, (_BARE,), EventKind.HOST_OP)
-    bare &= (found.parent >= 0) & (trace.kind[found.parent] == EventKind.HOST_OP)
-    return gather_parent(ancestor(found.parent, ~bare), gather_parent(found.around, innermost_calls(trace)))
+    shown = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
+    is_empty = rows_beginning(trace, (_EMPTY_OPERATORS,), EventKind.HOST_OP)
+    is_empty &= (shown.parent >= 0) & (trace.kind[shown.parent] == EventKind.HOST_OP)
+    return gather_parent(ancestor(shown.parent, ~is_empty), gather_parent(shown.around, innermost_calls(trace)))
 
 
 @derived

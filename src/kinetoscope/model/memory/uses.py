@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
@@ -28,28 +28,29 @@ USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
 in the backward pass, and not given back in one. optimizer state: taken in `Optimizer.step`, and not given back in one.
 kept: taken elsewhere, and not given back. temporary: all others."""
 
-_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _KEPT = range(len(USES))
+_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _NEVER_RELEASED = range(len(USES))
 _EVALUATE: Final = "autograd::engine::evaluate_function"
 
 
 @derived
 def block_uses(trace: Trace) -> Int8s:
-    """What each block was for: int8 [blocks], of USES; −1 where it was taken before the recording."""
-    found, blocks = memory_instants(trace), memory_blocks(trace)
+    """The use of each block, a place in USES: int8 [blocks]; −1 where it was taken before the recording."""
+    instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
-    backward, optimizer = (
-        _backward(trace),
-        is_optimizer_range(trace, OPTIMIZER_STEP),
-    )
+    evaluates = rows_beginning(trace, (_EVALUATE,), EventKind.HOST_OP)
+    backward = evaluates | (backward_links(trace).forward >= 0)
+    optimizer = is_optimizer_range(trace, OPTIMIZER_STEP)
     taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
-    in_backward, in_optimizer = (_lies_in(trace, taken, which) for which in (backward, optimizer))
+    in_backward, in_optimizer = (
+        gather_parent(ancestor(call_tree(trace).parent, which), taken) >= 0 for which in (backward, optimizer)
+    )
     ended = blocks.released >= 0
-    end = np.where(ended, found.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
+    end = np.where(ended, instants.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
     over_in_backward, over_in_optimizer = (
         ended & _at(end, union(trace.start[which], trace.end[which])) for which in (backward, optimizer)
     )
     use = np.full(len(blocks), _TEMPORARY, np.int8)
-    use[~ended] = _KEPT
+    use[~ended] = _NEVER_RELEASED
     use[over_in_backward] = _ACTIVATION
     use[in_optimizer] = np.where(over_in_optimizer[in_optimizer], _TEMPORARY, _STATE)
     use[in_backward] = np.where(over_in_backward[in_backward], _TEMPORARY, _GRADIENT)
@@ -57,19 +58,8 @@ def block_uses(trace: Trace) -> Int8s:
     return use
 
 
-def _backward(trace: Trace) -> Bools:
-    """The operators of the backward pass: bool [events]."""
-    evaluates = rows_beginning(trace, (_EVALUATE,), EventKind.HOST_OP)
-    return evaluates | (backward_links(trace).forward >= 0)
-
-
-def _lies_in(trace: Trace, row: Int32s, which: Bools) -> Bools:
-    """Which rows are, or lie in, one of those."""
-    return gather_parent(ancestor(call_tree(trace).parent, which), row) >= 0
-
-
 def _at(time: Int64s, spans: Intervals) -> Bools:
-    """Which times lie in one of the spans, their ends included."""
+    """Times that lie in one of the spans, their ends included: bool [times]."""
     before = np.searchsorted(spans.start, time, side="right") - 1
     if not len(spans.start):
         return np.zeros(len(time), np.bool_)

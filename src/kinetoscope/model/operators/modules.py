@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
-from kinetoscope.model.execution.call_stacks import DEEPEST
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.marks import LIGHTNING, MODULE, RANGE_KINDS, is_module_call
@@ -100,7 +100,7 @@ Found = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
 
 def _found(trace: Trace, around: Int32s, linked: Bools) -> Found:
     member = call_tree(trace).member
-    frames = is_module_call(trace) & member & (call_tree(trace).depth < DEEPEST)
+    frames = is_module_call(trace) & member & (call_tree(trace).depth < MAX_DEPTH)
     if frames.any():
         return _nested(trace, frames, around, linked)
     spans = member & rows_beginning(trace, (LIGHTNING_MODULE,), *RANGE_KINDS)

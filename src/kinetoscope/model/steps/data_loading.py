@@ -22,10 +22,10 @@ from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_BATCH: Final = 1 << 16
-"""Bytes from which on a copy to the device may be a batch. What a server copies for each step is less."""
+_MIN_BATCH_BYTES: Final = 1 << 16
+"""Smallest copy to the device that may be a batch; the copies of a server for each step are smaller."""
 
-_NEVER: Final = np.iinfo(np.int64)
+_INT64: Final = np.iinfo(np.int64)
 
 DATA_WAIT: Final = "data wait"
 HOST_GAP: Final = "host gap"
@@ -35,9 +35,9 @@ HOST_GAP: Final = "host gap"
 def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | None], list[str | None]]:
     """For each step the idle time between the last op of the step before and its own forward pass, ns, and its cause.
 
-    The first step's gap begins with the step. Null where no forward pass can be told: a call of a module, an op that is
-    linked to its backward pass, or the launch of a graph. Time in which the host waits for a device is not in it, nor
-    work from before the recording. `steps_by` as for `steps`.
+    The first step's gap begins with the step. Null without a recorded forward pass: a call of a module, an op linked to
+    its backward pass, or the launch of a graph. Time in which the host waits for a device is not in it, nor work from
+    before the recording. `steps_by` as for `steps`.
     """
     gaps, known = gap_spans(trace, steps_by)
     work, before, waits = device_work(trace), work_before(trace), host_waits(trace).call
@@ -45,45 +45,42 @@ def step_gaps(trace: Trace, steps_by: str | None = None) -> tuple[list[int | Non
     busy = merge(union(work.start, work.end), earlier, union(trace.start[waits], trace.end[waits]))
     idle = (gaps.end - gaps.start) - covered(gaps, busy)
     evidence = _has_evidence(trace, work, gaps) & (idle > 0)
-    length = [int(x) if there else None for x, there in zip(idle, known, strict=True)]
-    cause = [
-        None if not there else DATA_WAIT if found else HOST_GAP for there, found in zip(known, evidence, strict=True)
+    lengths = [int(length) if is_known else None for length, is_known in zip(idle, known, strict=True)]
+    causes = [
+        (DATA_WAIT if loads else HOST_GAP) if is_known else None
+        for is_known, loads in zip(known, evidence, strict=True)
     ]
-    return length, cause
+    return lengths, causes
 
 
 def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Bools]:
-    """When each step's gap is, and whether it has one that is known (else the interval is empty)."""
+    """The gap of each step, and whether it is known (else the interval is empty)."""
     steps = find_steps(trace, steps_by)
     on_main = trace.track == main_thread(trace)
     ranges = is_data_loading(trace) | is_step(trace)
     ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~ranges)
     step = step_of(steps.host, trace.start[ops])
-    last = np.full(len(steps), _NEVER.min)
+    last = np.full(len(steps), _INT64.min)
     np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
-    forward = np.flatnonzero(_is_forward(trace) & on_main)
+    links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
+    graphs = runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH
+    forward = np.flatnonzero((is_module_call(trace) | links | graphs) & on_main)
     step = step_of(steps.host, trace.start[forward])
-    first = np.full(len(steps), _NEVER.max)
+    first = np.full(len(steps), _INT64.max)
     np.minimum.at(first, step[step >= 0], trace.start[forward[step >= 0]])
     begin = np.concatenate([steps.host.start[:1], last[:-1]])
-    known = (begin > _NEVER.min) & (first < _NEVER.max) & (first >= begin)
+    known = (begin > _INT64.min) & (first < _INT64.max) & (first >= begin)
     return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known
-
-
-def _is_forward(trace: Trace) -> Bools:
-    """Which events begin something of a forward pass: calls of modules, forward–backward links, launches of graphs."""
-    links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
-    return np.asarray(is_module_call(trace) | links | (runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH))
 
 
 @derived
 def waits_for_data(trace: Trace) -> Bools:
-    """Which Python calls wait for a loader or a queue: bool [events]."""
-    return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING)
+    """Python calls that wait for a loader or a queue: bool [events]."""
+    return rows_named(trace, _is_waiting_for_data, EventKind.PYTHON, holding=_WAITING_WORDS)
 
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> Bools:
-    """In which gaps is evidence of data loading: a loader's span or frame, a queue's get, a copy to a device."""
+    """Gaps with evidence of data loading: a loader's span or frame, a queue's get, a copy to a device: bool [gaps]."""
     spans = is_data_loading(trace) | waits_for_data(trace)
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
@@ -91,13 +88,15 @@ def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> Bools:
     copies = work.of(WorkKind.MEMCPY) & (work.launch >= 0)
     to_device = rows_named(trace, lambda name: "HtoD" in name or "HOST_TO_DEVICE" in name.upper(), EventKind.MEMCPY)
     size = arguments.integers(trace, "bytes", work.rows)
-    launches = np.sort(trace.start[work.launch[copies & to_device[work.rows] & ((size < 0) | (size >= _BATCH))]])
+    launches = np.sort(
+        trace.start[work.launch[copies & to_device[work.rows] & ((size < 0) | (size >= _MIN_BATCH_BYTES))]]
+    )
     counts = np.searchsorted(launches, gaps.end, side="right") - np.searchsorted(launches, gaps.start, side="left")
     return evidence | (counts > 0)
 
 
-_WAITING: Final = ("__next__", "get", "recv")
-"""What the names hold that `_is_waiting_for_data` knows."""
+_WAITING_WORDS: Final = ("__next__", "get", "recv")
+"""Words in the names that `_is_waiting_for_data` knows."""
 
 
 def _is_waiting_for_data(name: str) -> bool:

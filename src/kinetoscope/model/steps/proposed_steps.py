@@ -6,6 +6,7 @@ proposed from what repeats, if the typical piece of it, as often as it occurs, c
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ _PARTS: Final = (
     "FSDP::",
     "capture_",
 )
-"""How the names of annotations begin that torch and engines give to parts of a step, or to what happens once."""
+"""Beginnings of the names of annotations that torch and engines give to parts of a step, or to what happens once."""
 
 _ENGINES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("vLLM", re.compile(r"execute_(?:new_|context_|\d)")),
@@ -46,33 +47,31 @@ _ENGINES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("ATOM", re.compile(r"(?:prefill|decode|mixed)\[bs=")),
     ("TensorRT-LLM", re.compile(r"\[Executor\] _forward_step \d")),
 )
-"""How engines name their steps. The batch stands in the name, so that hardly two are alike."""
+"""Names that engines give to their steps. They contain the batch, so that hardly two are equal."""
 
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 _DIGITS: Final = re.compile(r"\d+")
-_LONGEST: Final = 512
-"""Characters of a name that tell its family."""
+_MAX_NAME_LENGTH: Final = 512
 
-_MOST: Final = 20
-"""Candidates that are looked at, those that take most time."""
+_MAX_CANDIDATES: Final = 20
 
-_FEWEST: Final = 3
-"""Repetitions from which a pattern is proposed as the step."""
+_MIN_REPETITIONS: Final = 3
+"""Repetitions of a pattern that is proposed as the step."""
 
-_LAUNCHES: Final = 100
-"""Launches that a repeated sequence must have to be proposed: shorter ones are layers of a model."""
+_MIN_LAUNCHES: Final = 100
+"""Launches of a repeated sequence that is proposed: shorter ones are layers of a model."""
 
-_ALIKE: Final = 0.8
-"""Share of the sequences of launches that must be equal to the letter."""
+_EQUAL_SHARE: Final = 0.8
+"""Share of the sequences of launches that must be equal."""
 
 _COVERAGE: Final = 0.6
-"""Share of the window that pieces of the median length, as many as there are, must come to."""
+"""Share of the window that the number of pieces times their median length must reach."""
 
 NumberedSteps = tuple[Int64s, Intervals]
-"""The numbers of steps, and when the host was in each."""
+"""The numbers of steps, and the time of the host in each."""
 
 Proposal = tuple[Intervals, str]
-"""When the host would be in each step, and what that rests on."""
+"""The proposed steps of the host, and their source in words."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,9 @@ class StepCandidate:
     """An annotation that may be a step.
 
     Attributes:
-        name: what to give as `steps_by`: the annotation's name, or what the names of the family begin with.
-        count: how many steps that makes.
-        share: how much of the host's window they cover.
+        name: a value for `steps_by`: the annotation's name, or the common beginning of the names of the family.
+        count: number of its steps.
+        share: share of the host's window that they cover.
     """
 
     name: str
@@ -92,13 +91,13 @@ class StepCandidate:
 
 @dataclass(frozen=True)
 class _Family:
-    """Annotations whose names differ in what varies only: numbers, and what stands in brackets with a number.
+    """Annotations whose names differ in numbers only, and in brackets that contain a number.
 
     Attributes:
-        name: what they have in common, as `step[…]` or `iteration #`.
-        codes: their names.
+        name: their common name, as `step[…]` or `iteration #`.
+        codes: string codes of their names.
         rows: int64 [annotations], ascending.
-        engine: whose steps they are; "" for nobody's.
+        engine: the engine whose steps they are; "" for none.
     """
 
     name: str
@@ -112,14 +111,14 @@ def step_candidates(trace: Trace) -> tuple[StepCandidate, ...]:
     begin, end = host_window(trace, device_work(trace))
     families = [family for family in _families(trace) if len(family.rows) > 1]
     families.sort(key=lambda each: (not each.engine, -int((trace.end[each.rows] - trace.start[each.rows]).sum())))
-    found: dict[str, tuple[bool, float, StepCandidate]] = {}
-    for family in families[:_MOST]:
-        name = _beginning([trace.strings.label(code) for code in family.codes])
-        steps = steps_named(trace, name) if name.strip() and name not in found else None
+    candidates: dict[str, tuple[bool, float, StepCandidate]] = {}
+    for family in families[:_MAX_CANDIDATES]:
+        name = os.path.commonprefix([trace.strings.label(code) for code in family.codes])  # noqa: RUF071 - by characters
+        steps = steps_named(trace, name) if name.strip() and name not in candidates else None
         if steps is not None and len(steps[0]) > 1:
             share = union(*steps[1]).length / max(end - begin, 1)
-            found[name] = not family.engine, -share, StepCandidate(name, len(steps[0]), share)
-    return tuple(each for *_, each in sorted(found.values(), key=lambda entry: entry[:2]))
+            candidates[name] = not family.engine, -share, StepCandidate(name, len(steps[0]), share)
+    return tuple(each for *_, each in sorted(candidates.values(), key=lambda entry: entry[:2]))
 
 
 def steps_named(trace: Trace, name: str) -> NumberedSteps | None:
@@ -150,7 +149,7 @@ def disjoint_steps(trace: Trace, rows: Int64s, numbers: Int64s) -> NumberedSteps
 
 
 def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
-    """The steps that are proposed, and what must be said about that."""
+    """The steps that are proposed, and the note about them."""
     window = host_window(trace, work)
     proposal = (
         _of_engine(trace)
@@ -189,17 +188,17 @@ def _families(trace: Trace) -> tuple[_Family, ...]:
     of_row = number[place]
     order = np.argsort(of_row, kind="stable")
     bounds = np.searchsorted(of_row[order], np.arange(len(members) + 1))
-    found = []
+    families = []
     for (name, places), low, high in zip(members.items(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         names = trace.strings.labels(codes[places].tolist())
         engine = next((engine for engine, pattern in _ENGINES if all(map(pattern.match, names))), "")
-        found.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
-    return tuple(found)
+        families.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
+    return tuple(families)
 
 
 def _family(name: str) -> str:
-    """A name without what varies: `step[DECODE bs=32]` is `step[…]`, `iteration 7` is `iteration #`."""
-    name = name[:_LONGEST]
+    """A name without its numbers: `step[DECODE bs=32]` is `step[…]`, `iteration 7` is `iteration #`."""
+    name = name[:_MAX_NAME_LENGTH]
     while (shorter := _BRACKETS.sub(_emptied, name)) != name:
         name = shorter
     return _DIGITS.sub("#", name)
@@ -208,13 +207,6 @@ def _family(name: str) -> str:
 def _emptied(brackets: re.Match[str]) -> str:
     text = brackets[0]
     return f"{text[0]}…{text[-1]}" if "…" in text or _DIGITS.search(text) else text
-
-
-def _beginning(names: list[str]) -> str:
-    """What all names begin with."""
-    low, high = min(names), max(names)
-    same = next((place for place, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
-    return low[:same]
 
 
 def _of_engine(trace: Trace) -> Proposal | None:
@@ -231,16 +223,16 @@ def _of_engine(trace: Trace) -> Proposal | None:
 
 
 def _is_typical(pieces: Int64s, window: int) -> bool:
-    """Do pieces of the median length, as many as there are, come to most of the window? One that is long does not."""
-    return len(pieces) >= _FEWEST and len(pieces) * float(np.median(pieces)) >= _COVERAGE * window
+    """Whether the number of pieces times their median length is most of the window; one long piece is not enough."""
+    return len(pieces) >= _MIN_REPETITIONS and len(pieces) * float(np.median(pieces)) >= _COVERAGE * window
 
 
 def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | None:
-    """Steps are the annotation that covers most: names may differ in what varies, and the first may warm up."""
+    """Steps of the annotation that covers most: names may differ in numbers, and the first may warm up."""
     whole = window[1] - window[0]
     best: tuple[int, Intervals, str] | None = None
     for family in _families(trace):
-        if len(family.rows) < _FEWEST:
+        if len(family.rows) < _MIN_REPETITIONS:
             continue
         _, host = disjoint_steps(trace, family.rows, np.zeros(len(family.rows), np.int64))
         pieces = host.end - host.start
@@ -255,7 +247,7 @@ def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | N
     """Steps end where the optimizer's do."""
     rows = np.flatnonzero(is_optimizer_range(trace, OPTIMIZER_STEP))
     codes, counts = np.unique(trace.name[rows], return_counts=True)
-    codes, counts = codes[counts >= _FEWEST], counts[counts >= _FEWEST]
+    codes, counts = codes[counts >= _MIN_REPETITIONS], counts[counts >= _MIN_REPETITIONS]
     if not len(codes):
         return None
     # Of several optimizers the one that steps least often: the others may step several times in an iteration.
@@ -272,16 +264,16 @@ def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
     names = trace.name[work.rows[launched]]
     codes, counts = np.unique(names, return_counts=True)
     for count, code in sorted(zip(counts.tolist(), codes.tolist(), strict=True)):
-        if count < _FEWEST:
+        if count < _MIN_REPETITIONS:
             continue
-        if (count - 1) * _LAUNCHES > len(names):  # from here on the sequences are too short to be steps
+        if (count - 1) * _MIN_LAUNCHES > len(names):  # from here on the sequences are too short to be steps
             break
         places = np.flatnonzero(names == code)
         sequences = [names[a:b].tobytes() for a, b in pairwise(places.tolist())]
         most = max(Counter(sequences).values())
         times = trace.start[work.launch[launched[places]]]
         apart = bool((np.diff(times) > 0).all())  # not several times in one graph
-        alike = most >= _ALIKE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names)
+        alike = most >= _EQUAL_SHARE * len(sequences) and places[-1] - places[0] >= _COVERAGE * len(names)
         if apart and alike and _is_typical(np.diff(times), int(times[-1] - times[0])):
             return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None

@@ -1,4 +1,4 @@
-"""Which part of a trace a question is about: steps, a time range, devices, streams, threads, an annotation."""
+"""A selection: the part of a trace that an analysis is about: steps, a time range, devices, streams, threads."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ ALL: Final = Selection()
 """Everything that was recorded."""
 
 EVERY_STEP: Final = range(sys.maxsize)
-"""Of `Selection.steps`: all of them, those of the warm-up too; what `all` means on the command line and the page."""
+"""All steps, those of the warm-up too: the meaning of `all` on the command line and the page."""
 
 
 def default_to_steady(select: Selection) -> Selection:
-    """The steady steps, where neither steps nor a time are asked for: what faces look at unless told otherwise."""
+    """The selection with the steady steps, where it has neither steps nor a time range: the default of all faces."""
     return replace(select, steps="steady") if select.steps is None and select.time is None else select

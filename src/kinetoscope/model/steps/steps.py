@@ -20,19 +20,19 @@ from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
 Origin = Literal["profiler", "annotation", "repetition", "window"]
-"""profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from what repeats. window: the
-whole window is one step."""
+"""profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from a pattern that repeats.
+window: the whole window is one step."""
 
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 
 STEADY: Final = "steady"
 """All steps but those of the warm-up, where step numbers are asked for."""
 
-_WARM: Final = 1.25
-"""A leading step that is this many times longer than the median step warms up: caches, allocator, autotuning."""
+_WARM_UP_RATIO: Final = 1.25
+"""A leading step longer than this times the median step warms up: caches, allocator, autotuning."""
 
-_STUB: Final = 0.5
-"""Share of the usual step under which a last step without operators is empty."""
+_EMPTY_STEP_RATIO: Final = 0.5
+"""A last step without operators is empty if it is shorter than this times the median of the others."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Steps:
         host: when the host was in each step, ns.
         device: when the device was: from the later of the host's start and the end of the step before, to the later of
             the host's end and the last end of the device work launched in it (the TensorBoard plugin's formula).
-        origin: what they rest on.
-        note: what must be said about that; "" if nothing.
+        origin: the source of the steps.
+        note: the sentence about that; "" for none.
     """
 
     number: Int64s
@@ -59,7 +59,7 @@ class Steps:
 
     @property
     def length(self) -> Int64s:
-        """The length of each step, wherever one is shown: that of the device step, ns: int64 [steps]."""
+        """The length of each step: that of the device step, ns: int64 [steps]."""
         return self.device.end - self.device.start
 
 
@@ -67,56 +67,56 @@ class Steps:
 def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     """The steps of a trace; `steps_by` names the annotation that is one, or begins the names of those that are."""
     work = device_work(trace)
-    found = steps_named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
+    numbered = steps_named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
     notes = []
-    if found is None and steps_by is not None:
+    if numbered is None and steps_by is not None:
         notes.append(f"No annotation is called {steps_by!r}, nor begins with that.")
-        found = _profiler_steps(trace)
+        numbered = _profiler_steps(trace)
         origin = "profiler"
-    if found is None:
-        found, said = propose_steps(trace, work)
-        notes.append(said)
-        origin = "repetition" if len(found[0]) > 1 else "window"
-    number, host = found
+    if numbered is None:
+        numbered, basis = propose_steps(trace, work)
+        notes.append(basis)
+        origin = "repetition" if len(numbered[0]) > 1 else "window"
+    number, host = numbered
     return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
 
 
-def after_warm_up(found: Steps) -> Int64s:
+def after_warm_up(every: Steps) -> Int64s:
     """Places of all steps but the leading ones that are longer than 1.25 times the median device step.
 
-    At least half of the steps stay: a job that only gets faster has no steady state, and losing most of it says less.
+    At least half of the steps stay: a job that only gets faster has no steady state.
     """
-    duration = found.length
+    duration = every.length
     if not len(duration):
         return np.arange(0)
-    settled = np.flatnonzero(duration <= _WARM * np.median(duration))
-    return np.arange(min(int(settled[0]), len(duration) // 2), len(duration))
+    as_usual = np.flatnonzero(duration <= _WARM_UP_RATIO * np.median(duration))
+    return np.arange(min(int(as_usual[0]), len(duration) // 2), len(duration))
 
 
 @derived
 def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
-    """Is the last step short, and does no operator begin in it, though some do in others?
+    """Whether the last step is short and without operators, unlike others.
 
-    Whoever calls `prof.step()` after the last iteration, too, has one step more, which ends as the profiler stops.
+    A loop that calls `prof.step()` after the last iteration too has such a step, which ends as the profiler stops.
     """
-    found = steps(trace, steps_by)
-    length = found.host.end - found.host.start
-    if len(found) < 2 or length[-1] >= _STUB * np.median(length[:-1]):
+    every = steps(trace, steps_by)
+    length = every.host.end - every.host.start
+    if len(every) < 2 or length[-1] >= _EMPTY_STEP_RATIO * np.median(length[:-1]):
         return False
     ops = (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
-    place = step_of(found.host, trace.start[ops])
-    return bool((place >= 0).any() and place.max() < len(found) - 1)
+    place = step_of(every.host, trace.start[ops])
+    return bool((place >= 0).any() and place.max() < len(every) - 1)
 
 
-def is_delayed(trace: Trace, found: Steps) -> bool:
-    """Does the first step begin later on the device because of work from before the recording?"""
+def is_delayed(trace: Trace, every: Steps) -> bool:
+    """Whether work from before the recording delays the first step on the device."""
     before = work_before(trace)
-    return bool(len(before.device)) and bool((found.device.start[:1] == before.end).any())
+    return bool(len(before.device)) and bool((every.device.start[:1] == before.end).any())
 
 
 def step_of(windows: Intervals, time: Int64s) -> Int64s:
-    """Which window (they are disjoint and in order) each time lies in: int64, −1 for none."""
+    """The window that each time lies in, of windows that are disjoint and in order: int64, −1 for none."""
     if not len(windows.start):
         return np.full(len(time), -1, np.int64)
     index = np.searchsorted(windows.start, time, side="right") - 1
@@ -154,19 +154,15 @@ def _profiler_steps(trace: Trace) -> NumberedSteps | None:
         match = _PROFILER_STEP.fullmatch(trace.strings.label(code))
         if match:
             numbers[code] = int(match.group(1))
-    codes = [code for code, number in numbers.items() if number <= _last_whole(trace)] or list(numbers)
+    known = recording(trace)
+    last = np.inf  # where our recorder ended a recording early, the range of the step after the last one is cut off
+    if known is not None and known.truncated and known.last_step is not None:
+        last = known.last_step
+    codes = [code for code, number in numbers.items() if number <= last] or list(numbers)
     rows = rows[np.isin(trace.name[rows], codes)]
     if not len(rows):
         return None
     return disjoint_steps(trace, rows, np.array([numbers[int(code)] for code in trace.name[rows]], np.int64))
-
-
-def _last_whole(trace: Trace) -> int:
-    """The last step that our recorder saw end: where it was ended early, the mark of the next is cut off."""
-    known = recording(trace)
-    if known is None or not known.truncated or known.last_step is None:
-        return int(np.iinfo(np.int64).max)
-    return known.last_step
 
 
 # --- samples, where the training loop gave them
@@ -178,7 +174,7 @@ class Throughput:
 
     Attributes:
         samples: of all these steps.
-        steps: how many steps there are that have samples and take time.
+        steps: number of steps that have samples and take time.
         duration: of these steps together, ns.
     """
 
@@ -195,12 +191,12 @@ class Throughput:
 @derived
 def throughput(trace: Trace) -> Throughput | None:
     """Samples and time of the steps that the profiler marked and the recorder counted; None where there are none."""
-    known = recording(trace)
-    found = steps(trace, None)
-    if known is None or found.origin != "profiler" or not known.samples:
+    known_run = recording(trace)
+    every = steps(trace, None)
+    if known_run is None or every.origin != "profiler" or not known_run.samples:
         return None
-    samples = [known.samples.get(number) for number in found.number.tolist()]
-    duration = found.device.end - found.device.start
+    samples = [known_run.samples.get(number) for number in every.number.tolist()]
+    duration = every.device.end - every.device.start
     counted = np.array([each is not None for each in samples], bool) & (duration > 0)
     if not counted.any():
         return None

@@ -19,12 +19,12 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, mer
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.synchronization import host_waits, idle_after
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, COLLECTIVE_WORDS, EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 
 ACTIVITIES: Final = (
@@ -104,7 +104,7 @@ def activities(trace: Trace) -> Activities:
     """The activities of the rank."""
     work = device_work(trace)
     activity = host_activities(trace)
-    collective = rows_named(trace, _is_collective, EventKind.HOST_OP, holding=COLLECTIVE_WORDS)
+    ops = (activity == HostActivity.OPERATOR) & ~is_collective_range(trace)
 
     def device(*kinds: WorkKind) -> Intervals:
         of_kind = work.of(*kinds)
@@ -118,7 +118,7 @@ def activities(trace: Trace) -> Activities:
     calls = host(any_of(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)))
     return Activities(
         (
-            device(WorkKind.COMPUTATION) if len(work) else host((activity == HostActivity.OPERATOR) & ~collective),
+            device(WorkKind.COMPUTATION) if len(work) else host(ops),
             merge(device(WorkKind.COMMUNICATION), host(activity == HostActivity.COMMUNICATION)),
             device(WorkKind.MEMCPY, WorkKind.MEMSET),
             host(activity == HostActivity.DATA_LOADING),
@@ -127,10 +127,6 @@ def activities(trace: Trace) -> Activities:
         ),
         calls,
     )
-
-
-def _is_collective(name: str) -> bool:
-    return COLLECTIVE_OPS.match(name) is not None
 
 
 def interval_lists(spans: Intervals, *unions: Intervals) -> pl.Series:

@@ -1,4 +1,4 @@
-"""The columns of the declared tables: type, unit, meaning, and under which keys the files of each era hold them."""
+"""The columns of the declared tables: type, unit, meaning, and the keys of each era."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Field:
 
     Attributes:
         column: name, type, meaning, unit.
-        argument: name in ARGUMENTS; "" for what is computed or stands in the event itself.
-        scale: what the file's number is multiplied by, to be in the column's unit.
+        argument: name in ARGUMENTS; "" for a computed column or a member of the event itself.
+        scale: factor from the file's number to the column's unit.
     """
 
     column: Column

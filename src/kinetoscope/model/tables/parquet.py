@@ -1,4 +1,4 @@
-"""How a trace lies in a folder of Parquet files: what the writer and the reader of such folders have in common.
+"""The layout of a trace in a folder of Parquet files, for the writer and the reader.
 
     OUT/ops.parquet, OUT/kernels.parquet, …    the declared tables, for whoever likes; never read again
     OUT/trace/*.parquet                        the columns of the Trace, from which it is made anew, nothing left out
@@ -58,7 +58,7 @@ PIECE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is no column.
+    """Facts of a trace that are no column.
 
     Attributes:
         version: of this layout.

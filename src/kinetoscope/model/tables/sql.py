@@ -49,9 +49,8 @@ def execute_here(query: str, tables: Mapping[str, pl.DataFrame], *, check: bool)
 def sql(job: Job, query: str, execute: Execute = execute_here) -> Result:
     """The answer to an SQL query over the declared tables of all ranks; `execute` runs it.
 
-    The query is checked against empty tables first, so that what is wrong with it is said before anything is read. Only
-    tables that it names are made. A column of the answer that has name and type of one of theirs has its meaning and
-    unit, too.
+    The query is checked against empty tables first, so that errors come before anything is read. Only tables that it
+    names are made. A column of the answer with the name and type of one of theirs has its meaning and unit.
 
     Raises:
         UsageError: the query is wrong: its grammar, a table, a column, a type.
@@ -80,21 +79,21 @@ def _run(
 
 
 def _reason(message: str, named: list[str]) -> str:
-    """What Polars says, in one line, with what the word that it does not know could have been."""
-    if found := _OTHER_TABLE.search(message):
-        unknown = found[1] or found[2]
+    """The message of Polars in one line, with suggestions for an unknown table or column."""
+    if match := _OTHER_TABLE.search(message):
+        unknown = match[1] or match[2]
         return f"there is no table {unknown!r}{_near(unknown, TABLES)}; the tables are {', '.join(TABLES)}"
-    if found := _OTHER_COLUMN.search(message):
+    if match := _OTHER_COLUMN.search(message):
         columns = dict.fromkeys(column for name in named for column in schema_of(name).names)
         where = ", ".join(f"{name} ({', '.join(schema_of(name).names)})" for name in named)
-        return f"there is no column {found[1]!r}{_near(found[1], columns)}; the columns are those of {where}"
-    said = " ".join(_PLAN.sub("", message).split())
-    return f"{said or 'it cannot be run'}; `kinetoscope sql` lists tables and columns"
+        return f"there is no column {match[1]!r}{_near(match[1], columns)}; the columns are those of {where}"
+    reason = " ".join(_PLAN.sub("", message).split())
+    return f"{reason or 'it cannot be run'}; `kinetoscope sql` lists tables and columns"
 
 
 def _near(word: str, words: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word.lower(), list(words), 1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    near = difflib.get_close_matches(word.lower(), list(words), 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _described(frame: pl.DataFrame, named: list[str]) -> Schema:

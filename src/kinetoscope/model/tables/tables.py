@@ -1,7 +1,6 @@
-"""The declared tables of a trace: what analyses, `sql`, Parquet files and the docs may see of it, column by column.
+"""The declared tables of a trace, for `sql`, Parquet files and the docs.
 
-A table is computed when it is first asked for, once, and nobody may change it. Texts are Enums where they can be;
-`schema.conform` makes them String, which it must before the tables of two ranks are joined.
+Texts are Enums where they can be; `schema.conform` makes them String before the tables of two ranks are joined.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ Values = dict[str, NDArray[Any] | pl.Series]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """A table: what a row is, its columns, which rows it has, and how the columns that are no arguments are found."""
+    """A table: the meaning of a row, its columns, its rows, and a function for the columns that are no arguments."""
 
     doc: str
     fields: tuple[Field, ...]
@@ -106,11 +105,7 @@ def _typed(values: NDArray[Any] | pl.Series, column: Column) -> pl.Series:
     return (series if isinstance(series.dtype, pl.Enum) else series.cast(column.dtype)).alias(column.name)
 
 
-# --- what the rows are, and the columns that are computed
-
-
-def _of_kind(*kinds: EventKind) -> Callable[[Trace], Rows]:
-    return lambda trace: trace.rows(*kinds)
+# --- rows, and columns that are computed
 
 
 def _span(trace: Trace, rows: Rows) -> Values:
@@ -136,10 +131,6 @@ def _frame(trace: Trace, rows: Rows) -> Values:
     names = trace.name[rows]
     modules = [code for code in np.unique(names).tolist() if trace.strings.label(code).startswith(MODULE)]
     return _call(trace, rows) | {"is_module": np.isin(names, modules)}
-
-
-def _annotation(trace: Trace, rows: Rows) -> Values:
-    return _call(trace, rows) | {"on_device": trace.kind[rows] == EventKind.DEVICE_ANNOTATION}
 
 
 def _event(trace: Trace, rows: Rows) -> Values:
@@ -173,11 +164,6 @@ def _kernel(trace: Trace, rows: Rows) -> Values:
     }
 
 
-def _launched(trace: Trace) -> Rows:
-    launch = device_work(trace).launch
-    return np.unique(launch[launch >= 0])
-
-
 def _launch(trace: Trace, rows: Rows) -> Values:
     work = device_work(trace)
     linked = np.flatnonzero(work.launch >= 0)
@@ -201,29 +187,29 @@ def _names_of(trace: Trace, rows: NDArray[np.int32]) -> pl.Series:
 
 
 def _steps(trace: Trace, rows: Rows) -> Values:
-    found = steps(trace, None)
+    every = steps(trace, None)
     return {
-        "step": found.number,
-        "host_start": found.host.start,
-        "host_end": found.host.end,
-        "device_start": found.device.start,
-        "device_end": found.device.end,
+        "step": every.number,
+        "host_start": every.host.start,
+        "host_end": every.host.end,
+        "device_start": every.device.start,
+        "device_end": every.device.end,
         "steady": np.isin(rows, steady_places(trace, None)),
-        "origin": pl.Series([found.origin] * len(rows), dtype=pl.String),
+        "origin": pl.Series([every.origin] * len(rows), dtype=pl.String),
     }
 
 
 def _collective(trace: Trace, rows: Rows) -> Values:
     kind = kinds(trace, rows)
     frame = pl.DataFrame({"row": rows.astype(np.int64), "kind": kind, "bytes": sizes(trace, rows, kind)})
-    # Of work that carries no arguments the calls on the host tell kind and size.
+    # Work without arguments has the kind and size of its call on the host.
     calls = collective_calls(trace, None).select("row", "kind", "bytes").filter(pl.col("kind") != "other")
-    told = frame.join(calls, on="row", how="left", suffix="_told", maintain_order="left")
+    joined = frame.join(calls, on="row", how="left", suffix="_of_call", maintain_order="left")
     return _span(trace, rows) | {
         "on_device": np.isin(trace.kind[rows], DEVICE_WORK),
-        "kind": told.select(pl.coalesce("kind_told", "kind")).to_series(),
+        "kind": joined.select(pl.coalesce("kind_of_call", "kind")).to_series(),
         "ranks": members(trace, rows),
-        "bytes": told.select(pl.coalesce("bytes_told", "bytes")).to_series(),
+        "bytes": joined.select(pl.coalesce("bytes_of_call", "bytes")).to_series(),
     }
 
 
@@ -236,7 +222,7 @@ def _module(trace: Trace, rows: Rows) -> Values:
     around = calls.parent[rows]
     parent = np.where(around >= 0, modules[around], -1).astype(np.int32)
     depth = np.zeros(len(trace) + 1, np.int32)
-    for _ in range(int(calls.depth[rows].max(initial=0)) + 1):  # as deep as modules stand in one another
+    for _ in range(int(calls.depth[rows].max(initial=0)) + 1):  # as deep as modules nest
         deeper = np.where(parent >= 0, depth[parent] + 1, 0)
         if np.array_equal(deeper, depth[rows]):
             break
@@ -257,13 +243,13 @@ def _shown(identity: Any) -> str:
 
 
 def _counter(trace: Trace, rows: Rows) -> Values:
-    found = counters(trace)
+    samples = counters(trace)
     track, tracks = trace.track[rows], trace.tracks
     return _span(trace, rows) | {
         "track": track,
         "process": polars_columns.labelled(track, lambda code: _shown(tracks.pids[code])),
-        "key": polars_columns.texts(trace.strings, found.key),
-        "value": polars_columns.numbers(found.value),
+        "key": polars_columns.texts(trace.strings, samples.key),
+        "value": polars_columns.numbers(samples.value),
     }
 
 
@@ -273,9 +259,18 @@ TABLES: Final[dict[str, DeclaredTable]] = {
     "events": DeclaredTable(
         "Everything in the file.", EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
     ),
-    "ops": DeclaredTable("Operators of torch on the host.", OP_FIELDS, _of_kind(EventKind.HOST_OP), _call),
-    "kernels": DeclaredTable("Kernels, copies and sets on devices.", KERNEL_FIELDS, _of_kind(*DEVICE_WORK), _kernel),
-    "launches": DeclaredTable("Calls that launched device work.", LAUNCH_FIELDS, _launched, _launch),
+    "ops": DeclaredTable(
+        "Operators of torch on the host.", OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _call
+    ),
+    "kernels": DeclaredTable(
+        "Kernels, copies and sets on devices.", KERNEL_FIELDS, lambda trace: trace.rows(*DEVICE_WORK), _kernel
+    ),
+    "launches": DeclaredTable(
+        "Calls that launched device work.",
+        LAUNCH_FIELDS,
+        lambda trace: np.setdiff1d(device_work(trace).launch, [-1]),
+        _launch,
+    ),
     "steps": DeclaredTable(
         "Steps of the training loop.",
         STEP_FIELDS,
@@ -283,15 +278,20 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         _steps,
     ),
     "memory": DeclaredTable(
-        "Instants at which memory was taken or given back.", MEMORY_FIELDS, _of_kind(EventKind.MEMORY), _span
+        "Instants at which memory was taken or given back.",
+        MEMORY_FIELDS,
+        lambda trace: trace.rows(EventKind.MEMORY),
+        _span,
     ),
     "annotations": DeclaredTable(
         "Ranges that the user or a library named.",
         ANNOTATION_FIELDS,
-        _of_kind(EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION),
-        _annotation,
+        lambda trace: trace.rows(EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION),
+        lambda trace, rows: _call(trace, rows) | {"on_device": trace.kind[rows] == EventKind.DEVICE_ANNOTATION},
     ),
-    "frames": DeclaredTable("Calls of Python functions.", FRAME_FIELDS, _of_kind(EventKind.PYTHON), _frame),
+    "frames": DeclaredTable(
+        "Calls of Python functions.", FRAME_FIELDS, lambda trace: trace.rows(EventKind.PYTHON), _frame
+    ),
     "modules": DeclaredTable("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
     "collectives": DeclaredTable(
         "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective

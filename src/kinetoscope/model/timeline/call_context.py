@@ -13,7 +13,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_stacks import DEEPEST, SEPARATOR, frame_text, recorded_stack
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE
@@ -63,7 +63,7 @@ def call_context(trace: Trace, row: int) -> CallContext:
 def ancestors(trace: Trace, row: int) -> list[int]:
     """The event and the calls around it, the innermost first."""
     parent, chain = call_tree(trace).parent, [row]
-    while len(chain) <= DEEPEST and (above := int(parent[chain[-1]])) >= 0:
+    while len(chain) <= MAX_DEPTH and (above := int(parent[chain[-1]])) >= 0:
         chain.append(above)
     return chain
 
@@ -85,7 +85,7 @@ def launched_in(trace: Trace, row: int) -> Int32s:
     places = places[low:high]
     places = places[trace.track[work.launch[places]] == trace.track[row]]
     at = work.launch[places]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         climbing = np.flatnonzero((at >= 0) & (at != row))
         if not len(climbing):
             break

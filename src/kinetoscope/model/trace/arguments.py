@@ -86,7 +86,7 @@ _NUMBER_FIRST: Final = re.compile(r"\s*(-?\d{1,18})(?!\d|\.)")
 
 
 def keys_of(trace: Trace, name: str) -> tuple[str, ...]:
-    """Those keys of an argument that the trace has at all, the first to be looked at first."""
+    """Keys of an argument that occur in the trace, in order of precedence."""
     return tuple(key for key in ARGUMENTS[name] if trace.strings.code(key) >= 0)
 
 
@@ -94,13 +94,13 @@ def kinds(trace: Trace, name: str, rows: Int32s | None = None) -> Int8s:
     """Kind of the argument of each row (see `shapes`): int8, −1 where it has none."""
     result = np.full(len(trace) if rows is None else len(rows), -1, np.int8)
     for key in reversed(keys_of(trace, name)):
-        found = trace.kinds_of(key, rows)
-        np.copyto(result, found, where=found >= 0)
+        kinds_of_key = trace.kinds_of(key, rows)
+        np.copyto(result, kinds_of_key, where=kinds_of_key >= 0)
     return result
 
 
 def has(trace: Trace, name: str, rows: Int32s | None = None) -> Bools:
-    """Which of the rows have the argument: bool."""
+    """Rows that have the argument: bool."""
     return kinds(trace, name, rows) >= 0
 
 
@@ -111,18 +111,20 @@ def integers(trace: Trace, name: str, rows: Int32s | None = None, *, missing: in
     """
     result = np.full(len(trace) if rows is None else len(rows), missing, np.int64)
     for key in reversed(keys_of(trace, name)):
-        found = trace.kinds_of(key, rows)
-        np.copyto(result, trace.integers(key, rows), where=found == INT)
-        texts = np.flatnonzero(found == STRING)
+        kinds_of_key = trace.kinds_of(key, rows)
+        np.copyto(result, trace.integers(key, rows), where=kinds_of_key == INT)
+        texts = np.flatnonzero(kinds_of_key == STRING)
         if len(texts):
-            result[texts] = _numbers(trace, trace.codes_of(key, rows)[texts], missing)
+            distinct, places = np.unique(trace.codes_of(key, rows)[texts], return_inverse=True)
+            matches = [_NUMBER_FIRST.match(trace.strings.text(code)) for code in distinct.tolist()]
+            result[texts] = np.array([int(match[1]) if match else missing for match in matches], np.int64)[places]
     return result
 
 
 def given(trace: Trace, name: str, rows: Int32s | None = None) -> Bools:
-    """For which rows `integers` gives a value of the file and not `missing`: bool."""
-    unlikely = np.iinfo(np.int64).min
-    return np.asarray(integers(trace, name, rows, missing=unlikely) != unlikely)
+    """Rows for which `integers` gives a value of the file and not `missing`: bool."""
+    absent = np.iinfo(np.int64).min
+    return np.asarray(integers(trace, name, rows, missing=absent) != absent)
 
 
 def floats(trace: Trace, name: str, rows: Int32s | None = None) -> Floats:
@@ -142,9 +144,3 @@ def codes(trace: Trace, name: str, rows: Int32s | None = None) -> Int64s:
         is_text = any_of(trace.kinds_of(key, rows), (STRING, RAW))
         np.copyto(result, trace.codes_of(key, rows), where=is_text)
     return result
-
-
-def _numbers(trace: Trace, found: Int64s, missing: int) -> Int64s:
-    distinct, places = np.unique(found, return_inverse=True)
-    matches = [_NUMBER_FIRST.match(trace.strings.text(code)) for code in distinct.tolist()]
-    return np.array([int(match[1]) if match else missing for match in matches], np.int64)[places]

@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """A type.
+    """A type of elements.
 
     Attributes:
         name: as torch calls it.
         bytes: of an element as torch counts them; of two that share a byte, as one.
-        precision: what matrix products of it are computed in, one of `device_peaks.PRECISIONS`; "" for none of them.
+        precision: what matrix products of it are computed in, one of `peaks.PRECISIONS`; "" for none of them.
             FP32 may be computed in TF32 all the same.
-        factor: by how much a product of it takes more than one of so many real numbers.
+        factor: operations of a product of it, divided by those of a product of as many real numbers.
     """
 
     name: str

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from typing import Any
 
 from kinetoscope.model.trace.shapes import (
     CAT,
-    FLOAT,
     IN_COLUMN,
     IN_TRACK,
-    INT,
     NOT_AN_OBJECT,
     NULL,
     NUMBER_TEXT,
@@ -20,12 +17,12 @@ from kinetoscope.model.trace.shapes import (
     PID,
     RAW,
     SLOTS,
-    STRING,
     TIME_INTEGER,
     TRUE,
     TS,
 )
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.tracks import value_of_slot
 
 
 def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:
@@ -39,10 +36,13 @@ def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:
     for key, kind, level in trace.shapes.items[int(trace.shape[row])]:
         value: Any = None
         if kind < SLOTS:
-            value = _slot_value(trace, kind, int(trace.values[slot]))
+            bits = int(trace.values[slot])
+            value = bits if kind in (RAW, NUMBER_TEXT) else value_of_slot(kind, bits, strings)
             slot += 1
+        elif kind == IN_COLUMN and key == PH:
+            value = chr(trace.ph[row])
         elif kind == IN_COLUMN:
-            value = _column_value(trace, key, row)
+            value = strings.text(int(trace.category[row] if key == CAT else trace.name[row]))
         elif kind == IN_TRACK:
             track = int(trace.track[row])
             value = trace.tracks.pids[track] if key == PID else trace.tracks.tids[track]
@@ -67,26 +67,10 @@ def event(trace: Trace, row: int) -> Any:
     return whole
 
 
-def _slot_value(trace: Trace, kind: int, bits: int) -> Any:
-    if kind == INT:
-        return bits
-    if kind == FLOAT:
-        return struct.unpack("<d", struct.pack("<q", bits))[0]
-    return trace.strings.text(bits) if kind == STRING else bits
-
-
-def _column_value(trace: Trace, key: int, row: int) -> str:
-    if key == PH:
-        return chr(trace.ph[row])
-    return trace.strings.text(int(trace.category[row] if key == CAT else trace.name[row]))
-
-
 def _time_value(trace: Trace, key: int, row: int, kind: int) -> int | float:
     start, end = int(trace.start[row]), int(trace.end[row])
     nanoseconds = start if key == TS else end - start
-    if kind == TIME_INTEGER:
-        return nanoseconds // 1000
-    return float(microseconds(nanoseconds))
+    return nanoseconds // 1000 if kind == TIME_INTEGER else float(microseconds(nanoseconds))
 
 
 def microseconds(nanoseconds: int) -> str:

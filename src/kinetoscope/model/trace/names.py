@@ -12,20 +12,20 @@ from kinetoscope.model.trace.trace import Trace
 
 
 def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, holding: tuple[str, ...] = ()) -> Bools:
-    """Which events of these kinds have a name that fits: bool [events]. Looks at each distinct name once.
+    """Events of these kinds with a name that fits: bool [events]; `fits` is called once for each distinct name.
 
-    holding: words of which a name that fits holds one, so that the others need not be looked at.
+    holding: words of which a name that fits contains one; names without any are not tried.
     """
     rows = np.flatnonzero(any_of(trace.kind, kinds))
-    marks = np.zeros(len(trace.strings) + 1, np.bool_)
-    marks[trace.name[rows] + 1] = True
+    fitting = np.zeros(len(trace.strings) + 1, np.bool_)
+    fitting[trace.name[rows] + 1] = True
     if holding:
-        marks[1:] &= trace.strings.holding(holding)
-        marks[0] = False
-    for code in (np.flatnonzero(marks) - 1).tolist():
-        marks[code + 1] = fits(trace.strings.glance(code))
+        fitting[1:] &= trace.strings.holding(holding)
+        fitting[0] = False
+    for code in (np.flatnonzero(fitting) - 1).tolist():
+        fitting[code + 1] = fits(trace.strings.glance(code))
     result = np.zeros(len(trace), np.bool_)
-    result[rows] = marks[trace.name[rows] + 1]
+    result[rows] = fitting[trace.name[rows] + 1]
     return result
 
 

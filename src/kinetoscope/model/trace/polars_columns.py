@@ -1,7 +1,7 @@
 """The border between NumPy and Polars: the only place where an array becomes a column and missing values become null.
 
-Going out, what is missing is told by a mask or by code −1 and becomes null. Coming back, a column with nulls is
-an array and a mask: `Series.to_numpy()` alone would turn integers with one null into float64 and destroy nanoseconds.
+Outwards, a mask or code −1 marks what is missing and becomes null. Inwards, a column with nulls is an array and a
+mask: `Series.to_numpy()` alone would turn integers with one null into float64 and destroy nanoseconds.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def integers(series: pl.Series) -> tuple[Int64s, Bools]:
 
 
 def _distinct(codes: NDArray[Any]) -> tuple[list[int], Int64s]:
-    """The codes that occur, ascending, and the place of each row's code among them; −1 for negative codes."""
+    """Codes that occur, ascending, and the place of each row's code among them; −1 for negative codes."""
     if not len(codes) or int(codes.max()) < 0:
         return [], np.full(len(codes), -1, np.int64)
     seen = np.zeros(int(codes.max()) + 2, np.bool_)

@@ -1,4 +1,4 @@
-"""What our own recorder knew of the run that a trace is of: it stands in the trace, and in the sidecar beside it."""
+"""What was recorded: facts that our recorder left in the trace, options of the profiler, and what a trace may lack."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 _KEY: Final = "kinetoscope"
-_LARGEST: Final = 1 << 63
-_LONGEST: Final = 160
-"""Characters of a reason."""
+_INTEGER_LIMIT: Final = 1 << 63
+_MAX_REASON_LENGTH: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Recording:
         commit, branch: of the checkout that the job ran in.
         versions: of Python, torch, frameworks, ..., by name.
         about: what the user gave: parameters, batch_size, precision; any JSON, nothing of it checked.
-        samples: how many samples each step had, by the number of the step, where the loop told.
+        samples: samples of each step, by its number, where the loop gave them.
         first_step, last_step: the steps that were recorded from start to end; None where that is not said.
         truncated: "" or why it was ended before all that was asked for was recorded.
     """
@@ -61,18 +60,18 @@ def recording(trace: Trace) -> Recording | None:
         samples=_samples(facts.get("steps")),
         first_step=_count(facts.get("first_step")),
         last_step=_count(facts.get("last_step"), least=-1),
-        truncated=" ".join(_text(facts.get("truncated")).split())[:_LONGEST],
+        truncated=" ".join(_text(facts.get("truncated")).split())[:_MAX_REASON_LENGTH],
     )
 
 
 def _samples(steps: Any) -> dict[int, int]:
-    found = {}
+    samples_of_step = {}
     for each in steps if isinstance(steps, list) else ():
         facts = _mapping(each)
         step, samples = _count(facts.get("step")), _count(facts.get("samples"))
         if step is not None and samples is not None:
-            found[step] = samples
-    return found
+            samples_of_step[step] = samples
+    return samples_of_step
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -85,7 +84,7 @@ def _text(value: Any) -> str:
 
 def _count(value: Any, least: int = 0) -> int | None:
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and least <= value < _LARGEST else None
+    return value if whole and least <= value < _INTEGER_LIMIT else None
 
 
 # --- what a trace may lack
@@ -127,9 +126,9 @@ def recorded_options(trace: Trace) -> frozenset[Option]:
     None of them is advised. `with_stack` leaves Python calls, or a stack with each operator (until torch 1.12).
     """
     ops = trace.rows(EventKind.HOST_OP)
-    found: dict[Option, bool] = {
+    is_on: dict[Option, bool] = {
         "record_shapes": bool(arguments.has(trace, "input_dims", ops).any()),
         "profile_memory": bool(len(trace.rows(EventKind.MEMORY))),
         "with_stack": bool(len(trace.rows(EventKind.PYTHON)) or arguments.has(trace, "call_stack", ops).any()),
     }
-    return frozenset(option for option in OPTIONS if found[option])
+    return frozenset(option for option in OPTIONS if is_on[option])

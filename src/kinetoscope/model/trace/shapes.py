@@ -59,7 +59,7 @@ class Shapes:
 
     def __init__(self, packed: list[Int64s]) -> None:
         self.items: tuple[tuple[Item, ...], ...] = tuple(tuple(unpack_item(int(x)) for x in shape) for shape in packed)
-        self._found: dict[tuple[int, int], tuple[Int64s, Int8s]] = {}
+        self._places: dict[tuple[int, int], tuple[Int64s, Int8s]] = {}
         self.sizes = np.array([len(self.slot_kinds(code)) for code in range(len(self.items))], np.int64)
 
     def __len__(self) -> int:
@@ -81,12 +81,8 @@ class Shapes:
 
         Of a repeated key the first one counts. Both are read-only: they are kept for the next time.
         """
-        found = self._found.get((key, level))
-        if found is None:
-            found = self._found[key, level] = self._find(key, level)
-        return found
-
-    def _find(self, key: int, level: int) -> tuple[Int64s, Int8s]:
+        if (key, level) in self._places:
+            return self._places[key, level]
         slots = np.full(len(self.items), -1, np.int64)
         kinds = np.full(len(self.items), -1, np.int8)
         for code, items in enumerate(self.items):
@@ -97,8 +93,9 @@ class Shapes:
                     break
                 slot += kind < SLOTS
         slots.flags.writeable = kinds.flags.writeable = False
+        self._places[key, level] = slots, kinds
         return slots, kinds
 
     def has_odd_time(self, key: int) -> Bools:
-        """In which shapes `ts` or `dur` is there but is no plain time: bool [shapes]."""
+        """Shapes in which `ts` or `dur` is no plain time: bool [shapes]."""
         return ~np.isin(self.find(key, level=0)[1], (TIME_INTEGER, TIME_DECIMAL, -1))

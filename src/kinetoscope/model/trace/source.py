@@ -1,4 +1,4 @@
-"""Where a trace comes from: facts that can be sent to another process, which loads it there."""
+"""The source of a trace: facts that can be sent to another process, which loads it there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_MAX_EVENT: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read.
+    """Options of reading.
 
     Attributes:
         max_size: see DEFAULT_MAX_SIZE.

@@ -1,4 +1,4 @@
-"""The strings of a trace: each once, as bytes, decoded when someone asks.
+"""The strings of a trace: each once, as bytes, decoded on demand.
 
 A code is the place of a string in order of first appearance. What is kept is the text between the quotation marks as
 it stands in the file, escapes and all; nested JSON and odd numbers are kept here too.
@@ -31,10 +31,10 @@ _NOT_FINITE: Final = {
 _INFINITIES: Final = (math.inf, -math.inf)
 _ESCAPE: Final = re.compile(r'\\(?:(["\\]|u[0-9a-fA-F]{4})|([/bfnrt])|)')
 _BARE_WORD: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[+-]?[A-Za-z0-9.+_/-]+', re.DOTALL)
-_LONGEST_INTEGER: Final = 4300
-"""Digits beyond which Python refuses to convert, because it would take too long."""
+_MAX_INTEGER_DIGITS: Final = 4300
+"""Longer integers Python refuses to convert."""
 _LONG_INTEGER: Final = re.compile(
-    rf'"(?:[^"\\]|\\.)*+"|(?<![0-9.eE+])([0-9]{{{_LONGEST_INTEGER + 1},}}+)(?![0-9.eE])', re.DOTALL
+    rf'"(?:[^"\\]|\\.)*+"|(?<![0-9.eE+])([0-9]{{{_MAX_INTEGER_DIGITS + 1},}}+)(?![0-9.eE])', re.DOTALL
 )
 
 
@@ -83,10 +83,9 @@ class Strings:
 
     def text(self, code: int) -> str:
         """The string, decoded; what is not valid in it (escapes, UTF-8) is kept as well as can be."""
-        text = self._texts.get(code)
-        if text is None:
-            text = self._texts[code] = decode(self.raw(code))
-        return text
+        if code not in self._texts:
+            self._texts[code] = decode(self.raw(code))
+        return self._texts[code]
 
     def label(self, code: int) -> str:
         """The string as frames can hold it: lone surrogates replaced. "" for −1."""
@@ -122,16 +121,12 @@ class Strings:
 
     def code(self, text: str) -> int:
         """The code of a string, −1 if the trace does not have it."""
-        code = self._codes.get(text)
-        if code is None:
-            code = self._codes[text] = self._find(text)
-        return code
-
-    def _find(self, text: str) -> int:
-        content = _spelled(text)
-        same = np.flatnonzero(self._lengths == len(content)).tolist()
-        found = next((int(code) for code in same if self.raw(code) == content), -1)
-        return found if found >= 0 else self._respelled.get(text, -1)
+        if text not in self._codes:
+            content = _spelled(text)
+            same_length = np.flatnonzero(self._lengths == len(content)).tolist()
+            code = next((int(code) for code in same_length if self.raw(code) == content), -1)
+            self._codes[text] = code if code >= 0 else self._respelled.get(text, -1)
+        return self._codes[text]
 
     def codes(self, texts: Iterable[str]) -> Int64s:
         """The codes of those of `texts` that the trace has."""
@@ -173,13 +168,13 @@ class Strings:
 
     @property
     def has_synonyms(self) -> bool:
-        """Are there two codes with the same text?"""
+        """Whether two codes have the same text."""
         return bool(self._respelled) and bool((self.canonical != np.arange(len(self))).any())
 
     @property
     def long(self) -> Bools:
-        """Which of them could hold an integer with more digits than Python converts: bool [strings]."""
-        return self._lengths > _LONGEST_INTEGER
+        """Strings that could hold an integer with more digits than Python converts: bool [strings]."""
+        return self._lengths > _MAX_INTEGER_DIGITS
 
     @cached_property
     def symptoms(self) -> list[Symptom]:
@@ -189,16 +184,16 @@ class Strings:
         kept = f"{control} strings hold control characters; they are kept."
         shown = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
         taken = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
-        found = [
+        symptoms = [
             Symptom("CONTROL_CHARACTERS", "note", kept, control),
             Symptom("BAD_UTF8", "note", shown, bad),
             Symptom("LONE_BACKSLASH", "note", taken, lone),
         ]
-        return [symptom for symptom in found if symptom.count]
+        return [symptom for symptom in symptoms if symptom.count]
 
 
 def _places(content: bytes, word: bytes) -> Iterator[int]:
-    """Where a word stands in a text; for one word this is ten times as fast as a regular expression for several."""
+    """Places of a word in a text; for one word this is ten times as fast as a regular expression for several."""
     place = content.find(word)
     while place >= 0:
         yield place
@@ -216,7 +211,7 @@ def decode(content: bytes) -> str:
     try:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
-        escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else "\\" + found[0], text)
+        escaped = _ESCAPE.sub(lambda match: match[0] if match[1] else "\\" + match[0], text)
     try:
         return str(json.loads(f'"{escaped}"', strict=False))
     except ValueError:  # a quotation mark that is not escaped: no content of a string at all
@@ -244,13 +239,13 @@ def number(text: str) -> int | float | str:
     if match is None:
         return _NOT_FINITE.get(text.lower(), text)
     if match.group(1) is None and match.group(2) is None:
-        return int(text) if len(text.removeprefix("-")) <= _LONGEST_INTEGER else text
+        return int(text) if len(text.removeprefix("-")) <= _MAX_INTEGER_DIGITS else text
     return float(text)
 
 
 def long_integers(text: str) -> int:
     """How many integers in a JSON text have more digits than Python converts."""
-    if len(text) <= _LONGEST_INTEGER:
+    if len(text) <= _MAX_INTEGER_DIGITS:
         return 0
     return sum(match[1] is not None for match in _LONG_INTEGER.finditer(text))
 

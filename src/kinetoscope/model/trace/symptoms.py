@@ -1,4 +1,4 @@
-"""What is wrong or odd about a trace, said before any number is taken from it."""
+"""Symptoms: what is wrong or odd about a trace, with the catalogue of all codes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Severity = Literal["error", "warning", "note"]
 """error: data was lost. warning: numbers are affected. note: good to know; some questions cannot be answered."""
 
 DAMAGED: Final = "This file is damaged"
-"""How it is said that data was lost; faces put it first."""
+"""Beginning of the sentence that data was lost; faces put it first."""
 
-_NOTABLE: Final = 0.005
-"""Share of a file from which on what is lost has a number."""
+_NOTABLE_LOSS_SHARE: Final = 0.005
+"""Share of a file from which its loss is given as a number."""
 
-_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
+_SEVERITY_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One thing that was found.
+    """One thing that is wrong or odd.
 
     Attributes:
         code: stable name in capitals, for scripts.
@@ -52,8 +52,8 @@ class Health:
     @classmethod
     def of(cls, *groups: Iterable[Symptom]) -> Health:
         """The symptoms of all groups, sorted by severity and otherwise in the order given."""
-        found = [symptom for group in groups for symptom in group]
-        return cls(tuple(sorted(found, key=lambda symptom: _ORDER[symptom.severity])))
+        symptoms = [symptom for group in groups for symptom in group]
+        return cls(tuple(sorted(symptoms, key=lambda symptom: _SEVERITY_ORDER[symptom.severity])))
 
     def __iter__(self) -> Iterator[Symptom]:
         return iter(self.symptoms)
@@ -72,12 +72,14 @@ class Health:
 
     @property
     def damage(self) -> str:
-        """That data was lost and how much, in a sentence that begins with `DAMAGED`; "" where none was."""
-        lost = [symptom for symptom in self.symptoms if symptom.severity == "error" or symptom.lost >= _NOTABLE]
+        """The sentence that data was lost, and how much, which begins with `DAMAGED`; "" where none was."""
+        lost = [
+            symptom for symptom in self.symptoms if symptom.severity == "error" or symptom.lost >= _NOTABLE_LOSS_SHARE
+        ]
         if not lost:
             return ""
         share = 1 - math.prod(1 - symptom.lost for symptom in lost)
-        if share >= _NOTABLE:
+        if share >= _NOTABLE_LOSS_SHARE:
             percent = min(max(round(100 * share), 1), 99)
             return f"{DAMAGED}: {percent}% of it could not be read."
         ends = any(symptom.code in ("STREAM", "TRUNCATED") for symptom in lost)

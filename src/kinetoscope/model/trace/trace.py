@@ -1,4 +1,4 @@
-"""A trace: everything that one file holds, as columns; what follows from it is computed when someone asks.
+"""A trace: everything that one file holds, as columns; what follows from them is computed on demand.
 
 Events stay in file order, and the row number is the identity of an event everywhere. Arrays are read-only. A Trace is
 not sent to other processes: a `Source` is, and is loaded there.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KEPT_AN_EVENT: Final = 96
-_KEPT_AT_LEAST: Final = 1 << 28
-"""Bytes that what was derived from a trace may take: so many for each event, and these. No analysis needs more."""
+_DERIVED_BYTES_PER_EVENT: Final = 96
+_DERIVED_BYTES: Final = 1 << 28
+"""Memory for what was derived from a trace: this, and the bytes for each event. No analysis needs more."""
 
 
 class Trace:
@@ -81,7 +82,7 @@ class Trace:
         self.reading = reading
         for array in (*columns.values(), values):
             array.flags.writeable = False
-        self._derived = DerivedCache(_KEPT_AN_EVENT * len(self) + _KEPT_AT_LEAST)
+        self._derived = DerivedCache(_DERIVED_BYTES_PER_EVENT * len(self) + _DERIVED_BYTES)
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -129,10 +130,10 @@ class Trace:
         """Bytes of what was derived and is kept now."""
         return self._derived.total
 
-    @property
+    @cached_property
     def metadata(self) -> Mapping[str, Any]:
         """The top-level values but the events; of a repeated key the last."""
-        return _metadata(self)
+        return {key: value_of(text) for key, text in self.members}
 
     @property
     def base(self) -> int:
@@ -193,8 +194,7 @@ class Trace:
         result = np.where(kinds == INT, integers.astype(np.float64), bits.view(np.float64))
         result[~any_of(kinds, (INT, FLOAT))] = np.nan
         for place in np.flatnonzero(texts >= 0):
-            number = self.strings.number(int(texts[place]))
-            result[place] = np.nan if isinstance(number, str) else _float(number)
+            result[place] = as_float(self.strings.number(int(texts[place])))
         return cast("Floats", result)
 
     def _gather(self, key: str, rows: Int32s | None, kinds: tuple[int, ...], missing: int) -> Int64s:
@@ -202,8 +202,8 @@ class Trace:
         code = self.strings.code(key)
         if code < 0:
             return np.full(len(shape), missing, np.int64)
-        slots, found = self.shapes.find(code)
-        slots = np.where(any_of(found, kinds), slots, -1)
+        slots, of_shape = self.shapes.find(code)
+        slots = np.where(any_of(of_shape, kinds), slots, -1)
         slot = slots[shape]
         result = np.full(len(shape), missing, np.int64)
         have = np.flatnonzero(slot >= 0)
@@ -224,31 +224,29 @@ class Trace:
         return (self.event(row) for row in range(len(self)))
 
 
-def _float(number: float) -> float:
+def as_float(number: int | float | str) -> float:
+    """A number of the file as a float64, an infinity for integers beyond its range; NaN for a word."""
+    if isinstance(number, str):
+        return math.nan
     try:
         return float(number)
-    except OverflowError:  # an integer beyond what a float64 reaches
+    except OverflowError:
         return math.inf if number > 0 else -math.inf
-
-
-@derived
-def _metadata(trace: Trace) -> Mapping[str, Any]:
-    return {key: value_of(text) for key, text in trace.members}
 
 
 # --- kinds of events
 
 
-LONGEST_RECORDING: Final = 30 * 86_400_000_000_000
-"""Nanoseconds, 30 days, between the middle event of a recording and any other; what lies farther has no valid time."""
+LONGEST_RECORDING_NS: Final = 30 * 86_400_000_000_000
+"""30 days: an event farther from the middle event of the recording has no valid time."""
 
-_NAMES: Final = ord("M")
-"""The phase of names of processes and threads, whose times nobody asks for."""
+_METADATA_PHASE: Final = ord("M")
+"""Phase of names of processes and threads, whose times mean nothing."""
 
 
 @derived
 def event_kinds(trace: Trace) -> Int8s:
-    """The `EventKind` of each event: int8 [events]. One look at `kind_of` for each phase and category that occurs."""
+    """The `EventKind` of each event: int8 [events]; `kind_of` is called once for each phase and category."""
     dense = np.zeros(len(trace.strings) + 1, np.int32)
     dense[trace.category + 1] = 1
     categories = np.flatnonzero(dense) - 1
@@ -264,11 +262,11 @@ def event_kinds(trace: Trace) -> Int8s:
     decided_by_name |= (trace.name == trace.strings.code(MEMORY_NAME)) & (trace.name >= 0)
     rows = np.flatnonzero(decided_by_name)
     codes, first = group(pairs[rows], trace.name[rows])
-    found = [
+    kinds_by_name = [
         kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), trace.strings.label(name))
         for pair, name in zip(pairs[rows[first]].tolist(), trace.name[rows[first]].tolist(), strict=True)
     ]
-    kind[rows] = np.array(found, np.int8)[codes]
+    kind[rows] = np.array(kinds_by_name, np.int8)[codes]
     kind[stray(trace)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
@@ -276,20 +274,20 @@ def event_kinds(trace: Trace) -> Int8s:
 
 @derived
 def stray(trace: Trace) -> Int64s:
-    """Rows of the events whose time cannot be: over 30 days from the middle one, such as 0 among times since 1970.
+    """Rows of events with impossible times: over 30 days from the middle one, such as 0 among times since 1970.
 
-    No question counts them: one such event would make a recording of seconds one of decades.
+    No analysis counts them: one such event would make a recording of seconds one of decades.
     """
-    timed = np.flatnonzero(trace.ph != _NAMES)
+    timed = np.flatnonzero(trace.ph != _METADATA_PHASE)
     if not len(timed):
         return timed
     start = trace.start[timed]
-    if int(start.max()) - int(start.min()) <= LONGEST_RECORDING:
+    if int(start.max()) - int(start.min()) <= LONGEST_RECORDING_NS:
         return timed[:0]
     middle = int(np.partition(start, len(start) // 2)[len(start) // 2])
-    return timed[(start < middle - LONGEST_RECORDING) | (start > middle + LONGEST_RECORDING)]
+    return timed[(start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
 
 
 def is_device_work(trace: Trace) -> Bools:
-    """Is each event a kernel, a copy or a set on a device?"""
+    """Events that are a kernel, a copy or a set on a device: bool [events]."""
     return any_of(trace.kind, DEVICE_WORK)

@@ -21,8 +21,8 @@ class Tracks:
     """
 
     def __init__(self, packed: Int64s, strings: Strings) -> None:
-        self.pids: list[Any] = [track_value(int(row[0]), int(row[1]), strings) for row in packed]
-        self.tids: list[Any] = [track_value(int(row[2]), int(row[3]), strings) for row in packed]
+        self.pids: list[Any] = [value_of_slot(int(row[0]), int(row[1]), strings) for row in packed]
+        self.tids: list[Any] = [value_of_slot(int(row[2]), int(row[3]), strings) for row in packed]
 
     @classmethod
     def of_values(cls, pids: list[Any], tids: list[Any]) -> Tracks:
@@ -43,8 +43,8 @@ class Tracks:
         return np.array([_number_in(pid) for pid in self.pids], np.int64)
 
 
-def track_value(kind: int, bits: int, strings: Strings) -> Any:
-    """The Python value of what the tokenizer kept as a kind and 64 bits."""
+def value_of_slot(kind: int, bits: int, strings: Strings) -> Any:
+    """The Python value of a kind and 64 bits, as the tokenizer keeps it."""
     match kind:
         case _ if kind == INT:
             return bits
