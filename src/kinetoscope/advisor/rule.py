@@ -19,7 +19,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, diffe
 from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
-from kinetoscope.model.execution.call_stacks import SourceLine
+from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.job import Job
@@ -139,21 +139,28 @@ class RankView(_View):
         return difference(self.time, self.busy)
 
     def event(
-        self, row: int, text: str, analysis: str | None = None, source: SourceLine | None = None, **params: str
+        self, row: int, text: str, analysis: str | None = None, source: CodeLocation | None = None, **params: str
     ) -> Evidence:
         """An event as evidence: `text` says what is to be seen there."""
         start, end = int(self.trace.start[row]), int(self.trace.end[row])
         return self._evidence(text, analysis, start, max(start, end), row, source, **params)
 
     def longest_of(
-        self, time: Intervals, text: str, analysis: str, row: int = -1, source: SourceLine | None = None
+        self, time: Intervals, text: str, analysis: str, row: int = -1, source: CodeLocation | None = None
     ) -> Evidence:
         """The longest of some intervals as evidence."""
         longest = int(np.argmax(time.end - time.start))
         return self._evidence(text, analysis, int(time.start[longest]), int(time.end[longest]), row, source)
 
     def _evidence(
-        self, text: str, analysis: str | None, start: int, end: int, row: int, source: SourceLine | None, **params: str
+        self,
+        text: str,
+        analysis: str | None,
+        start: int,
+        end: int,
+        row: int,
+        source: CodeLocation | None,
+        **params: str,
     ) -> Evidence:
         zero = origin_of_time(self.trace)
         file, line = (source.file, source.line) if source is not None else (None, None)

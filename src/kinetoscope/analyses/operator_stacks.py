@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import UsageError
-from kinetoscope.model.execution.call_stacks import CallStacks, SourceLine, call_stacks, module_class, user_source
+from kinetoscope.model.execution.call_stacks import CallStacks, CodeLocation, call_stacks, module_class, user_source
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.costs import (
@@ -161,7 +161,7 @@ def _named(trace: Trace, operator: str, exact: bool) -> Bools | None:
 
 def _by_line(stacks: CallStacks) -> CallStacks:
     """Of stacks with one line of the user's, and one module, the first one for all; none for those without a line."""
-    number: dict[tuple[SourceLine, str | None], int] = {}
+    number: dict[tuple[CodeLocation, str | None], int] = {}
     firsts: list[str] = []
     new = np.full(len(stacks.texts) + 1, -1, np.int32)  # the last is what −1 becomes
     for code, stack in enumerate(stacks.texts):

@@ -10,7 +10,7 @@ from kinetoscope.advisor.wording import place
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SourceLine, frame_text, recorded_stack, user_source
+from kinetoscope.model.execution.call_stacks import MAX_DEPTH, CodeLocation, frame_text, recorded_stack, user_source
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
@@ -19,10 +19,10 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-UNKNOWN = SourceLine(None, None, None)
+UNKNOWN = CodeLocation(None, None, None)
 
 
-def in_source(source: SourceLine) -> str:
+def in_source(source: CodeLocation) -> str:
     """` in `train.py:12``, to follow the name of what is there; "" where it is not known."""
     return f" in {place(source.file, source.line or 0)}" if source.file else ""
 
@@ -45,7 +45,7 @@ def user_frame_of(trace: Trace, rows: Int32s) -> Int32s:
     return ancestor(belongs_to(trace), user_frames(trace))[rows]
 
 
-def user_source_of(trace: Trace, row: int) -> SourceLine:
+def user_source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's function that a call was made from; of the backward pass the one that called forward."""
     if row < 0:
         return UNKNOWN
@@ -53,7 +53,7 @@ def user_source_of(trace: Trace, row: int) -> SourceLine:
     return source_of(trace, frame if frame >= 0 else row)
 
 
-def source_of(trace: Trace, row: int) -> SourceLine:
+def source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's own code that an event of the host was called from; nothing where that is not known.
 
     Found by climbing from the one event, where `model.execution.call_stacks.call_stacks` puts together those of all.

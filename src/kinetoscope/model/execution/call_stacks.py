@@ -139,7 +139,7 @@ def frame_text(name: str) -> str:
 # --- where in the source
 
 
-class SourceLine(NamedTuple):
+class CodeLocation(NamedTuple):
     """A line of the source; None where it is not known."""
 
     file: str | None
@@ -147,7 +147,7 @@ class SourceLine(NamedTuple):
     function: str | None
 
 
-def user_source(stack: str) -> SourceLine:
+def user_source(stack: str) -> CodeLocation:
     """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
     end = len(stack)
     while end >= 0:
@@ -155,10 +155,10 @@ def user_source(stack: str) -> SourceLine:
         if source := _users(stack[begin:end]):
             return source
         end = begin - 1
-    return SourceLine(None, None, None)
+    return CodeLocation(None, None, None)
 
 
-def user_sources(stack: str) -> tuple[SourceLine, ...]:
+def user_sources(stack: str) -> tuple[CodeLocation, ...]:
     """The lines of all frames that are the user's own, each once, outermost first."""
     return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
 
@@ -177,9 +177,9 @@ def module_class(stack: str) -> str | None:
 
 
 @lru_cache(1 << 16)
-def _users(frame: str) -> SourceLine | None:
+def _users(frame: str) -> CodeLocation | None:
     """The line of a frame, if it is the user's. Stacks share most of their frames."""
     match = _FRAME.fullmatch(frame)
     if match and not _LIBRARY.search(match[1].replace("\\", "/")):
-        return SourceLine(match[1], int(match[2]), match[3])
+        return CodeLocation(match[1], int(match[2]), match[3])
     return None
