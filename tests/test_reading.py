@@ -170,8 +170,8 @@ def test_else_files_are_numbered_in_order_of_name_around_the_ranks_that_are_know
     job = read(tmp_path)
     assert files(job) == [("a.json", 0, 0), ("rank1.json", 1, 0), ("b.json", 2, 0), ("c.json", 3, 0)]
     assert job.notes == (
-        "1 of 4 files do not say their rank; it is taken from their names (1).",
-        "3 of 4 files do not say their rank; they are numbered in order of name.",
+        "1 of 4 files do not state their rank; it is taken from their names (1).",
+        "3 of 4 files do not state their rank; they are numbered in order of name.",
     )
 
 
@@ -183,14 +183,14 @@ def test_several_files_of_a_rank_are_cycles(tmp_path: Path) -> None:
     assert [(source.rank, source.cycle) for source in job.sources] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [len(job.trace(1, cycle=cycle)) for cycle in (0, 1)] == [100, 200]
     assert job.notes == (
-        "Several files hold the same rank (0-1): they are taken as cycles of the profiler, in order of name.",
+        "Several files have the same rank (0-1): they are read as cycles of the profiler, in order of name.",
     )
 
 
 def test_ranks_of_the_job_that_are_not_here_are_said(tmp_path: Path) -> None:
     for rank in (1, 4):
         drawn.written(tmp_path / f"{rank}.json", MM, **distributed(rank, 8))
-    assert read(tmp_path).notes == ("The job had 8 ranks; not here: 0, 2-3, 5-7.",)
+    assert read(tmp_path).notes == ("The job had 8 ranks; missing: 0, 2-3, 5-7.",)
     assert read(tmp_path / "1.json").notes == ()  # who names one file knows that it is one
 
 
@@ -198,8 +198,8 @@ def test_ranks_can_be_chosen(tmp_path: Path) -> None:
     for rank in range(4):
         drawn.written(tmp_path / f"rank{rank}.json", MM, **distributed(rank, 4))
     assert read(tmp_path, ranks=[3, 1]).ranks == (1, 3)
-    assert read(tmp_path, ranks=iter([2, 9])).notes == ("Ranks 9 were asked for and are not there.",)
-    with pytest.raises(UsageError, match=r"has none of the ranks asked for \(7, 9\); it has 0-3"):
+    assert read(tmp_path, ranks=iter([2, 9])).notes == ("Requested ranks that do not exist: 9.",)
+    with pytest.raises(UsageError, match=r"has none of the requested ranks \(7, 9\); it has 0-3"):
         read(tmp_path, ranks=[7, 9])
 
 
@@ -267,9 +267,7 @@ def test_ends_are_looked_for_within_a_budget(tmp_path: Path, monkeypatch: pytest
     assert read(after_events(tmp_path / "a.json", 5, *SOME)).ranks == (5,)  # an end can be read alone
     job = read(after_events(tmp_path / "b.json.gz", 6, *SOME))  # a compressed one cannot
     assert job.ranks == (0,)
-    assert job.notes == (
-        "The trace does not say its rank where it was looked for, at its ends: it is taken as rank 0.",
-    )
+    assert job.notes == ("Neither end of the trace states its rank; rank 0 is assumed.",)
 
 
 def test_a_compressed_trace_that_seems_to_be_of_one_rank_is_taken_as_one(
@@ -287,7 +285,7 @@ def test_else_the_rank_follows_from_the_collectives(tmp_path: Path) -> None:
         drawn.written(tmp_path / f"{9 - rank}.json", reduced)
     job = read(tmp_path)
     assert files(job) == [("7.json", 2, 0), ("6.json", 3, 0)]
-    assert job.notes == ("2 of 2 files do not say their rank; it follows from their collectives.",)
+    assert job.notes == ("2 of 2 files do not state their rank; it is inferred from their collectives.",)
 
 
 def test_a_copy_of_a_trace_is_left_out(tmp_path: Path) -> None:
@@ -296,7 +294,7 @@ def test_a_copy_of_a_trace_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "rank0 (1).json").write_bytes(file.read_bytes())
     job = read(tmp_path)
     assert files(job) == [("rank0 (1).json", 0, 0)]
-    assert job.notes == ("Left out, for they are copies of others: rank0.json, rank0.json.gz.",)
+    assert job.notes == ("Left out as copies of other files: rank0.json, rank0.json.gz.",)
 
 
 def test_a_pipe_is_not_looked_into(tmp_path: Path) -> None:
@@ -352,7 +350,7 @@ def test_a_rank_that_cannot_be_read_is_reported_and_the_rest_goes_on(tmp_path: P
     result = trace_info(read(tmp_path))
     assert result.frame["rank"].unique().to_list() == [0]
     by_name, *failed = result.notes
-    assert by_name == "1 of 3 files do not say their rank; it is taken from their names (2)."
+    assert by_name == "1 of 3 files do not state their rank; it is taken from their names (2)."
     assert [note.partition(":")[0] for note in failed] == ["rank 1 is left out", "rank 2 is left out"]
 
 

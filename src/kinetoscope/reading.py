@@ -86,9 +86,9 @@ def _cores() -> int:
 def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[str]]:
     existing = {source.rank for source in sources}
     if not ranks & existing:
-        raise UsageError(f"{path} has none of the ranks asked for ({listed(ranks)}); it has {listed(existing)}")
+        raise UsageError(f"{path} has none of the requested ranks ({listed(ranks)}); it has {listed(existing)}")
     missing = ranks - existing
-    notes = [f"Ranks {listed(missing)} were asked for and are not there."] if missing else []
+    notes = [f"Requested ranks that do not exist: {listed(missing)}."] if missing else []
     return [source for source in sources if source.rank in ranks], notes
 
 

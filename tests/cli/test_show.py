@@ -214,7 +214,7 @@ def test_ranks_are_chosen(mine: str, capsys: pytest.CaptureFixture[str]) -> None
             1,
             "/no/such/folder/x.json: cannot be written",
         ),
-        (["temporal-breakdown", str(MLP), "--ranks", "7"], 2, "has none of the ranks asked for (7); it has 0"),
+        (["temporal-breakdown", str(MLP), "--ranks", "7"], 2, "has none of the requested ranks (7); it has 0"),
         (["temporal-breakdown", str(MLP), "--max-size", "1kB"], 1, "raise the limit with --max-size"),
     ],
 )

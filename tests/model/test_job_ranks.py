@@ -69,8 +69,8 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
         ("node10_7", 2, 1),
     ]  # fmt: skip
     assert notes(*candidates) == [
-        "6 of 6 files do not say their rank; they are numbered by process, in order of name.",
-        "Several files hold the same rank (0-2): they are taken as cycles of the profiler, in order of name.",
+        "6 of 6 files do not state their rank; they are numbered by process, in order of name.",
+        "Several files have the same rank (0-2): they are read as cycles of the profiler, in order of name.",
     ]
 
 
@@ -81,7 +81,7 @@ def test_one_file_tells_the_rank_of_its_process() -> None:
 
 def test_files_of_different_processes_may_be_different_runs() -> None:
     files = [CandidateFile(f"host_{pid}.1600000000000.pt.trace.json", rank=0, basis="text") for pid in (7, 8)]
-    assert "Files of the same rank come of different processes (0): this may be more than one run." in notes(*files)
+    assert "Files of the same rank come from different processes (0): this may be more than one run." in notes(*files)
 
 
 def test_cycles_are_counted_as_people_count() -> None:
@@ -97,15 +97,15 @@ def test_copies_are_one_trace_and_cycles_are_not() -> None:
     cycle = CandidateFile("a/rank0_2.json", rank=0, basis="text", digest="n", size=5)
     twin = CandidateFile("a/rank1.json", rank=1, basis="text", digest="m", size=5)
     assert ranks(one, packed, copy, cycle, twin) == [(one.url, 0, 0), (cycle.url, 0, 1), (twin.url, 1, 0)]
-    assert notes(one, packed, copy, cycle, twin)[0] == "Left out, for they are copies of others: rank0.json.gz, x.json."
+    assert notes(one, packed, copy, cycle, twin)[0] == "Left out as copies of other files: rank0.json.gz, x.json."
 
 
 @pytest.mark.parametrize(
     ("ranks_and_worlds", "note"),
     [
         ([(0, 8), (1, 16)], "The traces disagree about how many ranks the job had: 8 (rank 0); 16 (rank 1)."),
-        ([(0, 4), (2, 4)], "The job had 4 ranks; not here: 1, 3."),
-        ([(1, 0), (4, 0), (6, 0)], "Between the ranks that are here these are missing: 2-3, 5."),
+        ([(0, 4), (2, 4)], "The job had 4 ranks; missing: 1, 3."),
+        ([(1, 0), (4, 0), (6, 0)], "Ranks missing in between: 2-3, 5."),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said_in_one_note(ranks_and_worlds: list[tuple[int, int]], note: str) -> None:
@@ -161,6 +161,6 @@ def test_captures_of_graphs_are_no_cycles_of_the_run() -> None:
     capture = CandidateFile("vllm/capture_traces/graph_capture_rank_0.17.pt.trace.json.gz", rank=0)
     places, said = assigned([run, capture])
     assert [(place.url, place.cycle) for place in places] == [(run.url, 0)]
-    assert said[0].startswith("Left out, for they record the capture of CUDA graphs")
+    assert said[0].startswith("Left out as recordings of the capture of CUDA graphs")
     alone, _ = assigned([capture])
     assert [place.url for place in alone] == [capture.url]

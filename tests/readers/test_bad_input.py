@@ -199,7 +199,7 @@ def test_events_made_to_fill_the_memory(
 ) -> None:
     monkeypatch.setattr(kineto, "UNSUSPICIOUS_EVENTS", 100_000)
     content = b'{"traceEvents": [%s{}]}' % (element * 800_000)
-    words = r"[0-9,]+ events in [0-9,]+ bytes of text, as no trace has; .* limit of your own with --max-size"
+    words = r"[0-9,]+ events in [0-9,]+ bytes of text, which no trace has; .* your own limit with --max-size"
     _refused(tmp_path / "t.json.gz", gzip.compress(content, 1), LimitError, words, threads=threads)
     assert len(_load(tmp_path / "t.json", content, max_size=1 << 30, threads=threads)) == 800_001
 
@@ -217,7 +217,7 @@ def test_a_bomb(tmp_path: Path) -> None:
     spaces = b" " * (1 << 20)
     content = bomb.compress(b'{"traceEvents": [') + b"".join(bomb.compress(spaces) for _ in range(300))
     content += bomb.compress(b"]}") + bomb.flush()
-    words = r"bytes of compressed data hold more than 27\d,\d+,\d+ bytes of text, as no trace does; .* --max-size"
+    words = r"bytes of compressed data hold more than 27\d,\d+,\d+ bytes of text, which no trace does; .* --max-size"
     _refused(tmp_path / "t.json", content, LimitError, words)
     assert len(_load(tmp_path / "t.json", content, max_size=1 << 30)) == 0
 

@@ -285,7 +285,7 @@ def test_what_is_small_in_the_file_and_huge_in_memory_is_refused(whole: Path, tm
         return pl.DataFrame({"bytes": pl.repeat(b"x" * (1 << 20), 300, eager=True)})
 
     folder = harmed(whole, tmp_path, "arena", repeated)
-    with pytest.raises(LimitError, match="set a limit of your own"):
+    with pytest.raises(LimitError, match="set your own limit"):
         read(folder).trace()
     [source] = read(folder).sources
     with pytest.raises(LimitError):

@@ -179,8 +179,8 @@ class _Folder:
         suspicious = limit == DEFAULT_MAX_SIZE and size > max(UNSUSPICIOUS_BYTES, MAX_RATIO * stored_size)
         if size > limit or suspicious:
             raise LimitError(
-                f"{self.source.url}: {stored_size:,} bytes of Parquet hold {size:,} bytes of columns; if that is no "
-                "accident, set a limit of your own with --max-size"
+                f"{self.source.url}: {stored_size:,} bytes of Parquet hold {size:,} bytes of columns; if it is "
+                "genuine, set your own limit with --max-size"
             )
 
     def _arrays(self, name: str) -> dict[str, NDArray[Any]]:

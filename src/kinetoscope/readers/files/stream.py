@@ -205,13 +205,13 @@ class TextBlocks:
             length += len(piece)
             if length > self._max_size:
                 raise LimitError(
-                    f"{self.path}: more than {self._max_size:,} bytes of text; if that is no accident, raise the "
+                    f"{self.path}: more than {self._max_size:,} bytes of text; if the file is genuine, raise the "
                     "limit with --max-size"
                 )
             if length > max(UNSUSPICIOUS_BYTES, MAX_RATIO * self._taken) and self._max_size == DEFAULT_MAX_SIZE:
                 raise LimitError(
                     f"{self.path}: {self._taken:,} bytes of compressed data hold more than {length:,} bytes of text, "
-                    "as no trace does; if that is no accident, set a limit of your own with --max-size"
+                    "which no trace does; if the file is genuine, set your own limit with --max-size"
                 )
             yield piece
 

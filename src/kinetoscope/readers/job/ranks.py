@@ -54,7 +54,7 @@ def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[st
         replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
     ]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
-        notes.append("The trace does not say its rank where it was looked for, at its ends: it is taken as rank 0.")
+        notes.append("Neither end of the trace states its rank; rank 0 is assumed.")
     numbered = _numbered(known)
     if len(traces) > 1:
         notes += _on_basis(traces)
@@ -92,7 +92,7 @@ def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[Candi
             copies.append(_last(trace.url))
         seen.update(same)
     if copies:
-        notes.append(f"Left out, for they are copies of others: {shortened(copies)}.")
+        notes.append(f"Left out as copies of other files: {shortened(copies)}.")
     return kept
 
 
@@ -102,7 +102,7 @@ def _without_captures(traces: list[CandidateFile], notes: list[str]) -> list[Can
     if not captures or len(captures) == len(traces):
         return traces
     names = shortened([_last(trace.url) for trace in captures])
-    notes.append(f"Left out, for they record the capture of CUDA graphs, not the run: {names}. Open them by name.")
+    notes.append(f"Left out as recordings of the capture of CUDA graphs, not of the run: {names}. Open them by name.")
     return [trace for trace in traces if trace not in captures]
 
 
@@ -146,18 +146,18 @@ def _on_basis(traces: Sequence[CandidateFile]) -> list[str]:
     all_of_them = len(traces)
     notes = []
     if count := sum(trace.basis == "collectives" for trace in traces):
-        notes.append(f"{count} of {all_of_them} files do not say their rank; it follows from their collectives.")
+        notes.append(f"{count} of {all_of_them} files do not state their rank; it is inferred from their collectives.")
     if by_name := [trace for trace in traces if trace.basis == "name" and trace.rank is not None]:
-        where = "" if all(trace.fully_probed for trace in by_name) else " where it was looked for"
+        where = "" if all(trace.fully_probed for trace in by_name) else " at their ends"
         notes.append(
-            f"{len(by_name)} of {all_of_them} files do not say their rank{where}; it is taken from their names"
+            f"{len(by_name)} of {all_of_them} files do not state their rank{where}; it is taken from their names"
             f" ({listed([trace.rank for trace in by_name if trace.rank is not None])})."
         )
     unknown = [trace for trace in traces if trace.rank is None]
     if unknown:
         several = len({_process(trace.url) or trace.url for trace in unknown}) < len(unknown)
         how = "by process, in order of name" if several else "in order of name"
-        notes.append(f"{len(unknown)} of {all_of_them} files do not say their rank; they are numbered {how}.")
+        notes.append(f"{len(unknown)} of {all_of_them} files do not state their rank; they are numbered {how}.")
     return notes
 
 
@@ -168,11 +168,11 @@ def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Seq
     processes: defaultdict[int, set[str]] = defaultdict(set)
     for trace, rank in zip(traces, ranks, strict=True):
         processes[rank].add(_process(trace.url))
-    which = f"Several files hold the same rank ({listed(repeated)})"
-    notes = [f"{which}: they are taken as cycles of the profiler, in order of name."]
+    which = f"Several files have the same rank ({listed(repeated)})"
+    notes = [f"{which}: they are read as cycles of the profiler, in order of name."]
     if mixed := [rank for rank in repeated if len(processes[rank] - {""}) > 1]:
         notes.append(
-            f"Files of the same rank come of different processes ({listed(mixed)}): this may be more than one run."
+            f"Files of the same rank come from different processes ({listed(mixed)}): this may be more than one run."
         )
     return notes
 
@@ -193,9 +193,9 @@ def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[str]
     world = max(trace.world for trace in traces)
     if world:
         missing = set(range(world)) - set(cycles)
-        return [f"The job had {world} ranks; not here: {listed(missing)}."] if missing else []
+        return [f"The job had {world} ranks; missing: {listed(missing)}."] if missing else []
     missing = set(range(min(cycles), max(cycles))) - set(cycles)
-    return [f"Between the ranks that are here these are missing: {listed(missing)}."] if missing else []
+    return [f"Ranks missing in between: {listed(missing)}."] if missing else []
 
 
 def _ranks(ranks: list[int]) -> str:

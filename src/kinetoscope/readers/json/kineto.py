@@ -98,8 +98,8 @@ def _refuse_short_events(source: Source, text: Text, rows: int) -> None:
         and source.options.max_size == DEFAULT_MAX_SIZE
     ):
         raise LimitError(
-            f"{source.url}: {rows:,} events in {text.length:,} bytes of text, as no trace has; if that is no accident, "
-            "set a limit of your own with --max-size"
+            f"{source.url}: {rows:,} events in {text.length:,} bytes of text, which no trace has; if the file is "
+            "genuine, set your own limit with --max-size"
         )
 
 

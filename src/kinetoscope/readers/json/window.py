@@ -61,7 +61,7 @@ class TextWindow:
         if waiting > self._max_event:
             raise LimitError(
                 f"{self._text.path}: the event or value at byte {self.place:,} is longer than {self._max_event:,} "
-                "bytes; if that is no accident, raise the limit with --max-event"
+                "bytes; if the file is genuine, raise the limit with --max-event"
             )
         added = 0
         while not added or (added < waiting and waiting + added <= self._max_event):
