@@ -23,7 +23,7 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
-from kinetoscope.compare.statistics.noise import LIMIT, Word, changes
+from kinetoscope.compare.statistics.noise import MIN_CHANGE, Word, changes
 
 Judge = Callable[[Sequence[Pair]], list[Word]]
 
@@ -57,7 +57,7 @@ def _by_t(base: Sequence[float], new: Sequence[float]) -> Word:
     freedom = sum(parts) ** 2 / sum(p * p / (len(s) - 1) for p, s in zip(parts, (base, new), strict=True))
     limit = _T[int(freedom)] if freedom < len(_T) else 1.96 + 2.4 / freedom
     difference = float(np.mean(new) - np.mean(base))
-    if abs(difference) < limit * math.sqrt(sum(parts)) or abs(math.expm1(difference)) < LIMIT:
+    if abs(difference) < limit * math.sqrt(sum(parts)) or abs(math.expm1(difference)) < MIN_CHANGE:
         return "inconclusive"
     return "worse" if difference > 0 else "better"
 

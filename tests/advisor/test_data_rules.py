@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, starts
-from kinetoscope.advisor.finding import NOTHING
+from kinetoscope.advisor.finding import NO_STAKE
 from kinetoscope.advisor.step_statistics import range_of_mean
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, op, python
@@ -148,7 +148,7 @@ def test_the_first_start_is_told_by_its_python_call(tmp_path: Path) -> None:
     late = [event | {"ts": event["ts"] + 30_000} for event in events]
     maker = python("torch/utils/data/dataloader.py(491): _get_iterator", 1_000_000, 29_000_000)
     (finding,) = findings("DATA003", rank_view(tmp_path, maker, *late))
-    assert finding.stake == NOTHING  # it lies in no step
+    assert finding.stake == NO_STAKE  # it lies in no step
     assert finding.at_most == "note"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.advisor.finding import NOTHING
+from kinetoscope.advisor.finding import NO_STAKE
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, memory, op
 
@@ -88,7 +88,7 @@ def test_a_busy_device_gains_nothing_by_a_larger_batch(tmp_path: Path) -> None:
 
 def test_memory_that_is_nearly_full(tmp_path: Path) -> None:
     (finding,) = findings("MEMORY002", rank_view(tmp_path, *launches(), *levels(GB, 9 * GB, 9 * GB), **device(10 * GB)))
-    assert finding.stake == NOTHING
+    assert finding.stake == NO_STAKE
     assert finding.at_most == "note"
     assert finding.key == "cuda:0"
     assert "90%" in finding.message
@@ -130,7 +130,7 @@ def test_the_drivers_own_pool_is_left_alone(tmp_path: Path) -> None:
 
 def test_fragments(tmp_path: Path) -> None:
     (finding,) = findings("MEMORY004", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB), **device(10 * GB)))
-    assert finding.stake == NOTHING
+    assert finding.stake == NO_STAKE
     assert "50%" in finding.message
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.advisor.finding import NOTHING
+from kinetoscope.advisor.finding import NO_STAKE
 from kinetoscope.reading import read
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, kernel, launch, op, python
@@ -45,7 +45,7 @@ def test_what_says_little_about_an_average_step(
 ) -> None:
     (finding,) = findings("RECORDING001", rank_view(tmp_path, *events, **top))
     assert said in finding.message
-    assert finding.stake == NOTHING
+    assert finding.stake == NO_STAKE
     assert finding.at_most == "note"
 
 

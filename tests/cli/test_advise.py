@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.advisor.advice import Advice
-from kinetoscope.advisor.finding import NOTHING, Evidence, Finding, Stake
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.rules import rules
 from kinetoscope.cli import main
-from kinetoscope.cli.screens.advice import FINDINGS, WIDEST, lines
+from kinetoscope.cli.screens.advice import FINDINGS, MAX_LINE_CELLS, lines
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 from tests.cli.run import MLP, TRACES
@@ -47,7 +47,7 @@ WAITING = Finding(
     confidence="low",
 )
 BLIND = Finding(
-    code="RECORDING002", severity="note", message="Python stacks were not recorded.", stake=NOTHING, step=100.0 * MS
+    code="RECORDING002", severity="note", message="Python stacks were not recorded.", stake=NO_STAKE, step=100.0 * MS
 )
 ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",))
 
@@ -114,7 +114,7 @@ def test_nothing_found_is_one_calm_sentence() -> None:
 @pytest.mark.parametrize("width", [50, 80, 100, 240])
 def test_it_stays_in_its_width_but_for_what_is_copied(width: int) -> None:
     for line in drawn(width=width):
-        assert cells(line) <= min(width, WIDEST) or "kinetoscope " in line
+        assert cells(line) <= min(width, MAX_LINE_CELLS) or "kinetoscope " in line
 
 
 def test_a_hostile_trace_stays_text() -> None:

@@ -53,8 +53,8 @@ METHOD: Final = (
 )
 """How findings are computed: said once wherever they are shown, and in full by each rule."""
 
-_NOTHING: Final = 0.0005
-"""Share of a step under which the lower end is shown as nothing."""
+_MIN_SHOWN_SHARE: Final = 0.0005
+"""Share of a step below which the lower end is shown as none."""
 
 _MOST_RANKS: Final = 0.9
 """Share of the ranks from which on a finding is about all of them."""
@@ -147,7 +147,7 @@ _COMMON: Final = (
 
 def is_part_sure(finding: Finding) -> bool:
     """Is so much of the stake sure that it is shown?"""
-    return finding.stake.low >= _NOTHING * finding.step
+    return finding.stake.low >= _MIN_SHOWN_SHARE * finding.step
 
 
 def _sentence(finding: Finding) -> str:

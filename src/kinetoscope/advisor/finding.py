@@ -48,7 +48,7 @@ class Stake:
         return Stake(self.low * factor, self.high * factor)
 
 
-NOTHING: Final = Stake(0.0, 0.0)
+NO_STAKE: Final = Stake(0.0, 0.0)
 """No time is at stake: the finding is about something else, such as memory or the recording."""
 
 

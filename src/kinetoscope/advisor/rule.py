@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.advisor.finding import NOTHING, Evidence, Finding, Stake
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.step_statistics import margin
 from kinetoscope.advisor.wording import each_step
 from kinetoscope.algorithms.arrays import Floats, Int64s
@@ -214,7 +214,7 @@ class RankView(_View):
         three tenths of itself.
         """
         if not self.step_count:
-            return NOTHING
+            return NO_STAKE
         least, most = max(float(np.mean(low)), 0.0), float(np.mean(high))
         least -= min(margin(low), _MAX_MARGIN_SHARE * least)
         most += min(margin(high), _MAX_MARGIN_SHARE * abs(most))

@@ -13,27 +13,27 @@ from typing import Final
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.views.text import ELLIPSIS, brief, cells, printable
 
-LIMIT: Final = 60
+NAME_CELLS: Final = 60
 """Cells that a name may fill between its backquotes."""
 
-_LONGEST: Final = 4096
-"""Characters of a name that are looked at; nobody calls anything by more, but a file may."""
+_MAX_NAME_CHARACTERS: Final = 4096
+"""Characters of a name that are read; a damaged file may have more."""
 
 
-def quoted(name: str, limit: int = LIMIT) -> str:
+def quoted(name: str, limit: int = NAME_CELLS) -> str:
     """A name out of a trace between backquotes, at most `limit` cells of it: its middle goes.
 
     Of a kernel's signature the arguments go first. Line breaks become spaces, backquotes apostrophes.
     """
-    if len(name) > _LONGEST:
-        name = name[: _LONGEST // 2] + name[-_LONGEST // 2 :]
+    if len(name) > _MAX_NAME_CHARACTERS:
+        name = name[: _MAX_NAME_CHARACTERS // 2] + name[-_MAX_NAME_CHARACTERS // 2 :]
     text = printable(" ".join(name.split())).replace("`", "'")
     return f"`{brief(text or '(no name)', limit)}`"
 
 
-def place(file: str, line: int, limit: int = LIMIT) -> str:
+def place(file: str, line: int, limit: int = NAME_CELLS) -> str:
     """A place in the source between backquotes, `train.py:12`: of a long path the beginning goes."""
-    path, tail = printable(" ".join(file[-_LONGEST:].split())).replace("`", "'"), f":{line}"
+    path, tail = printable(" ".join(file[-_MAX_NAME_CHARACTERS:].split())).replace("`", "'"), f":{line}"
     room = limit - len(tail)
     if cells(path) > room:
         path = ELLIPSIS + ending(path, room - 1)
@@ -94,7 +94,7 @@ class Wording:
         return self.batch.replace("{times}", str(times))
 
 
-_OTHER: Final = Wording(
+_OTHER_WORDING: Final = Wording(
     process="The main process",
     batch="- output = model(batch)\n+ output = model(batch)  # of {times} * n samples",
     batch_fits="A larger batch fits into the device's memory",
@@ -123,11 +123,11 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
         batch="- max_num_seqs=n\n+ max_num_seqs={times} * n  # vLLM; SGLang: max_running_requests",
         batch_fits="More requests at a time fit into the device's memory",
         steps="+ record ten steps of the engine or so; --steps-by execute (vLLM) or step[ (SGLang) chooses them",
-        synchronize=_OTHER.synchronize,
-        save=_OTHER.save,
+        synchronize=_OTHER_WORDING.synchronize,
+        save=_OTHER_WORDING.save,
     ),
-    "inference": _OTHER,
-    "unknown": _OTHER,
+    "inference": _OTHER_WORDING,
+    "unknown": _OTHER_WORDING,
 }
 
 

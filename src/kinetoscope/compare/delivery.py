@@ -34,8 +34,8 @@ RESULT = Schema(
 """The rows of `delivery`: one for each finding that is gone, in order of the runs, then of what was promised."""
 
 
-_LITTLE: Final = 0.25
-"""Share of a finding's stake under which it is mostly gone."""
+_MOSTLY_GONE_SHARE: Final = 0.25
+"""Share of a finding's stake below which it is mostly gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _smaller(before: Sequence[Finding], after: Sequence[Finding]) -> Iterator[Fi
     there = {(finding.code, finding.key): finding.stake for finding in after}
     for finding in before:
         left = there.get((finding.code, finding.key))
-        if left is not None and finding.stake.high > 0 and left.middle < _LITTLE * finding.stake.middle:
+        if left is not None and finding.stake.high > 0 and left.middle < _MOSTLY_GONE_SHARE * finding.stake.middle:
             gone = Stake(max(finding.stake.low - left.high, 0.0), finding.stake.high - left.low)
             yield replace(finding, stake=gone)
 

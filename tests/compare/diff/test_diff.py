@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kinetoscope.analyses import named
 from kinetoscope.compare.diff.diff import Diff, _rounded, between, diff
 from kinetoscope.compare.diff.normalize_names import normalized
-from kinetoscope.compare.diff.run_profile import VARYING, RunProfile, run_profile
+from kinetoscope.compare.diff.run_profile import VARYING_SHAPES, RunProfile, run_profile
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
@@ -244,7 +244,7 @@ def test_shapes_that_follow_the_data_are_one(tmp_path: Path) -> None:
     found = diff(run(tmp_path / "a", [31, 42, 53]), run(tmp_path / "b", [36, 47, 58]))
     assert_complete(found)
     found_row = row(found, "gemm")
-    assert (found_row["input_shapes"], found_row["base"], found_row["new"]) == (VARYING, 42, 47)
+    assert (found_row["input_shapes"], found_row["base"], found_row["new"]) == (VARYING_SHAPES, 42, 47)
 
 
 def test_a_wrapper_around_the_model_is_no_other_program(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
-from kinetoscope.compare.diff.time_ownership import NOTHING, RESULT, owners_of_rank
+from kinetoscope.compare.diff.time_ownership import NOTHING_RECORDED, RESULT, owners_of_rank
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from tests.catalog.samples import everywhere, job_of
@@ -62,7 +62,7 @@ def test_of_kernels_the_one_that_started_last_owns(tmp_path: Path) -> None:
     )
     assert time_of(run, "gemm") == 200
     assert time_of(run, "add") == 100
-    assert time_of(run, NOTHING) == 1000 - 300 - 40
+    assert time_of(run, NOTHING_RECORDED) == 1000 - 300 - 40
 
 
 def test_the_host_owns_what_no_device_work_covers(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_an_idle_instant_belongs_to_what_the_main_thread_does(tmp_path: Path) ->
         "train.py: step": 500,
         "evaluate": 200,
         "train.py: sleep": 100,
-        NOTHING: 100,
+        NOTHING_RECORDED: 100,
     }
     paths = dict(frame.select("name", "path").iter_rows())
     assert paths["train.py: sleep"] == "evaluate"
@@ -132,7 +132,7 @@ def test_annotations_numbered_by_steps_are_one_and_those_of_layers_are_not(tmp_p
         ),
     )
     names = set(asked(run).get_column("name"))
-    assert names == {"batch #", "layer_1", "layer_2", NOTHING}
+    assert names == {"batch #", "layer_1", "layer_2", NOTHING_RECORDED}
 
 
 def test_what_was_launched_before_the_recording_is_not_counted(tmp_path: Path) -> None:

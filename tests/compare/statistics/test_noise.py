@@ -13,7 +13,7 @@ from benchmarks.drawing import BETWEEN_RUNS, NOISES, Pair, Shape, pairs
 from benchmarks.gate import BEGIN, END, PAGE, tables, with_tables
 from kinetoscope.algorithms.statistics import benjamini_hochberg, normal_cdf
 from kinetoscope.compare.statistics.noise import (
-    LIMIT,
+    MIN_CHANGE,
     Assumed,
     Verdict,
     Word,
@@ -193,7 +193,7 @@ def test_any_numbers_have_a_verdict_that_hangs_together(base: list[list[float]],
     assert found.low <= found.high
     assert 0 <= found.p_value <= 1
     if found.word in ("worse", "better"):
-        assert abs(found.change) >= LIMIT
+        assert abs(found.change) >= MIN_CHANGE
         assert (found.change > 0) == (found.word == "worse")
 
 

@@ -22,8 +22,8 @@ _PRODUCTS: Final = ("aten::bmm", "aten::baddbmm")
 _GRADIENTS: Final = ("BmmBackward0", "BaddbmmBackward0")
 _MATH: Final = "aten::_scaled_dot_product_attention_math"
 
-_NEAR: Final = 2_000_000
-"""From one product to the other, ns on the host; without shapes what is further apart is not taken together."""
+_MAX_GAP_NS: Final = 2_000_000
+"""Longest host time between the two products of one attention where no shapes were recorded."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def unfused_attention(trace: Trace) -> Attention:
     ).astype(np.int32)
     first, last = _neighbours(trace, products, softmax)
     known = (first >= 0) & (last >= 0)
-    near = trace.start[last[known]] - trace.end[first[known]] < _NEAR
+    near = trace.start[last[known]] - trace.end[first[known]] < _MAX_GAP_NS
     known[known] = _fits(trace, first[known], softmax[known], last[known], near)
     first, softmax, last = first[known], softmax[known], last[known]
     of_products = np.zeros(len(trace), np.bool_)

@@ -52,7 +52,7 @@ COLLECTIVES = Schema(
 )
 """The collectives of `communication_costs`: a row for each group, kind, type and size."""
 
-_ALIKE: Final = ("group", "kind", "dtype", "bytes", "on_host")
+_GROUP_KEY: Final = ("group", "kind", "dtype", "bytes", "on_host")
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     waiting = _mean(balance["exposed_waiting"])
     step = _mean(balance["duration"])
     # Where next to nothing is exposed no rule has anything to say, and nothing more is asked.
-    quiet = exposed < _QUIET * step or ranks < 2
+    quiet = exposed < _NEGLIGIBLE_STEP_SHARE * step or ranks < 2
     found = COLLECTIVES.empty()
     if not quiet:
         found = job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select).frame
         found = _limited(found, exposed - waiting)
-    late = tuple(_late(job, balance)) if waiting >= _QUIET * step and not quiet else ()
+    late = tuple(_late(job, balance)) if waiting >= _NEGLIGIBLE_STEP_SHARE * step and not quiet else ()
     sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
     pipeline = sends > _PIPELINE * float(found["exposed"].sum())
     return CommunicationCosts(
@@ -142,20 +142,20 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     )
 
 
-EARLY: Final = 0.12
-"""Share of the computation after which gradients may be reduced; what is reduced before is needed at once."""
+EARLY_SHARE: Final = 0.12
+"""Share of the computation before which no gradient can be ready; what is reduced earlier is needed at once."""
 
 PAIRWISE: Final = ("send", "recv", "send_recv")
 
 _PIPELINE: Final = 0.1
 """Share of the exposed communication that is sending and receiving, from which on stages of a pipeline are supposed."""
 
-_QUIET: Final = 0.005
-"""Share of a step that is not worth a word."""
+_NEGLIGIBLE_STEP_SHARE: Final = 0.005
+"""Share of a step below which communication is ignored."""
 
-_SEVERAL: Final = 4
-_MUCH, _SELDOM = 0.25, 0.5
-"""What costs a quarter of the worst step or more in half of the steps at most happens now and then."""
+_MIN_STEPS: Final = 4
+_COSTLY_SHARE, _OCCASIONAL_SHARE = 0.25, 0.5
+"""A straggler is occasional if at most half of the steps cost a quarter of the worst step or more."""
 
 
 def _mean(values: pl.Series) -> float:
@@ -190,9 +190,9 @@ def _is_seldom(job: JobView, rank: int, steps: float) -> bool:
     """Does a straggler cost much in few steps and little in the others?"""
     each = job.ask("stragglers", by="step").frame.filter(pl.col("rank") == rank)["lost"]
     worst = each.max()
-    if steps < _SEVERAL or not isinstance(worst, int):
+    if steps < _MIN_STEPS or not isinstance(worst, int):
         return False
-    return int((each > _MUCH * worst).sum()) <= _SELDOM * steps
+    return int((each > _COSTLY_SHARE * worst).sum()) <= _OCCASIONAL_SHARE * steps
 
 
 def _limited(found: pl.DataFrame, transfer: float) -> pl.DataFrame:
@@ -246,10 +246,10 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
     here = pl.struct("rank", "cycle", "place")
     hosts = costs.group_by("group").agg(hosts=pl.when(pl.col("host").null_count() == 0).then(pl.col("host").n_unique()))
     exposed = pl.min_horizontal("exposed", "transfer").fill_null(0)
-    first: Any = costs.group_by(*_ALIKE, "rank", "cycle", "place").agg(pl.col("before").min())
-    first = first.group_by(*_ALIKE).agg(pl.col("before").median())
+    first: Any = costs.group_by(*_GROUP_KEY, "rank", "cycle", "place").agg(pl.col("before").min())
+    first = first.group_by(*_GROUP_KEY).agg(pl.col("before").median())
     steps = len(marks)
-    table = costs.group_by(*_ALIKE).agg(
+    table = costs.group_by(*_GROUP_KEY).agg(
         pl.col("rank").min(),
         pl.col("group_size").drop_nulls().first(),
         pl.col("group_ranks").drop_nulls().first(),
@@ -263,6 +263,6 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         exposed=pl.col("exposed").sum() / steps,
     )
     table = table.join(hosts, on="group", how="left", nulls_equal=True)
-    table = table.join(first, on=_ALIKE, how="left", nulls_equal=True)
+    table = table.join(first, on=_GROUP_KEY, how="left", nulls_equal=True)
     table = table.with_columns(computation=pl.lit(_mean(marks["computing"])))
-    return table.sort("exposed_transfer", *_ALIKE, descending=[True, *[False] * len(_ALIKE)], nulls_last=True)
+    return table.sort("exposed_transfer", *_GROUP_KEY, descending=[True, *[False] * len(_GROUP_KEY)], nulls_last=True)

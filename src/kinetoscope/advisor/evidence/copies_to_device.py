@@ -22,9 +22,9 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
-LARGE: Final = 1 << 16
-"""Bytes from which on a copy from pageable memory is made by the device itself, while the host waits. What is smaller
-the driver takes into the queue."""
+QUEUED_BYTES: Final = 1 << 16
+"""Size from which on the device makes a copy from pageable memory itself, while the host waits. The driver queues
+smaller ones."""
 
 _TO_DEVICE: Final = "HtoD"
 

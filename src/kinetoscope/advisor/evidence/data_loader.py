@@ -40,15 +40,15 @@ IN_PROCESS: Final = f"{_LOADER}_SingleProcessDataLoaderIter.__next__"
 FROM_WORKERS: Final = f"{_LOADER}_MultiProcessingDataLoaderIter.__next__"
 """The span in which it takes a batch from workers, and waits for it if none is ready."""
 
-SURE: Final = 0.75
-"""Of what is at stake, what workers surely bring: they share memory and the way to the disk with the training, and a
-batch that is ready has still to be taken."""
+CERTAIN_SHARE: Final = 0.75
+"""Certain share of the stake of data loading: workers share memory and disk with the training, and
+a batch that is ready has still to be taken."""
 
-SURE_ON_HOST: Final = 0.5
+CERTAIN_SHARE_ON_HOST: Final = 0.5
 """The same where the training itself runs on the host's cores."""
 
-WORTH: Final = 0.01
-"""Share of a step from which on waiting for data is worth a word."""
+MIN_STEP_SHARE: Final = 0.01
+"""Share of a step from which on waiting for data is reported."""
 
 
 def fetches(trace: Trace, name: str) -> Int64s:
@@ -75,7 +75,7 @@ def gains_without(rank: RankView, time: Intervals) -> Floats:
 
 def sure(rank: RankView) -> float:
     """What share of what is at stake more workers surely bring."""
-    return SURE if rank.has_device else SURE_ON_HOST
+    return CERTAIN_SHARE if rank.has_device else CERTAIN_SHARE_ON_HOST
 
 
 def confidence(rank: RankView, known: Confidence) -> Confidence:

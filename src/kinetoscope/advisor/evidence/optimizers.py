@@ -19,8 +19,8 @@ from kinetoscope.model.trace.trace import Trace
 _STEP: Final = re.compile(r"Optimizer\.step#(\w+)\.step")
 _ZERO: Final = re.compile(r"Optimizer\.zero_grad#(\w+)\.zero_grad")
 
-_MANY: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach")
-"""How operators begin that work on all parameters at once."""
+_MULTI_TENSOR_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach")
+"""Beginnings of the names of operators that work on all parameters at once."""
 
 _ZEROS: Final = ("aten::zero_", "aten::_foreach_zero_")
 
@@ -55,7 +55,7 @@ def zero_grads(trace: Trace) -> OptimizerSpans:
 @derived
 def works_on_all(trace: Trace) -> Bools:
     """Which operators work on many parameters at once: bool [events]."""
-    return rows_beginning(trace, _MANY, EventKind.HOST_OP)
+    return rows_beginning(trace, _MULTI_TENSOR_PREFIXES, EventKind.HOST_OP)
 
 
 @derived

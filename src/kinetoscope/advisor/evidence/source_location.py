@@ -19,7 +19,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-UNKNOWN = CodeLocation(None, None, None)
+NO_SOURCE = CodeLocation(None, None, None)
 
 
 def in_source(source: CodeLocation) -> str:
@@ -48,7 +48,7 @@ def user_frame_of(trace: Trace, rows: Int32s) -> Int32s:
 def user_source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's function that a call was made from; of the backward pass the one that called forward."""
     if row < 0:
-        return UNKNOWN
+        return NO_SOURCE
     frame = int(user_frame_of(trace, np.array([row], np.int32))[0])
     return source_of(trace, frame if frame >= 0 else row)
 
@@ -70,7 +70,7 @@ def source_of(trace: Trace, row: int) -> CodeLocation:
         if stack and (source := user_source(stack)).file is not None:
             return source
         row = int(parent[row])
-    return UNKNOWN
+    return NO_SOURCE
 
 
 def inside(trace: Trace, calls: Bools) -> Bools:

@@ -14,8 +14,8 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.step_statistics import range_of_mean
 from kinetoscope.advisor.wording import quoted
 
-_SURE: Final = 0.8
-"""Of what the steps gain: some of these calls may be needed."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the gain: some of these calls may be needed."""
 
 
 def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
         message="The allocator calls the driver in every step."
         f" {rank.each_step(len(rows), 'call')} ({quoted(name)} and the like) take"
         f" {rank.time_per_step(calls.length)} of each step.",
-        stake=Stake(max(_SURE * least, 0.0), min(most, rank.step)),
+        stake=Stake(max(_CERTAIN_SHARE * least, 0.0), min(most, rank.step)),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
         why="These calls go, and with those that free the waiting for the device.",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.copies_to_device import (
-    LARGE,
+    QUEUED_BYTES,
     at_rate,
     copies_to_device,
     link_rate,
@@ -20,8 +20,8 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 
-_SURE: Final = 0.85
-"""Of what the steps gain: what the host does while a copy runs may get in its way."""
+_CERTAIN_SHARE: Final = 0.85
+"""Certain share of the gain: other host work may get in the way while a copy runs."""
 
 
 def blocking_copies(rank: RankView) -> Iterator[Finding]:
@@ -42,7 +42,7 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     which = np.flatnonzero(selected(rank, found) & ~found.pageable & (found.wait >= 0))
     if not len(which):
         return
-    unknown = which[~found.pinned[which] & (found.bytes[which] >= LARGE)]
+    unknown = which[~found.pinned[which] & (found.bytes[which] >= QUEUED_BYTES)]
     gains = []
     for rate in link_rate(rank, found):
         factors = rank.factors()
@@ -59,7 +59,7 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
         f" {rank.each_step(len(which), 'copy', 'copies')} take it"
         f" {rank.time_per_step(waits.length)}"
         " of each step.",
-        stake=rank.stake(_SURE * gains[0], gains[1]),
+        stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
         why="The host only queues these copies"

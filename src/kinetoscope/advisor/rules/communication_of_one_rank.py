@@ -13,8 +13,8 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import difference, intersection, union
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
 
-_LEAST: Final = 0.03
-"""Of a step: what must be exposed."""
+_MIN_STEP_SHARE: Final = 0.03
+"""Share of a step that must be exposed."""
 
 
 def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
     spans = union(calls["start"].to_numpy() - base, calls["end"].to_numpy() - base)
     exposed = intersection(difference(spans, computation(rank.trace)), rank.time)
     sums = rank.by_step(exposed)
-    if not rank.step_count or float(np.mean(sums)) < _LEAST * rank.step:
+    if not rank.step_count or float(np.mean(sums)) < _MIN_STEP_SHARE * rank.step:
         return
     longest = int(calls["row"][calls["exposed"].arg_max() or 0])
     yield Finding(

@@ -29,8 +29,8 @@ _COMPILING: Final = "_compile.compile_inner" + _TIMED
 _REGION: Final = "Torch-Compiled Region: "
 _NUMBERS: Final = re.compile(r"Torch-Compiled Region: (\d{1,9})/(\d{1,9})")
 
-_SURE: Final = 0.9
-"""Of the time of compilations, what surely goes: the code that was compiled once has still to be chosen."""
+_CERTAIN_SHARE: Final = 0.9
+"""Certain share of the compilation time: code that was compiled once has still to be chosen."""
 
 _PIECES: Final = 3
 """Compiled regions a step with different code, from which on it looks as if one graph had been broken."""
@@ -77,7 +77,7 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     times = rows[trace.name[rows] == trace.strings.code(_COMPILING)]
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    stake = stake_as_recorded(rank, _SURE * gains, gains)
+    stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
     if not is_worth_reporting(rank, stake):
         return
     yield Finding(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.copies_to_device import (
-    LARGE,
+    QUEUED_BYTES,
     at_rate,
     copies_to_device,
     link_rate,
@@ -23,8 +23,8 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.9
-"""Of what the steps gain if copies are only as fast as the slowest link allows: pinning costs the host some time."""
+_CERTAIN_SHARE: Final = 0.9
+"""Certain share of the gain at the rate of the slowest link: pinning costs the host some time."""
 
 
 def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     """
     trace = rank.trace
     found = copies_to_device(trace)
-    which = np.flatnonzero(selected(rank, found) & found.pageable & ((found.bytes >= LARGE) | (found.bytes < 0)))
+    which = np.flatnonzero(selected(rank, found) & found.pageable & ((found.bytes >= QUEUED_BYTES) | (found.bytes < 0)))
     if not len(which):
         return
     place = found.work[which]
@@ -63,7 +63,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
         message="Copies to the device come from pageable memory."
         f" {rank.each_step(len(which), 'copy', 'copies')}: {shown(rank.per_step(size), 'bytes')} in"
         f" {rank.time_per_step(time)} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
-        stake=rank.stake(_SURE * gains[0], gains[1]),
+        stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
         change="- DataLoader(dataset, ...); batch = batch.to(device)\n"
         "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
         why="The host does not wait for pinned copies. They run surely at"

@@ -17,8 +17,8 @@ from kinetoscope.model.trace.text import number_of
 
 _SPAN: Final = "DataParallel.forward"
 
-_SURE: Final = 0.6
-"""Of the time in which devices compute one after the other: what is surely gained by a process for each."""
+_CERTAIN_SHARE: Final = 0.6
+"""Certain share of the time in which devices compute one after the other."""
 
 
 def data_parallel(rank: RankView) -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
         message=f"One process drives {number_of(len(parts), 'device')} (DataParallel)."
         f" {rank.time_per_step(intersection(others, rank.time).length)} of each step others compute while"
         " the busiest does not.",
-        stake=rank.stake(_SURE * rank.by_step(others), rank.by_step(rest)),
+        stake=rank.stake(_CERTAIN_SHARE * rank.by_step(others), rank.by_step(rest)),
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",
         why="A step cannot be shorter than its busiest device computes; where only others compute, devices are served"

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY, CommunicationCosts, communication_costs
+from kinetoscope.advisor.evidence.communication import EARLY_SHARE, CommunicationCosts, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted, share
@@ -18,22 +18,22 @@ from kinetoscope.views.numbers import shown
 _BUCKET: Final = 25e6
 """Bytes of a bucket of DistributedDataParallel."""
 
-_LARGE: Final = 1 << 20
-"""Bytes of a collective from which on its transfer follows its size, and not its latency."""
+_MIN_BYTES: Final = 1 << 20
+"""Size of a collective from which on its transfer depends on size rather than latency."""
 
 _FORWARD: Final = 1 / 3
 """Share of a step's computation that is the forward pass: the backward pass does twice as much."""
 
-_LATE: Final = 0.6
-"""Share of it after which the first reduction begins too late to be hidden well."""
+_LATE_SHARE: Final = 0.6
+"""Share of the computation after which the first reduction begins too late to be hidden well."""
 
-_HIDDEN: Final = 0.1
-"""Share of their transfer that is hidden by chance."""
+_HIDDEN_SHARE: Final = 0.1
+"""Share of the transfer that is hidden by chance."""
 
-_LEAST: Final = 0.02
-"""Of a step: what sending less must bring."""
+_MIN_STEP_SHARE: Final = 0.02
+"""Share of a step that sending less must bring."""
 
-_WIDE: Final = ("float32", "float64")
+_WIDE_TYPES: Final = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _Gradients:
         Where gradients are accumulated over several batches, they begin late in the step as well, but the last backward
         pass hides some of them.
         """
-        return self.before >= _LATE and self.hidden < _HIDDEN * self.transfer
+        return self.before >= _LATE_SHARE and self.hidden < _HIDDEN_SHARE * self.transfer
 
     @property
     def last(self) -> float:
@@ -103,7 +103,7 @@ def exposed_communication(job: JobView) -> Iterator[Finding]:
 
 def _gradients(costs: CommunicationCosts) -> Iterator[_Gradients]:
     reductions = costs.collectives.filter(
-        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY) & ~pl.col("on_host")
+        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY_SHARE) & ~pl.col("on_host")
     )
     each = pl.col("calls") * pl.col("members")
     for (_,), part in reductions.group_by("group_size", maintain_order=True):
@@ -113,7 +113,7 @@ def _gradients(costs: CommunicationCosts) -> Iterator[_Gradients]:
             exposed=pl.col("exposed_transfer").sum(),
             before=(pl.col("before") * pl.col("exposed_transfer")).sum() / pl.col("exposed_transfer").sum(),
             size=(each * pl.col("bytes").fill_null(0)).sum() / pl.col("members").sum().clip(0, 1),
-            wide=(pl.col("dtype").is_in(_WIDE) * pl.col("exposed_transfer")).sum(),
+            wide=(pl.col("dtype").is_in(_WIDE_TYPES) * pl.col("exposed_transfer")).sum(),
             by_host=pl.col("by_host").any(),
         ).row(0, named=True)
         exposed = sums["exposed"]
@@ -156,7 +156,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
         return
     halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - gradients.hidden)
     accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
-    follows_bytes = not gradients.by_host and gradients.size >= _LARGE * gradients.calls
+    follows_bytes = not gradients.by_host and gradients.size >= _MIN_BYTES * gradients.calls
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
         why = (
@@ -169,7 +169,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
         change = accumulate
         why = "Over several batches gradients are sent once; as that makes the batch larger, nothing of it is sure."
         stake = _stake(0.0, spare, gradients.exposed)
-    if stake.high < _LEAST * costs.step:
+    if stake.high < _MIN_STEP_SHARE * costs.step:
         return
     yield Finding(
         message=f"The backward pass cannot hide the exchange of all gradients{_of(gradients)}. It takes"

@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state, memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NOTHING, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.views.numbers import shown
@@ -43,7 +43,7 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
             f" {shown(use.reserved, 'bytes')}{of} on"
             f" {use.device} when most is in use, and {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie"
             " idle.",
-            stake=NOTHING,
+            stake=NO_STAKE,
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
             why="No time is at stake, but memory: it would suffice for a larger batch.",
             confidence="medium",

@@ -15,12 +15,12 @@ from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.numbers import shown
 
 _NAME: Final = "Python GC"
-_SURE: Final = 0.8
-"""Of what is at stake, what surely goes: some garbage has to be collected some time."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the stake: some garbage has to be collected at some time."""
 
 
-_AFTER: Final = 1.1
-"""What a collection costs beyond its span: it leaves the caches cold, and memory to be freed."""
+_COST_RATIO: Final = 1.1
+"""Cost of a collection as a ratio to its span: it leaves the caches cold, and memory to be freed."""
 
 
 def garbage_collection(rank: RankView) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
         factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
     gains = rank.gains(factors)
     spans = rank.spans(rows)
-    stake = stake_as_recorded(rank, _SURE * gains, _AFTER * gains)
+    stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, _COST_RATIO * gains)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)

@@ -19,8 +19,8 @@ _RATE: Final = 4e9
 _SETUP: Final = 60e3
 """Nanoseconds that such a collective takes however small it is."""
 
-_SURE: Final = 0.9
-_UNKNOWN: Final = 0.25
+_CERTAIN_SHARE: Final = 0.9
+_CERTAIN_SHARE_WITHOUT_SIZES: Final = 0.25
 
 
 def gloo_between_devices(job: JobView) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
     instead = float(slow.select((pl.col("calls") * pl.col("members") * bus).sum()).item())
     calls = float(slow.select((pl.col("calls") * pl.col("members")).sum()).item())
     known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0) & (slow["hosts"] == 1)).all())
-    low = max(_SURE * exposed - instead, 0.0) if known else _UNKNOWN * exposed
+    low = max(_CERTAIN_SHARE * exposed - instead, 0.0) if known else _CERTAIN_SHARE_WITHOUT_SIZES * exposed
     yield Finding(
         message="Devices exchange data by gloo, which runs on the host. Nothing hides"
         f" {shown(exposed, 'ns')} of each step, in {each_step(calls, 'call')}.",

@@ -28,11 +28,11 @@ from kinetoscope.views.numbers import shown
 
 _ACCUMULATE: Final = "AccumulateGrad"
 _ADDS: Final = ("aten::add_", "aten::_foreach_add_")
-_ONCE: Final = 1.2
+_MAX_ADDITIONS: Final = 1.2
 """Additions for each gradient that is set to zero, up to which each is added to once: then the additions go, too."""
 
-_SURE: Final = 0.85
-"""Of what the zeros take, what surely goes: something has still to go through the parameters and drop them."""
+_CERTAIN_SHARE: Final = 0.85
+"""Certain share of the zeros' time: something has still to go through the parameters and drop the gradients."""
 
 
 def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
@@ -55,12 +55,12 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     zeros = spans.inside & rank.scope.host_mask
     additions = _additions(rank) & rank.scope.host_mask
     most = _gains(rank, zeros | additions)
-    once = int((additions & _named_add(trace)).sum()) <= _ONCE * int((chosen & ~works_on_all(trace)).sum())
+    once = int((additions & _named_add(trace)).sum()) <= _MAX_ADDITIONS * int((chosen & ~works_on_all(trace)).sum())
     sure = most if once else _gains(rank, zeros)
     if not rank.has_device:
         sure = np.zeros_like(most)
     rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
-    stake = stake_by_time(rank, _SURE * sure, most, rank.spans(rows))
+    stake = stake_by_time(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)

@@ -8,13 +8,13 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.finding import NOTHING, Evidence, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.views.numbers import shown
 
-_LEAST: Final = 4096
-"""Bytes a step from which on growth is worth a word: numbers in a list are less."""
+_MIN_BYTES_PER_STEP: Final = 4096
+"""Growth that is reported; numbers in a list are less."""
 
 
 def growing_memory(rank: RankView) -> Iterator[Finding]:
@@ -29,7 +29,8 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
     What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
     """
     growth = rank.ask("memory_growth").frame
-    for whole in growth.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _LEAST)).iter_rows(named=True):
+    leaks = growth.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _MIN_BYTES_PER_STEP))
+    for whole in leaks.iter_rows(named=True):
         device = str(whole["device"])
         kept = growth.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
         kept = kept.filter(pl.col("steps") * 2 >= whole["steps"] - 1)
@@ -37,7 +38,7 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
         yield Finding(
             message=f"Memory grows from step to step on {quoted(device)}. It grows by"
             f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(rank, device, whole['per_step'])}.",
-            stake=NOTHING,
+            stake=NO_STAKE,
             change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
             if rank.program == "training"
             else "",

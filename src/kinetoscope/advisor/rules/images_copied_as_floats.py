@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.copies_to_device import LARGE, ToDevice, copies_to_device, running, selected
+from kinetoscope.advisor.evidence.copies_to_device import QUEUED_BYTES, ToDevice, copies_to_device, running, selected
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -18,11 +18,11 @@ from kinetoscope.views.numbers import shown
 
 _COLORS: Final = 3
 _CHANNELS: Final = (1, _COLORS, 4)
-_SMALLEST: Final = 16
+_MIN_IMAGE_PIXELS: Final = 16
 """Pixels of an image's side."""
 
-_SURE: Final = 0.8
-"""Of what smaller copies bring: the device has to turn the numbers into floating-point ones then."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the gain of smaller copies: the device then converts the numbers to floating point."""
 
 
 def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
     """
     trace = rank.trace
     found = copies_to_device(trace)
-    likely = selected(rank, found) & (found.op >= 0) & ((found.bytes >= LARGE) | (found.bytes < 0))
+    likely = selected(rank, found) & (found.op >= 0) & ((found.bytes >= QUEUED_BYTES) | (found.bytes < 0))
     factor, channels = _shrunk(rank, found, np.flatnonzero(likely))
     which = np.flatnonzero(factor < 1)
     if not len(which):
@@ -58,11 +58,12 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message=f"Images are copied to the device as floating-point numbers. {shown(rank.per_step(size), 'bytes')}"
         f" take {rank.time_per_step(int(took.sum()))} of each step.",
-        stake=rank.stake(_SURE * gains, gains),
+        stake=rank.stake(_CERTAIN_SHARE * gains, gains),
         change="- transforms.ToTensor(), transforms.Normalize(mean, std)  # in the dataset\n"
         "+ transforms.PILToTensor()  # uint8\n"
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
-        why=f"With 8 bits a channel the copies are shorter; the conversion on the device costs {1 - _SURE:.0%} of"
+        why=f"With 8 bits a channel the copies are shorter; the conversion on the device costs"
+        f" {1 - _CERTAIN_SHARE:.0%} of"
         " that at"
         " most.",
         confidence="medium" if (channels[which] == _COLORS).any() else "low",
@@ -94,9 +95,9 @@ def _channels(dims: Any) -> int:
         return 0
     shape = shapes[0]
     first = [shape[1], *shape[2:3]][: len(shape) - 3]  # [N, C, H, W]; video: [N, C, T, H, W] or [N, T, C, H, W]
-    if min(shape[-2:]) >= _SMALLEST:
+    if min(shape[-2:]) >= _MIN_IMAGE_PIXELS:
         return next((size for size in first if size in _CHANNELS), 0)
-    return shape[-1] if shape[-1] in _CHANNELS and min(shape[-3:-1]) >= _SMALLEST else 0
+    return shape[-1] if shape[-1] in _CHANNELS and min(shape[-3:-1]) >= _MIN_IMAGE_PIXELS else 0
 
 
 def _float_bytes(types: Any) -> int:

@@ -19,23 +19,23 @@ from kinetoscope.model.device.tensor_cores import YES, kernel_units
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 
-_LONG: Final = 20_000
-"""ns; of a shorter kernel most is beginning and ending."""
+_MIN_KERNEL_NS: Final = 20_000
+"""A shorter kernel mostly begins and ends."""
 
-_SHARE: Final = 0.03
-"""Of the time of the steps, under which a kernel does not matter."""
+_MIN_STEP_SHARE: Final = 0.03
+"""Share of the steps' time from which on a kernel matters."""
 
-_SURE: Final = 0.5
-"""Of what is at stake, what more blocks surely bring: parts have to be put together, or the memory is the limit."""
+_CERTAIN_SHARE: Final = 0.5
+"""Certain share of the gain of more blocks: partial results have to be combined, or memory is the limit."""
 
-_LEAST: Final = 0.02
-_LOW: Final = 10.0
-"""Per cent of a multiprocessor's warps under which a kernel hides little of what it waits for."""
+_MIN_TIME_LEFT: Final = 0.02
+_LOW_OCCUPANCY: Final = 10.0
+"""Per cent of a multiprocessor's warps below which a kernel hides little of its latency."""
 
-_ENOUGH: Final = 25.0
+_GOOD_OCCUPANCY: Final = 25.0
 """The same, above which more of them bring little."""
 
-_MOST: Final = 3
+_MAX_KERNELS: Final = 3
 """Kernels that are named, those with the longest time."""
 
 
@@ -57,11 +57,11 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     trace, work = rank.trace, rank.work
     blocks = _blocks(rank)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
-    long = rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.duration >= _LONG)
+    long = rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.duration >= _MIN_KERNEL_NS)
     few = long & (blocks > 0) & (blocks < 1)
-    yield from _claims(rank, few, np.maximum(blocks, _LEAST), sure=_SURE)
-    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW) & (kernel_units(trace) != YES)
-    yield from _claims(rank, thin, occupancy / _ENOUGH, sure=0.0)
+    yield from _claims(rank, few, np.maximum(blocks, _MIN_TIME_LEFT), sure=_CERTAIN_SHARE)
+    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW_OCCUPANCY) & (kernel_units(trace) != YES)
+    yield from _claims(rank, thin, occupancy / _GOOD_OCCUPANCY, sure=0.0)
 
 
 def _blocks(rank: RankView) -> Floats:
@@ -89,10 +89,10 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iter
     names = trace.name[work.rows]
     codes, place = np.unique(names[chosen], return_inverse=True)
     time = np.bincount(place, weights=work.duration[chosen], minlength=len(codes))
-    for code in np.argsort(-time, kind="stable")[:_MOST].tolist():
+    for code in np.argsort(-time, kind="stable")[:_MAX_KERNELS].tolist():
         these = np.flatnonzero(chosen & (names == codes[code]))
         spans = intersection(union(work.start[these], work.end[these]), rank.time)
-        if spans.length < _SHARE * rank.time.length:
+        if spans.length < _MIN_STEP_SHARE * rank.time.length:
             continue
         factors = unblocked_launches(rank)
         factors.work[these] = left[these]
@@ -106,7 +106,7 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iter
         what = (
             f"{mean:.2f} blocks for each multiprocessor"
             if sure
-            else f"{mean * _ENOUGH:.0f} % of the warps of a multiprocessor"
+            else f"{mean * _GOOD_OCCUPANCY:.0f} % of the warps of a multiprocessor"
         )
         yield Finding(
             message=f"{quoted(name)} leaves most of the device empty. It runs"

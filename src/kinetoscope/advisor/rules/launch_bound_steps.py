@@ -16,18 +16,17 @@ from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.device.launches import launches
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.9
-"""Of what is at stake, what a graph surely brings: what cannot be captured, such as the optimizer or a loss that is
-looked at, is still launched call by call."""
+_CERTAIN_SHARE: Final = 0.9
+"""Certain share of the gain of a graph: some parts, such as the optimizer or a loss, may not be captured."""
 
-_MOST: Final = 1.1
-"""Times the idle time of launching that its end can bring: work that was launched late delays other work, too."""
+_MAX_GAIN_RATIO: Final = 1.1
+"""Greatest ratio of the gain to the idle time of launching: work that was launched late delays other work, too."""
 
 _GAP: Final = 1_000
 """Between kernels of a graph, ns; those of a device that waits for launches do not tell what it would be."""
 
-_FEWEST: Final = 20
-"""Launches a step, under which a graph is not worth its trouble."""
+_MIN_LAUNCHES: Final = 20
+"""Launches a step from which on a graph is worth its trouble."""
 
 _IDLE: Final = 0.05
 """Share of the step in which the device must wait for launches."""
@@ -50,7 +49,7 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     if not rank.has_device or not rank.step_count:
         return
     found = launching_time(rank)
-    if len(found.calls) < _FEWEST * rank.step_count:
+    if len(found.calls) < _MIN_LAUNCHES * rank.step_count:
         return
     exposed = rank.exposed(merge(*found.stretches.values()))
     if exposed.length < _IDLE * rank.time.length:
@@ -59,9 +58,9 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     factors.cut.update(found.stretches)
     gains = rank.gains(factors)
     # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
-    gains = gains * min(1.0, _MOST * exposed.length / max(float(gains.sum()), 1.0))
+    gains = gains * min(1.0, _MAX_GAIN_RATIO * exposed.length / max(float(gains.sum()), 1.0))
     gaps = _GAP * len(found.calls) / rank.step_count
-    stake = stake_by_time(rank, _SURE * gains - gaps, gains, exposed)
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains - gaps, gains, exposed)
     if not is_worth_reporting(rank, stake):
         return
     all_launches = launches(rank.trace)

@@ -18,17 +18,17 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.event_kinds import WorkKind
 
-_FEWEST: Final = 20
-"""Launches a step, under which it does not matter."""
+_MIN_LAUNCHES: Final = 20
+"""Launches a step from which on their time matters."""
 
-_ALL: Final = 0.95
-"""Share of the launches that end after their kernels, from which on they wait on purpose."""
+_BLOCKING_SHARE: Final = 0.95
+"""Share of the launches that end after their kernels, from which on they block on purpose."""
 
-_USUAL: Final = (12_000, 4_000)
-"""What a launch call that does not wait takes at most and at least, ns."""
+_USUAL_LAUNCH_NS: Final = (12_000, 4_000)
+"""Time of a launch call that does not block, at most and at least."""
 
-_SURE: Final = 0.8
-"""Of what the steps then gain."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the gain."""
 
 
 def launches_that_wait(rank: RankView) -> Iterator[Finding]:
@@ -48,21 +48,21 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
     kernels = np.flatnonzero(rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
     kernels = kernels[runtime_call_kinds(trace)[work.launch[kernels]] == RuntimeCallKind.LAUNCH]
     calls = work.launch[kernels]
-    if not rank.step_count or len(kernels) < _FEWEST * rank.step_count:
+    if not rank.step_count or len(kernels) < _MIN_LAUNCHES * rank.step_count:
         return
     waiting = trace.end[calls] >= work.end[kernels]
-    if waiting.mean() < _ALL:
+    if waiting.mean() < _BLOCKING_SHARE:
         return
     calls = np.unique(calls[waiting])
     took = np.maximum(trace.end[calls] - trace.start[calls], 1)
     gains = []
-    for usual in _USUAL:
+    for usual in _USUAL_LAUNCH_NS:
         factors = rank.factors()
         factors.host[calls] = np.minimum(usual / took, 1.0)
         factors.free[calls] = True
         gains.append(rank.gains(factors))
     exposed = rank.exposed(merge(*launching_time(rank).stretches.values()))
-    stake = stake_by_time(rank, _SURE * gains[0], gains[1], rank.spans(calls))
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains[0], gains[1], rank.spans(calls))
     if not is_worth_reporting(rank, stake):
         return
     longest = int(calls[np.argmax(took)])

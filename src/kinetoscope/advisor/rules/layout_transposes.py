@@ -22,8 +22,8 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 
-_LEFT: Final = 0.15
-"""What part is left at most: where the images come in and where something else needs the other layout."""
+_SHARE_LEFT: Final = 0.15
+"""Share that remains at most: where the images come in and where something else needs the other layout."""
 
 
 def layout_transposes(rank: RankView) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     if not len(work) or not rank.step_count:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
-    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _LEFT)
+    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _SHARE_LEFT)
     leave_only(high, found[rank.work.rows] & rank.scope.device_work_mask, 0.0)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
@@ -59,7 +59,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why=f"These kernels go; {_LEFT:.0%} of them stays at most.",
+        why=f"These kernels go; {_SHARE_LEFT:.0%} of them stays at most.",
         evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip

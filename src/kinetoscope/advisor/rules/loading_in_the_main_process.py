@@ -8,16 +8,23 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.data_loader import IN_PROCESS, WORTH, confidence, fetches, gains_without, sure
+from kinetoscope.advisor.evidence.data_loader import (
+    IN_PROCESS,
+    MIN_STEP_SHARE,
+    confidence,
+    fetches,
+    gains_without,
+    sure,
+)
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share, wording
 from kinetoscope.views.numbers import shown
 
-_FEWEST: Final = 2
-_MOST: Final = 16
-"""Workers that are ever asked for: one is of no use while it is being waited for, and cores are not endless."""
+_MIN_WORKERS: Final = 2
+_MAX_WORKERS: Final = 16
+"""Workers that are suggested: one alone is still waited for, and cores are not endless."""
 
 _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
@@ -45,10 +52,10 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     spans = rank.spans(rows)
     length = rank.per_step(spans.length)
     gains = gains_without(rank, spans)
-    if float(np.mean(gains)) < WORTH * rank.step:  # device work hides it
+    if float(np.mean(gains)) < MIN_STEP_SHARE * rank.step:  # device work hides it
         return
     rest = max(rank.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
-    workers = min(max(math.ceil(_ROOM * length / rest), _FEWEST), _MOST)
+    workers = min(max(math.ceil(_ROOM * length / rest), _MIN_WORKERS), _MAX_WORKERS)
     waiting = max(length / workers - rest, 0.0)
     longest = rank.longest(rows)
     yield Finding(

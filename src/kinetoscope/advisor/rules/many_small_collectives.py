@@ -8,31 +8,31 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY, communication_costs
+from kinetoscope.advisor.evidence.communication import EARLY_SHARE, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.views.numbers import shown
 
-_SMALL: Final = 1 << 20
-"""Bytes of a collective up to which its latency is most of it."""
+_MAX_BYTES: Final = 1 << 20
+"""Size of a collective up to which its time is mostly latency."""
 
 _BUCKET: Final = 25e6
 """Bytes of a bucket of DistributedDataParallel."""
 
-_FEWEST: Final = 8
-"""In a step, under which there is little to put together."""
+_MIN_CALLS: Final = 8
+"""Calls a step from which on they are worth combining."""
 
 _HOST: Final = 30e3
 """Nanoseconds that a host takes at most to ask for one."""
 
-_LEAST: Final = 0.01
-"""Of a step: what the latencies must take."""
+_MIN_STEP_SHARE: Final = 0.01
+"""Share of a step that the latencies must take."""
 
 _JOINED: Final = ("all_gather", "reduce_scatter", "broadcast")
 """Kinds of which one can do the work of several; and all-reduces of gradients."""
 
-_ALIKE: Final = ("group", "kind", "dtype")
+_GROUP_KEY: Final = ("group", "kind", "dtype")
 
 
 def many_small_collectives(job: JobView) -> Iterator[Finding]:
@@ -50,14 +50,14 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
     """
     costs = communication_costs(job)
     small = costs.collectives.filter(
-        (pl.col("bytes") <= _SMALL)
+        (pl.col("bytes") <= _MAX_BYTES)
         & (pl.col("bytes") > 0)
         & ~pl.col("on_host")
         & pl.col("transfer").is_not_null()
-        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY)))
+        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY_SHARE)))
     )
     idle = _mean(costs.balance["other"])
-    for (_, kind, _), part in small.group_by(_ALIKE, maintain_order=True):
+    for (_, kind, _), part in small.group_by(_GROUP_KEY, maintain_order=True):
         each = pl.col("calls") * pl.col("members")
         calls, size, took, exposed = part.select(
             each.sum().alias("calls"),
@@ -66,12 +66,12 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
             pl.col("exposed_transfer").sum(),
         ).row(0)
         in_step = float(part["calls"].sum())
-        if in_step < _FEWEST:
+        if in_step < _MIN_CALLS:
             continue
         left = math.ceil(size / _BUCKET) / max(in_step, 1.0)
         latency = _latency(part, costs.collectives)
         saved = min(calls * (1 - left) * latency, took, exposed)
-        if saved < _LEAST * costs.step:
+        if saved < _MIN_STEP_SHARE * costs.step:
             continue
         high = min(exposed + min(idle, calls * _HOST), costs.step)
         sure = 0.7 * saved
@@ -97,11 +97,12 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
 def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
     """What one takes beyond its bytes at the best rate of large ones of its kind; half of it if that is unknown."""
     rate = pl.col("bytes") / pl.col("transfer")
-    large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _SMALL)).select(rate.max()).item()
+    large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _MAX_BYTES))
+    best = large.select(rate.max()).item()
     least = float(part["fastest"].min() or 0.0)  # type: ignore[arg-type]
-    if not large:
+    if not best:
         return 0.5 * least if part["bytes"].n_unique() == 1 else least
-    beyond = (pl.col("transfer") - pl.col("bytes") / large) * pl.col("calls")
+    beyond = (pl.col("transfer") - pl.col("bytes") / best) * pl.col("calls")
     return max(float(part.select(beyond.sum() / pl.col("calls").sum()).item()), 0.0)
 
 

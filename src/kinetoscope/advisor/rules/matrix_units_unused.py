@@ -25,27 +25,27 @@ from kinetoscope.model.trace.names import rows_containing
 _CAPABLE: Final = (7, 0)
 """Compute capability from which on NVIDIA's devices have tensor cores."""
 
-_SHARE: Final = 0.03
-"""Of the time of the steps, under which such products do not matter."""
+_MIN_STEP_SHARE: Final = 0.03
+"""Share of the steps' time from which on such products matter."""
 
-_GOOD: Final = 0.8
+_BEST_PEAK_SHARE: Final = 0.8
 """Share of the peak that the best kernels reach."""
 
-_POOR: Final = 0.3
-"""Share of the peak that is reached at any rate, of the memory's bandwidth twice as much."""
+_LOW_PEAK_SHARE: Final = 0.3
+"""Share of the peak that every kernel reaches, of the memory's bandwidth twice as much."""
 
-_FAIR: Final = 0.6
-_LARGE: Final = 2e9
-"""Share of the peak that products of so many operations reach at any rate."""
+_LARGE_PEAK_SHARE: Final = 0.6
+_LARGE_FLOP: Final = 2e9
+"""Share of the peak that products of so many operations reach in any case."""
 
-_SHORT: Final = 4_000
-"""No kernel is shorter than this at any rate, ns."""
+_MIN_KERNEL_NS: Final = 4_000
+"""No kernel is shorter than this."""
 
 _BY_NAME: Final = (0.4, 1 / 8)
 """What is left of the time of a product at most and at least, where no shapes were recorded."""
 
-_OTHERS: Final = 0.5
-_MUCH: Final = 0.3
+_OTHER_TIME_LEFT: Final = 0.5
+_FEW_BYTES_TIME_LEFT: Final = 0.3
 """The same at least of other kernels outside the optimizer, which move half as many bytes with 16 bits, where there is
 no TF32 and products take more than this share of the step: then all of the model is to change."""
 
@@ -76,13 +76,13 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     at_most, at_least = _left(rank, rates, numbers)
     concerned = at_least < 1
     spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
-    if spans.length < _SHARE * rank.time.length:
+    if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     has_tf32 = _has_tf32(rank, numbers)
     low, high = unblocked_launches(rank), unblocked_launches(rank)
     others = rank.work.of(WorkKind.COMPUTATION) & ~launched_in(rank.trace, optimizer_steps(rank.trace).inside)
-    others &= ~concerned & (not has_tf32 and spans.length > _MUCH * rank.time.length)
-    low.work[:], high.work[:] = at_most, np.where(others, _OTHERS, at_least)
+    others &= ~concerned & (not has_tf32 and spans.length > _FEW_BYTES_TIME_LEFT * rank.time.length)
+    low.work[:], high.work[:] = at_most, np.where(others, _OTHER_TIME_LEFT, at_least)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
     if not is_worth_reporting(rank, stake):
         return
@@ -138,10 +138,11 @@ def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple
         return time * _BY_NAME[0], time * _BY_NAME[1]
     tf32 = peak.flops("tf32")
     bandwidth = peak.bandwidth or 1000.0  # 10⁹ bytes a second: bytes a ns
-    reached = np.where(flop >= _LARGE, _FAIR, _POOR)
-    sure = np.maximum(flop / (reached * (tf32 or half)) * 1e9, size * (1.0 if tf32 else 0.5) / (2 * _POOR * bandwidth))
-    best = np.maximum(flop / (_GOOD * half) * 1e9, size * 0.5 / bandwidth)
-    return np.maximum(sure, _SHORT), np.maximum(best, _SHORT / 2)
+    reached = np.where(flop >= _LARGE_FLOP, _LARGE_PEAK_SHARE, _LOW_PEAK_SHARE)
+    moved = size * (1.0 if tf32 else 0.5)
+    sure = np.maximum(flop / (reached * (tf32 or half)) * 1e9, moved / (2 * _LOW_PEAK_SHARE * bandwidth))
+    best = np.maximum(flop / (_BEST_PEAK_SHARE * half) * 1e9, size * 0.5 / bandwidth)
+    return np.maximum(sure, _MIN_KERNEL_NS), np.maximum(best, _MIN_KERNEL_NS / 2)
 
 
 def _named(rank: RankView, numbers: list[int]) -> Bools:

@@ -7,14 +7,14 @@ from typing import Final
 
 from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NOTHING, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.model.memory.allocator import out_of_memory
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
-_NEAR: Final = 0.9
+_FULL_SHARE: Final = 0.9
 """Share of a device's memory in use from which on a slightly larger batch does not fit."""
 
 
@@ -37,13 +37,13 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
         return
     ran_out = f"; memory ran out {number_of(failed, 'time')}" if failed else ""
     for use in memory_use(rank):
-        if not use.total or (use.peak < _NEAR * use.total and not failed):
+        if not use.total or (use.peak < _FULL_SHARE * use.total and not failed):
             continue
         yield Finding(
             message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"
             " in use on"
             f" {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
-            stake=NOTHING,
+            stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
             evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),

@@ -25,14 +25,14 @@ from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.numbers import shown
 
-_FEWEST: Final = 20
-"""Operators a step, under which there is nothing to put together."""
+_MIN_OPERATORS: Final = 20
+"""Operators a step from which on they are worth combining."""
 
 _FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
 """Optimizers that torch has a fused form of, on CPUs as on GPUs."""
 
-_TINY: Final = 10_000
-"""A kernel shorter than this, ns, is as long as it is because it is one."""
+_TINY_KERNEL_NS: Final = 10_000
+"""Length up to which a kernel is mostly launch overhead."""
 
 _FLOOR: Final = 2_000
 """What a kernel takes at least, ns, however little it moves: surely no more than that is so because it is one."""
@@ -41,8 +41,8 @@ _SMALL_OP: Final = 20_000
 """The same of an operator that computes on the host."""
 
 
-_RARE: Final = 0.1
-"""Share of the most frequent operator's calls under which one is not called for each parameter."""
+_RARE_SHARE: Final = 0.1
+"""Share of the most frequent operator's calls below which an operator is not called for each parameter."""
 
 
 class _Left(NamedTuple):
@@ -92,11 +92,11 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     ops = _direct(rank, within)
     alone = ops & ~works_on_all(trace)
     count = int(alone.sum())
-    if count < _FEWEST * rank.step_count or count < 0.8 * int(ops.sum()):
+    if count < _MIN_OPERATORS * rank.step_count or count < 0.8 * int(ops.sum()):
         return
     at_most, at_least = _left(rank, alone)
     low = rank.gains(_factors(rank, within, alone, at_most, _FLOOR))
-    high = rank.gains(_factors(rank, within, alone, at_least, _TINY))
+    high = rank.gains(_factors(rank, within, alone, at_least, _TINY_KERNEL_NS))
     rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
     stake = stake_by_time(rank, low, high, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
@@ -128,7 +128,7 @@ def _direct(rank: RankView, within: Bools) -> Bools:
 def _left(rank: RankView, ops: Bools) -> tuple[_Left, _Left]:
     """By how many operators a parameter has: those of the rarest name come once for each."""
     _, counts = np.unique(rank.trace.name[ops], return_counts=True)
-    rarest = counts[counts >= _RARE * counts.max()].min()
+    rarest = counts[counts >= _RARE_SHARE * counts.max()].min()
     each = int(counts.sum()) / int(rarest)
     table = _ON_DEVICE if rank.has_device else _ON_HOST
     return next((at_most, at_least) for fewest, at_most, at_least in table if each >= fewest)
@@ -141,9 +141,9 @@ def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int)
     if rank.has_device:
         launched = launched_in(trace, within)
         took = np.maximum(rank.work.duration, 1)
-        part = np.where(took < floor, 1.0, floor / took if floor < _TINY else 0.0)
+        part = np.where(took < floor, 1.0, floor / took if floor < _TINY_KERNEL_NS else 0.0)
         leave_only(factors, launched, (part * left.tiny + (1 - part) * left.large)[launched])
-        factors.gap[launched & (took < _TINY)] = left.tiny
+        factors.gap[launched & (took < _TINY_KERNEL_NS)] = left.tiny
     else:
         large = ops & (trace.end - trace.start >= _SMALL_OP)
         factors.host[large] = left.large

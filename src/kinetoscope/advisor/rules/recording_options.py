@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.finding import NOTHING, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
@@ -34,7 +34,7 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
     yield Finding(
         message=f"The recording holds {joined(missing)}.",
-        stake=NOTHING,
+        stake=NO_STAKE,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
         why="No time is at stake, but rules that need it are silent.",
         at_most="note",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.finding import NOTHING, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined, wording
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.text import number_of
 
-_FEWEST: Final = 3
-"""Steps from which on what varies between them shows."""
+_MIN_STEPS: Final = 3
+"""Steps from which on their variation shows."""
 
 
 def recording_without_steps(rank: RankView) -> Iterator[Finding]:
@@ -38,13 +38,13 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
         lacks.append("its file is not whole")
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
-    elif rank.step_count < _FEWEST and rank.select.time is None:
+    elif rank.step_count < _MIN_STEPS and rank.select.time is None:
         lacks.append(f"only {number_of(rank.step_count, 'step')} can be looked at")
     if not lacks or not (call_tree(trace).member.any() or rank.has_device):
         return
     yield Finding(
         message=f"The recording says little about an average step: {joined(lacks)}.",
-        stake=NOTHING,
+        stake=NO_STAKE,
         change=_change(rank),
         why="No time is at stake, but all other findings are less sure.",
         at_most="note",

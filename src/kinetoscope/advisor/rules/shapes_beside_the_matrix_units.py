@@ -23,19 +23,19 @@ from kinetoscope.model.trace.event_kinds import WorkKind
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes, the unit that matrices are loaded in."""
 
-_SHARE: Final = 0.03
-"""Of the time of the steps, under which such products do not matter."""
+_MIN_STEP_SHARE: Final = 0.03
+"""Share of the steps' time from which on such products matter."""
 
-_LONG: Final = 10_000
-"""ns; a shorter product gains nothing."""
+_MIN_PRODUCT_NS: Final = 10_000
+"""A shorter product gains nothing."""
 
-_LEFT: Final[dict[int, tuple[float, float]]] = {4: (0.9, 0.65), 2: (0.85, 0.5), 1: (0.7, 0.35)}
-"""What is left of the time at most and at least, by the power of two that all rows begin at multiples of."""
+_TIME_LEFT: Final[dict[int, tuple[float, float]]] = {4: (0.9, 0.65), 2: (0.85, 0.5), 1: (0.7, 0.35)}
+"""Share of the time that is left, at most and at least, by the power of two to which rows are aligned."""
 
-_LEFT_WITHOUT: Final = (0.4, 0.12)
+_TIME_LEFT_WITHOUT_UNITS: Final = (0.4, 0.12)
 """The same where the kernel used no matrix unit at all."""
 
-_BEST: Final = 0.85
+_BEST_PEAK_SHARE: Final = 0.85
 """Share of the peak that no product exceeds."""
 
 _SECOND: Final = frozenset(
@@ -70,7 +70,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     fit = products[~np.isin(products, calls)]
     work, at_most, at_least = _left(rank, rates, calls, aligned, fit)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
-    if spans.length < _SHARE * rank.time.length:
+    if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
     low.work[work], high.work[work] = at_most, at_least
@@ -95,7 +95,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
 def _products(rank: RankView, rates: FlopRates) -> Int64s:
     """Long products of 16 bits, but for those of attention, which are to be fused, whatever their sizes: places."""
     half = [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")]
-    calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _LONG))
+    calls = np.flatnonzero(np.isin(rates.precision, half) & rates.ran & (rates.device_time >= _MIN_PRODUCT_NS))
     names = np.array([each.name in _PRODUCTS for each in rates.counts.variants], np.bool_)
     calls = calls[names[rates.variant[calls]]] if len(names) else calls[:0]
     return calls[~unfused_attention(rank.trace).products[rates.rows[calls]]]
@@ -161,10 +161,10 @@ def _left(
     of_call = place[rates.counts.call]
     work = np.flatnonzero((of_call >= 0) & rank.work.of(WorkKind.COMPUTATION) & rates.work)
     call = of_call[work]
-    left = np.array([_LEFT[int(each)] for each in aligned])[call]
+    left = np.array([_TIME_LEFT[int(each)] for each in aligned])[call]
     without = kernel_units(rank.trace)[work] == NO
-    left[without] = _LEFT_WITHOUT
-    ideal = rates.ideal[calls] / _BEST / np.maximum(rates.device_time[calls], 1)
+    left[without] = _TIME_LEFT_WITHOUT_UNITS
+    ideal = rates.ideal[calls] / _BEST_PEAK_SHARE / np.maximum(rates.device_time[calls], 1)
     bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]
     behind = _behind(rates, calls, fit)[call]
     at_most = np.where(without | bool(len(fit)), np.maximum(left[:, 0], bound), 1.0)

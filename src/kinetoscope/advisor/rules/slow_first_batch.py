@@ -7,19 +7,26 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, WORTH, fetches, first_fetches, gains_without, starts
+from kinetoscope.advisor.evidence.data_loader import (
+    FROM_WORKERS,
+    MIN_STEP_SHARE,
+    fetches,
+    first_fetches,
+    gains_without,
+    starts,
+)
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NOTHING, Finding, Stake
+from kinetoscope.advisor.finding import NO_STAKE, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import merge, union
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
-_SURE: Final = 0.8
-"""Of the time in which workers end and start, what they need for that."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the time in which workers end and start."""
 
-_SLOW: Final = 3.0
-"""Steps that the workers' start takes from which on it is worth a word, even if no selected step has to do with it."""
+_MIN_STEPS_TAKEN: Final = 3.0
+"""Steps that the workers' start takes from which on it is reported, even if it lies in no selected step."""
 
 
 def slow_first_batch(rank: RankView) -> Iterator[Finding]:
@@ -48,14 +55,14 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
     late = union(np.minimum(trace.start[found.first] + usual, trace.end[found.first]), trace.end[found.first])
     each = merge(surely, late).length / len(found)
     low, high = gains_without(rank, surely), gains_without(rank, merge(surely, late))
-    stake = Stake(max(_SURE * float(np.mean(low)), 0.0), min(max(float(np.mean(high)), 0.0), rank.step))
-    if stake.high < WORTH * rank.step and each < _SLOW * rank.step:
+    stake = Stake(max(_CERTAIN_SHARE * float(np.mean(low)), 0.0), min(max(float(np.mean(high)), 0.0), rank.step))
+    if stake.high < MIN_STEP_SHARE * rank.step and each < _MIN_STEPS_TAKEN * rank.step:
         return
     worst = int(found.first[np.argmax(took)])
     yield Finding(
         message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
         f" ({number_of(len(found), 'time')} in this recording).",
-        stake=stake if stake.high >= WORTH * rank.step else NOTHING,
+        stake=stake if stake.high >= MIN_STEP_SHARE * rank.step else NO_STAKE,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
         why="The first batch has to be made in any case, which only the upper end leaves out. Over epochs longer than"
         " the recording it is less a step.",

@@ -14,16 +14,16 @@ from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.views.numbers import shown
 
-_SLOWER: Final = 1.4
-"""Times as long as its like, from which on a group is slow."""
+_SLOW_RATIO: Final = 1.4
+"""Ratio to the time of like groups from which on a group is slow."""
 
-_LARGE: Final = 64 << 10
-"""Bytes under which latency, not the link, is what is measured."""
+_MIN_BYTES: Final = 64 << 10
+"""Size from which on the time shows the link rather than latency."""
 
-_MANY: Final = 4096
-"""Ranks of a group that are looked at one by one."""
+_MAX_RANKS: Final = 4096
+"""Ranks of a group that are examined one by one."""
 
-_SURE, _MOST = 0.6, 1.25
+_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.6, 1.25
 
 _KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
 
@@ -44,14 +44,14 @@ def slow_link(job: JobView) -> Iterator[Finding]:
     """
     costs = communication_costs(job)
     table = costs.collectives.filter(
-        (pl.col("bytes") >= _LARGE) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
+        (pl.col("bytes") >= _MIN_BYTES) & pl.col("transfer").is_not_null() & ~pl.col("on_host")
         & ~pl.col("kind").is_in(PAIRWISE)
     )  # fmt: skip
     if not len(table):
         return
     usual = pl.col("transfer").quantile(0.25, "lower").over(_KIND)
     slow = table.with_columns(usual=usual, like=pl.len().over(_KIND)).filter(
-        (pl.col("like") > 1) & (pl.col("transfer") >= _SLOWER * pl.col("usual"))
+        (pl.col("like") > 1) & (pl.col("transfer") >= _SLOW_RATIO * pl.col("usual"))
     )
     if not len(slow):
         return
@@ -74,7 +74,7 @@ def slow_link(job: JobView) -> Iterator[Finding]:
         message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
         f" {groups['times'][0]:.1f} times as long as its like for the same bytes, {shown(cost, 'ns')} of each"
         f" step.{who}",
-        stake=Stake(_SURE * cost, min(_MOST * cost, costs.step)),
+        stake=Stake(_CERTAIN_SHARE * cost, min(_POSSIBLE_RATIO * cost, costs.step)),
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
         why="What its collectives take longer than those of groups of the same size, exposed; waiting is left out.",
@@ -88,7 +88,7 @@ def _cost(groups: pl.DataFrame) -> float:
     """What the rank loses that is in the slowest groups."""
     of_rank: dict[int, float] = {}
     for more, text in groups.select("more", "group_ranks").iter_rows():
-        for rank in ranks_of(text or "")[:_MANY]:
+        for rank in ranks_of(text or "")[:_MAX_RANKS]:
             of_rank[rank] = of_rank.get(rank, 0.0) + more
     return max([*of_rank.values(), float(groups["more"].max())])  # type: ignore[arg-type]
 

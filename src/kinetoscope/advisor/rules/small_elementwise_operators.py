@@ -30,18 +30,18 @@ from kinetoscope.views.numbers import shown
 _RUN: Final = 3
 """Operators that follow one another, from which on it pays to put them into one."""
 
-_FEWEST: Final = 5
-"""Of them a step, under which they are not many."""
+_MIN_OPERATORS: Final = 5
+"""Operators a step from which on they are many."""
 
 _PAUSE: Final = 100_000
 """Between two of them, ns: after more, something else was done in between."""
 
-_TINY: Final = 10_000
-"""A kernel shorter than this, ns, is as long as it is because it is one."""
+_TINY_KERNEL_NS: Final = 10_000
+"""Length up to which a kernel is mostly launch overhead."""
 
 _HOST_LEFT: Final = 0.2
-_TINY_LEFT: Final = 0.2
-"""What part of calls and of small kernels is left at most: what is not fused is launched as before."""
+_TINY_SHARE_LEFT: Final = 0.2
+"""Share of calls and of small kernels that is left at most: what is not fused is launched as before."""
 
 _UNSEEN: Final = 1.1
 """On a host: what calls of operators cost before and after their spans."""
@@ -82,7 +82,7 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     if not shows_computation(rank):
         return
     runs = _runs(rank)
-    if len(runs.rows) < _FEWEST * rank.step_count:
+    if len(runs.rows) < _MIN_OPERATORS * rank.step_count:
         return
     trace = rank.trace
     gone = np.zeros(len(trace), np.bool_)
@@ -163,13 +163,13 @@ def _none_left(rank: RankView, runs: _Runs, kernels: Bools) -> Factors:
 def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
     trace, work = rank.trace, rank.work
     factors = unblocked_launches(rank)
-    factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_LEFT
+    factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_SHARE_LEFT
     counts = np.bincount(runs.run)[runs.run]
     of_row = np.ones(len(trace))
-    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_LEFT, 1.0)  # one of them is kept whole
+    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_SHARE_LEFT, 1.0)  # one of them is kept whole
     event = work.caller
     left = of_row[outermost_op(trace)[event]]
-    left[work.duration < _TINY] = _TINY_LEFT
+    left[work.duration < _TINY_KERNEL_NS] = _TINY_SHARE_LEFT
     leave_only(factors, kernels, left[kernels])
     return factors
 

@@ -13,17 +13,17 @@ from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording
 from kinetoscope.views.numbers import shown
 
-_ALONE: Final = 0.82, 1.08
-"""Of what a single straggler has less communication in the open than the others: the least and most that it brings."""
+_SINGLE_RATIOS: Final = 0.82, 1.08
+"""Least and most gain from mending a single straggler, as ratios to its lack of exposed communication."""
 
-_LIKE: Final = 0.3, 3.0
+_PLAUSIBLE_RATIOS: Final = 0.3, 3.0
 """So many times what the others wait for it; beyond these the two say different things, and waiting alone counts."""
 
 _WAITED: Final = 0.7, 1.35
 """The same factors of what the others wait for it."""
 
-_FEW: Final = 3
-"""Steps under which an accident cannot be told from what is so for good: half as much is sure."""
+_MIN_STEPS: Final = 3
+"""Steps below which an accident looks like a lasting cause: half as much is certain."""
 
 _PIPELINE: Final = 0.35, 2.5
 """The same factors where ranks send and receive: a delay of one stage delays others, or fills bubbles."""
@@ -63,7 +63,7 @@ _CAUSES: Final[dict[str, _Words]] = {
     ),
 }  # fmt: skip
 
-_UNKNOWN: Final = _Words("which comes late", "", "stragglers")
+_UNKNOWN_CAUSE: Final = _Words("which comes late", "", "stragglers")
 
 
 def straggling_rank(job: JobView) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
     """
     costs = communication_costs(job)
     for straggler in costs.stragglers:
-        words = _CAUSES.get(straggler.cause, _UNKNOWN)
+        words = _CAUSES.get(straggler.cause, _UNKNOWN_CAUSE)
         yield Finding(
             message=f"All ranks wait for rank {straggler.rank}, {words.does}. They wait"
             f" {shown(straggler.cost, 'ns')} of each step.",
@@ -90,11 +90,11 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
             change=words.diff(job),
             why="The other ranks spend so much longer in collectives that nothing hides; of several stragglers, mending"
             " one brings only what it is later than the next.",
-            confidence="medium" if costs.pipeline or costs.steps < _FEW else "high",
+            confidence="medium" if costs.pipeline or costs.steps < _MIN_STEPS else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
                 Evidence("what it does more of", words.analysis, rank=straggler.rank),
-            )[: 2 if words is not _UNKNOWN else 1],
+            )[: 2 if words is not _UNKNOWN_CAUSE else 1],
             time=costs.of_straggler(straggler),
             key=f"rank {straggler.rank}",
         )
@@ -103,13 +103,14 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 def _stake(costs: CommunicationCosts, straggler: Straggler) -> Stake:
     low, high = (factor * straggler.cost for factor in (_PIPELINE if costs.pipeline else _WAITED))
     rivals = [each.ahead for each in costs.stragglers if each is not straggler]
-    if not costs.pipeline and _LIKE[0] * straggler.cost <= straggler.ahead <= _LIKE[1] * straggler.cost:
+    least, most = (ratio * straggler.cost for ratio in _PLAUSIBLE_RATIOS)
+    if not costs.pipeline and least <= straggler.ahead <= most:
         # Without it, the next one is waited for.
-        low = _ALONE[0] * (straggler.ahead - max([*rivals, 0.0]))
-        high = _ALONE[1] * straggler.ahead if not rivals else max(high, _ALONE[1] * straggler.ahead)
+        low = _SINGLE_RATIOS[0] * (straggler.ahead - max([*rivals, 0.0]))
+        high = _SINGLE_RATIOS[1] * straggler.ahead if not rivals else max(high, _SINGLE_RATIOS[1] * straggler.ahead)
     elif rivals:
         low = 0.0
-    if costs.steps < _FEW:
+    if costs.steps < _MIN_STEPS:
         low /= 2
     high = min(high, costs.step)
     return Stake(min(max(low, 0.0), high), high)

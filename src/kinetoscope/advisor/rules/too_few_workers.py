@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import (
     FROM_WORKERS,
-    WORTH,
+    MIN_STEP_SHARE,
     confidence,
     fetches,
     first_fetches,
@@ -28,8 +28,8 @@ from kinetoscope.views.numbers import shown
 _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
 
-_MOST: Final = 4
-"""Times the workers that are ever asked for: cores are not endless."""
+_MAX_WORKER_RATIO: Final = 4
+"""Greatest ratio of suggested to present workers: cores are not endless."""
 
 _TAKING: Final = 100_000
 """ns that taking a batch may last if one is ready."""
@@ -65,11 +65,11 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     waiting, (least, most) = float(np.mean(gains)) if len(gains) else 0.0, range_of_mean(gains)
     if not rank.has_device:
         least, _ = range_of_mean(gains_without(rank, union(np.minimum(start + _UNPACKING, end), end)))
-    if waiting < WORTH * rank.step:
+    if waiting < MIN_STEP_SHARE * rank.step:
         return
     longest = rank.longest(rows)
     rest = max(rank.step - waiting, 1.0)
-    times = min(max(math.ceil(_ROOM * rank.step / rest), 2), _MOST)
+    times = min(max(math.ceil(_ROOM * rank.step / rest), 2), _MAX_WORKER_RATIO)
     part = sure(rank) * min(1.0, rank.step * (1 - 1 / times) / waiting)
     yield Finding(
         message=f"{wording(rank.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"

@@ -19,11 +19,11 @@ _SPREAD: Final = 0.03
 _BEYOND_NOISE: Final = 0.06
 """The same, under which kernels that vary in length for no reason do as much: it is a note then."""
 
-_ALWAYS: Final = 0.7
+_STRAGGLER_SHARE: Final = 0.7
 """Share of the steps in which one rank has the most work, from which on it is a straggler."""
 
-_SURE, _MOST = 0.75, 1.15
-"""Of the waiting: batches of like lengths are never quite alike."""
+_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.75, 1.15
+"""Of the waiting: batches of similar lengths are never quite equal."""
 
 
 def uneven_work(job: JobView) -> Iterator[Finding]:
@@ -55,12 +55,12 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
     more = float(each.select(pl.col("more").mean()).item())
     always = float(each["who"].value_counts()["count"].max()) / len(each)  # type: ignore[arg-type]
     most = min(more, costs.rest)
-    if most < _SPREAD * costs.step or (always >= _ALWAYS and costs.ranks > 2 and len(each) > 2):
+    if most < _SPREAD * costs.step or (always >= _STRAGGLER_SHARE and costs.ranks > 2 and len(each) > 2):
         return
     yield Finding(
         message=f"The work of ranks differs from step to step. The longest computes {shown(more, 'ns')}"
         f" ({share(more, costs.step)} of the step) longer than the average, and all wait for it.",
-        stake=Stake(_SURE * most, min(_MOST * max(more, most), costs.step)),
+        stake=Stake(_CERTAIN_SHARE * most, min(_POSSIBLE_RATIO * max(more, most), costs.step)),
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",

@@ -25,27 +25,27 @@ from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.recording import not_recorded, recorded_options
 from kinetoscope.model.trace.trace import Trace
 
-_SURE: Final = 0.85
-"""Of what is at stake, what surely goes if it is done beside the loop, or more seldom."""
+_CERTAIN_SHARE: Final = 0.85
+"""Certain share of the stake if the work is done beside the loop, or less often."""
 
-_SHORTEST: Final = 300_000
-"""ns; between operators there is always some Python."""
+_MIN_GAP_NS: Final = 300_000
+"""There is always some Python between operators."""
 
-_SHARE: Final = 0.01
-"""Of a step, under which a stretch is not long."""
+_MIN_STEP_SHARE: Final = 0.01
+"""Share of a step from which on a gap is long."""
 
-_FEW: Final = 3
-"""Steps under which what happens once may be a beginning, such as an import, and is a guess."""
+_MIN_STEPS: Final = 3
+"""Steps below which a single gap may belong to the start, such as an import, and is a guess."""
 
-_OFTEN: Final = 0.75
-_BY_CHANCE: Final = 0.05
+_FREQUENT_SHARE: Final = 0.75
+_CHANCE_SHARE: Final = 0.05
 """What comes in fewer steps than this share of them, and is less than this share of a step, may be by chance: another
 process had the core."""
 
-_ALIKE: Final = 3
-"""Times the shortest of stretches that the longest may take if they do the same thing."""
+_MAX_SPREAD: Final = 3
+"""Ratio of the longest to the shortest of gaps that do the same thing."""
 
-_MOST: Final = 4
+_MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
 
 
@@ -65,7 +65,7 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     if not shows_computation(rank) or not rank.is_complete:
         return
     gaps, track = _gaps(rank), main_thread(rank.trace)
-    if not len(gaps.start) or gaps.length < _SHARE * rank.time.length:
+    if not len(gaps.start) or gaps.length < _MIN_STEP_SHARE * rank.time.length:
         return
     around = _around(rank.trace, track, gaps)
     labels = _labels(rank, gaps, around)
@@ -73,8 +73,8 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     totals: dict[str, int] = {}
     for label, length in zip(labels, time.tolist(), strict=True):
         totals[label] = totals.get(label, 0) + length
-    for label in sorted(totals, key=lambda each: (-totals[each], each))[:_MOST]:
-        if totals[label] >= _SHARE * rank.time.length:
+    for label in sorted(totals, key=lambda each: (-totals[each], each))[:_MAX_PLACES]:
+        if totals[label] >= _MIN_STEP_SHARE * rank.time.length:
             here = np.array([each == label for each in labels])
             yield from _claims(rank, Intervals(gaps.start[here], gaps.end[here]), around[here], label, track)
 
@@ -88,7 +88,7 @@ def _gaps(rank: RankView) -> Intervals:
     explained |= rows_beginning(trace, ("gloo:", "nccl:"), EventKind.ANNOTATION)
     hosts = union(*rank.scope.clipped(*rank.scope.steps.host))
     free = difference(intersection(rank.idle, hosts), rank.spans(explained))
-    least = max(_SHORTEST, _SHARE * rank.step)
+    least = max(_MIN_GAP_NS, _MIN_STEP_SHARE * rank.step)
     long = free.end - free.start >= least
     return Intervals(free.start[long], free.end[long])
 
@@ -179,14 +179,14 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     factors = rank.factors()
     factors.cut[track] = gaps
     gains = rank.gains(factors)
-    seldom = len(gaps.start) < _OFTEN * rank.step_count
+    seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count
     regular = _is_periodic(rank, gaps)
-    stake = stake_by_time(rank, _SURE * gains, gains, gaps)
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
-        stake = stake_as_recorded(rank, _SURE * gains, gains)
-    if (seldom and np.mean(gains) < _BY_CHANCE * rank.step) or not is_worth_reporting(rank, stake):
+        stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
+    if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
         return
-    is_sure = rank.step_count >= _FEW and (not seldom or regular)
+    is_sure = rank.step_count >= _MIN_STEPS and (not seldom or regular)
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
     count = len(gaps.start) / rank.step_count
@@ -209,7 +209,8 @@ def _is_periodic(rank: RankView, gaps: Intervals) -> bool:
     """Do stretches come as regularly as what a loop does on purpose, and take alike?"""
     took = gaps.end - gaps.start
     return (
-        is_periodic(step_of(rank.scope.steps.host, gaps.start), rank.step_count) and took.max() <= _ALIKE * took.min()
+        is_periodic(step_of(rank.scope.steps.host, gaps.start), rank.step_count)
+        and took.max() <= _MAX_SPREAD * took.min()
     )
 
 

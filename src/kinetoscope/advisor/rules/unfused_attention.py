@@ -23,17 +23,17 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 
-_AT_MOST: Final = (0.1, 0.85)
-_AT_LEAST: Final = (0.0, 0.4)
-"""What is left, at most and at least, of what lies between the products, and of the products themselves."""
+_MAX_TIME_LEFT: Final = (0.1, 0.85)
+_MIN_TIME_LEFT: Final = (0.0, 0.4)
+"""Share that is left, at most and at least, of the time between the products, and of the products themselves."""
 
 
-_FUSED: Final = (
+_FUSED_CHANGE: Final = (
     "- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
     "+ y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"
 )
 
-_FITTING: Final = "+ with sdpa_kernel(SDPBackend.FLASH_ATTENTION): ...  # it says why no fused kernel fits"
+_FITTING_CHANGE: Final = "+ with sdpa_kernel(SDPBackend.FLASH_ATTENTION): ...  # it says why no fused kernel fits"
 
 
 def unfused_attention(rank: RankView) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     if not len(chosen):
         return
     time = _time(rank, found)
-    low, high = (rank.gains(_factors(rank, found, left)) for left in (_AT_MOST, _AT_LEAST))
+    low, high = (rank.gains(_factors(rank, found, left)) for left in (_MAX_TIME_LEFT, _MIN_TIME_LEFT))
     stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
@@ -74,7 +74,7 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
         f" {rank.each_step(len(chosen), 'time')}, with {rank.time_per_step(time.length)} of each step"
         " between its two products.",
         stake=stake,
-        change=_FITTING if is_torchs else _FUSED,
+        change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
         why="At most nothing between the products stays and four tenths of these; surely no more than a tenth of what"
         " lies between them and 85 % of these.",
         confidence="medium",

@@ -26,17 +26,17 @@ from kinetoscope.views.numbers import shown
 _USED: Final = 0.5
 """Share of the memory up to which it counts as unused for the most part."""
 
-_FULL: Final = 0.9
+_MAX_MEMORY_SHARE: Final = 0.9
 """Share of the memory that a larger batch may fill."""
 
-_MOST: Final = 8
-"""Times the batch that are ever asked for."""
+_MAX_BATCH_RATIO: Final = 8
+"""Greatest ratio of the suggested batch to the present one."""
 
-_SURE: Final = 0.75
-"""Of what a larger batch brings, what is sure: some kernels may take longer still."""
+_CERTAIN_SHARE: Final = 0.75
+"""Certain share of the gain of a larger batch: some kernels may take longer still."""
 
-_WORTH: Final = 0.03
-"""Share of a step from which on a larger batch is worth a word."""
+_MIN_STEP_SHARE: Final = 0.03
+"""Share of a step from which on a larger batch is reported."""
 
 _IDLE: Final = 0.1
 """Share of the time in which devices wait for launches from which on a larger batch is more than a note."""
@@ -69,7 +69,7 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
         return
     now = (rank.windows.end - rank.windows.start).astype(np.float64)
     low, high = _gains(rank, now, times, surely=True), _gains(rank, now, times, surely=False)
-    if float(np.mean(high)) < _WORTH * rank.step:
+    if float(np.mean(high)) < _MIN_STEP_SHARE * rank.step:
         return
     idle = _launching(rank)
     use, words = max(uses, key=lambda use: use.peak), wording(rank.program)
@@ -79,7 +79,7 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
         f" {use.device} are"
         f" unused ({share(use.total - used, use.total)}): {times} times the batch fits, and less of each step goes into"
         " what does not grow with it.",
-        stake=rank.stake(_SURE * low, high),
+        stake=rank.stake(_CERTAIN_SHARE * low, high),
         change=words.larger_batch(times),
         why="For the larger batch kernels, copies and loading take so many times as long; the gain is for as many"
         " samples as now.",
@@ -95,8 +95,8 @@ def _fits(use: MemoryUse) -> int:
     if use.peak <= use.floor:
         return 1
     overhead = max(use.most_reserved - use.peak, 0)
-    room = (_FULL * use.total - overhead - use.floor) / (use.peak - use.floor)
-    return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MOST)))
+    room = (_MAX_MEMORY_SHARE * use.total - overhead - use.floor) / (use.peak - use.floor)
+    return int(2 ** min(np.floor(np.log2(max(room, 1.0))), np.log2(_MAX_BATCH_RATIO)))
 
 
 def _gains(rank: RankView, now: Floats, times: int, *, surely: bool) -> Floats:

@@ -16,19 +16,19 @@ from kinetoscope.advisor.wording import wording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import shown
 
-_LATE: Final = 0.05
-"""Of the average step: what a rank must cost the others in a step to count."""
+_MIN_DELAY_SHARE: Final = 0.05
+"""Share of the average step that a rank must cost the others in a step to count."""
 
-_LEAST: Final = 0.01
-"""Of the average step: what it must cost on average."""
+_MIN_STEP_SHARE: Final = 0.01
+"""Share of the average step that it must cost on average."""
 
-_SEVERAL: Final = 3
-"""Times that one rank alone is not waited for by chance; and ranks, of two one is soon alone."""
+_MIN_REPEATS: Final = 3
+"""Delays by one rank alone that are no chance; and ranks, as of two ranks one is often alone."""
 
 _CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization")
 """What happens between steps; more computation is uneven work."""
 
-_SURE, _MOST = 0.7, 1.25
+_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.7, 1.25
 
 
 def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
@@ -54,11 +54,11 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     each = table.filter(
         pl.col("cause").is_in(_CAUSES)
         & ~pl.col("rank").is_in(named)
-        & (pl.col("lost") >= _LATE * costs.step * (costs.ranks - 1))
+        & (pl.col("lost") >= _MIN_DELAY_SHARE * costs.step * (costs.ranks - 1))
     )
     cost = float(each["lost"].sum()) / ((costs.ranks - 1) * costs.steps)
     cost = min(cost, costs.rest * costs.ranks / (costs.ranks - 1))
-    if cost < _LEAST * costs.step:
+    if cost < _MIN_STEP_SHARE * costs.step:
         return
     steps = each["step"].drop_nulls().unique().to_list()
     ranks = each["rank"].unique().to_list()
@@ -67,7 +67,7 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     yield Finding(
         message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all ranks wait for"
         f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}). They wait {shown(cost, 'ns')} of an average step.",
-        stake=Stake(_SURE * cost if len(steps) > 1 else 0.0, min(_MOST * cost, costs.step)),
+        stake=Stake(_CERTAIN_SHARE * cost if len(steps) > 1 else 0.0, min(_POSSIBLE_RATIO * cost, costs.step)),
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step"
         if job.program == "training"
         else wording(job.program).save,
@@ -87,7 +87,7 @@ def _is_on_purpose(table: pl.DataFrame, each: pl.DataFrame, ranks: int) -> bool:
     """Is it one of several ranks, several times, or regular? By chance it would be now this rank, now that one."""
     steps = table["step"].drop_nulls().unique().sort()
     places = steps.search_sorted(each["step"].drop_nulls()).to_numpy().astype(np.int64)
-    alone = each["rank"].n_unique() == 1 and len(each) >= _SEVERAL and ranks >= _SEVERAL
+    alone = each["rank"].n_unique() == 1 and len(each) >= _MIN_REPEATS and ranks >= _MIN_REPEATS
     return alone or is_periodic(places, len(steps))
 
 

@@ -9,7 +9,13 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.copies_to_device import copies_to_device
-from kinetoscope.advisor.evidence.data_loader import SURE, WORTH, confidence, gains_without, loader_time
+from kinetoscope.advisor.evidence.data_loader import (
+    CERTAIN_SHARE,
+    MIN_STEP_SHARE,
+    confidence,
+    gains_without,
+    loader_time,
+)
 from kinetoscope.advisor.evidence.source_location import source_of
 from kinetoscope.advisor.finding import Confidence, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -45,8 +51,8 @@ _CHANGE: Final = (
     "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):"
 )
 
-_FEWEST: Final = 2
-"""Steps without which a gap is no gap between steps."""
+_MIN_STEPS: Final = 2
+"""Steps from which on there are gaps between steps."""
 
 
 def waiting_for_data(rank: RankView) -> Iterator[Finding]:
@@ -68,9 +74,9 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
         return
     gains = gains_without(rank, time)
     waiting = float(np.mean(gains)) if len(gains) else 0.0
-    if waiting < WORTH * rank.step:
+    if waiting < MIN_STEP_SHARE * rank.step:
         return
-    part = 0.5 if known == "medium" or not rank.has_device else SURE
+    part = 0.5 if known == "medium" or not rank.has_device else CERTAIN_SHARE
     yield Finding(
         message=f"{wording(rank.program).process} waits for data that no torch DataLoader makes. It waits"
         f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){_by(rank.trace, source)}.",
@@ -92,7 +98,7 @@ def _waiting(rank: RankView) -> tuple[Intervals | None, int, Confidence]:
         time = intersection(union(trace.start[calls], trace.end[calls]), union(*rank.scope.steps.host))
         longest = rank.longest(calls)
         return time, longest, "high"
-    if not rank.has_device or rank.scope.steps.origin == "window" or rank.step_count < _FEWEST:
+    if not rank.has_device or rank.scope.steps.origin == "window" or rank.step_count < _MIN_STEPS:
         return None, -1, "low"
     gaps, known = gap_spans(trace, rank.select.steps_by)
     places = rank.scope.places[known[rank.scope.places]]

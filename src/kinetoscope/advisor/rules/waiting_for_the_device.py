@@ -29,13 +29,13 @@ from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind,
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_SURE: Final = 0.8
-"""Of what is at stake, what is surely gained: the value is still to be fetched, if only now and then."""
+_CERTAIN_SHARE: Final = 0.8
+"""Certain share of the stake: the value has still to be fetched, if only now and then."""
 
 _COPY_LEFT: Final = 0.5
 """What is left at most of copies to the host: into pinned memory they are several times as fast, and can overlap."""
 
-_LEAST: Final = 0.002
+_MIN_IDLE_SHARE: Final = 0.002
 """Share of the time in which a device must be idle after the calls of a site."""
 
 _MOST_SITES: Final = 5
@@ -103,7 +103,7 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
         alone = part if len(sites) == 1 else rank.gains(_without(rank, [site], 0.0))
         less, more = sorted((part, alone), key=lambda gains: float(gains.sum()))
         fewer = float(least.sum()) / max(float(everywhere.sum()), 1.0)
-        stake = stake_by_time(rank, _SURE * min(max(fewer, 0.0), 1.0) * less, more, rank.spans(site.calls))
+        stake = stake_by_time(rank, _CERTAIN_SHARE * min(max(fewer, 0.0), 1.0) * less, more, rank.spans(site.calls))
         if is_worth_reporting(rank, stake):
             yield _claim(rank, site, stake)
 
@@ -122,7 +122,8 @@ def _sites(rank: RankView) -> list[_Site]:
     )
     after = idle_after(trace)[chosen]
     idle = sum_by(codes, len(first), after)
-    order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= _LEAST * rank.time.length]
+    least = _MIN_IDLE_SHARE * rank.time.length
+    order = [place for place in np.argsort(-idle, kind="stable").tolist() if idle[place] >= least]
     return [_Site(calls[codes == place], top[codes == place], after[codes == place]) for place in order[:_MOST_SITES]]
 
 

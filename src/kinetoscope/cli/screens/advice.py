@@ -19,19 +19,19 @@ from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.terminal.screen import UNBOUNDED
 from kinetoscope.views.text import cells, printable, wrapped
 
-WIDEST: Final = 100
-"""Cells; longer lines are hard to read."""
+MAX_LINE_CELLS: Final = 100
+"""Longer lines are hard to read."""
 
 FINDINGS: Final = 5
 """Shown where nobody asks for another number: what fits on a screen."""
 
-_NARROWEST: Final = 10
-"""Cells of a bar under which it would say nothing."""
+_MIN_BAR_CELLS: Final = 10
+"""A shorter bar would show nothing."""
 
 LOOKS = {"critical": "warn", "warning": "communication", "note": "dim"}
 _CHANGED = {"-": "waiting", "+": "memory"}  # what goes out and what comes in, in the palette's red and green
 _INDENT = "   "
-_SURE, _POSSIBLE, _REST = "█", "▒", "·"
+_CERTAIN_GLYPH, _POSSIBLE_GLYPH, _REST_GLYPH = "█", "▒", "·"
 
 
 def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | None = None) -> Iterator[Line]:
@@ -44,7 +44,7 @@ def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | Non
         width: cells in a line.
         limit: findings at most; None takes a screenful, 0 all.
     """
-    room = min(width, WIDEST)
+    room = min(width, MAX_LINE_CELLS)
     yield from _head(advice, ranks, room)
     limit = FINDINGS if limit is None else limit or len(advice.findings)
     seen = advice.findings[:limit]
@@ -107,7 +107,7 @@ def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Iterator[Li
         return
     gap = " " * (marks - cells(_mark(finding)))
     length = room - marks - numbers
-    bar = _bar(finding, length) if length >= _NARROWEST else []
+    bar = _bar(finding, length) if length >= _MIN_BAR_CELLS else []
     yield [(_INDENT, ""), *label, (gap, ""), *bar, (f"  {_interval(finding)}", "")]
 
 
@@ -125,9 +125,9 @@ def _bar(finding: Finding, length: int) -> list[Piece]:
     sure = round(low * length)
     until = max(math.ceil(high * length), sure, 1)
     parts = (
-        (sure, _SURE, f"{FILL} waiting"),
-        (until - sure, _POSSIBLE, f"{THIN} waiting"),
-        (length - until, _REST, f"{THIN} idle"),
+        (sure, _CERTAIN_GLYPH, f"{FILL} waiting"),
+        (until - sure, _POSSIBLE_GLYPH, f"{THIN} waiting"),
+        (length - until, _REST_GLYPH, f"{THIN} idle"),
     )
     return [(glyph * count, style) for count, glyph, style in parts if count]
 

@@ -21,8 +21,8 @@ from kinetoscope.views.numbers import MISSING, Scale, scale, significant
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
-WIDEST: Final = 110
-"""Cells; longer lines are hard to read."""
+MAX_LINE_CELLS: Final = 110
+"""Longer lines are hard to read."""
 
 ROWS: Final = 10
 """Rows of the table where nobody asks for another number."""
@@ -35,8 +35,8 @@ _SHAPE: Final = re.compile(r"\[(\d+(?:, \d+)*)\]")
 _SEEN: Final = 0.0005
 """Share of the step under which a change has no line."""
 
-_FLAT: Final = 0.01
-"""Where all that happens is less than this share of the step, the picture says that nothing did."""
+_MIN_DRAWN_SHARE: Final = 0.01
+"""Share of the step below which the picture says that nothing changed."""
 
 _PART: Final = 0.03
 """Share of the largest change from which on a part of a kind of time has a line."""
@@ -46,7 +46,7 @@ _WORDS: Final = {"inconclusive": "may be noise", "same": "within noise"}
 
 def lines(found: Diff, promised: pl.DataFrame | None = None, *, width: int, limit: int | None = None) -> Iterator[Line]:
     """The whole screen, in at most `width` cells; with `promised` (see `delivery`), what was promised and what came."""
-    width = min(width, WIDEST)
+    width = min(width, MAX_LINE_CELLS)
     yield from (plain(line, "bold") for line in wrapped(printable(found.sentence), width))
     yield plain(middle(printable(" → ".join(found.runs)), width), "dim")
     yield plain()
@@ -137,7 +137,7 @@ def _axis(found: Diff, bars: Sequence[_Bar]) -> tuple[int, int]:
     inner = bars[1:-1]
     low = min([found.base, found.new, *(bar.low for bar in inner)])
     high = max([found.base, found.new, *(bar.high for bar in inner)], default=1)
-    if _FLAT * high < high - low < _ZOOM * high and low > 0:
+    if _MIN_DRAWN_SHARE * high < high - low < _ZOOM * high and low > 0:
         low = max(low - (high - low) // 3 - 1, 0)
         return (low, high) if low else (0, high)
     return 0, max(high, 1)

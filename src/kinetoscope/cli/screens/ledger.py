@@ -17,7 +17,7 @@ from kinetoscope.views.terminal.bars import bar
 from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
-WIDEST: Final = 120
+MAX_LINE_CELLS: Final = 120
 
 _COLUMNS: Final[tuple[tuple[str, str, Unit], ...]] = (
     ("step_time", "step", "ns"),
@@ -26,7 +26,7 @@ _COLUMNS: Final[tuple[tuple[str, str, Unit], ...]] = (
     ("matrix_unit_share", "tensor", "fraction"),
     ("memory_peak", "memory", "bytes"),
 )
-_MARKS: Final = {
+_VERDICT_MARKS: Final = {
     "better": ("▲", "memory"),
     "worse": ("▼", "warn"),
     "same": ("=", "dim"),
@@ -38,7 +38,7 @@ _BAR: Final = 10, 28
 
 def lines(found: Result, promised: pl.DataFrame | None, *, width: int) -> Iterator[Line]:
     """The whole screen, in at most `width` cells."""
-    width = min(width, WIDEST)
+    width = min(width, MAX_LINE_CELLS)
     rows = found.frame.to_dicts()
     texts = [_texts(rows, *column) for column in _COLUMNS if any(row[column[0]] is not None for row in rows)]
     texts += [["× previous", *(_times(row["gain_previous"]) for row in rows)]] if len(rows) > 1 else []
@@ -57,7 +57,7 @@ def lines(found: Result, promised: pl.DataFrame | None, *, width: int) -> Iterat
         numbers = "".join(
             "  " + padded(column[place + 1], size, right=True) for column, size in zip(texts, sizes, strict=True)
         )
-        mark, style = _MARKS.get(row["verdict"] or "", ("", ""))
+        mark, style = _VERDICT_MARKS.get(row["verdict"] or "", ("", ""))
         words = f" {_WORDS[row['verdict']]}" if row["verdict"] else ""
         yield (
             (padded(middle(names[place], name), name), "bold"),

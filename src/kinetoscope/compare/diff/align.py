@@ -15,8 +15,8 @@ from kinetoscope.compare.diff.normalize_names import without_digits
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 
-_FEW: Final = 3
-"""Kernels at one place that may become one, or one that may become so many."""
+_MAX_SPLIT: Final = 3
+"""Kernels at one place that may become one, or into which one kernel may split."""
 
 _ON_DEVICE: Final = ("kernel", "memcpy", "memset")
 
@@ -81,7 +81,7 @@ def _in_order(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
 
 def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
     """As many on both sides are paired in order; one kernel may have become a few, or a few one."""
-    if len(left) == len(right) or (min(len(left), len(right)) == 1 and max(len(left), len(right)) <= _FEW):
+    if len(left) == len(right) or (min(len(left), len(right)) == 1 and max(len(left), len(right)) <= _MAX_SPLIT):
         yield from _in_order(left, right)
 
 

@@ -21,10 +21,10 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
-_DEEPEST: Final = 100
+_MAX_PATH_CALLS: Final = 100
 """Calls of a path, the innermost ones: crafted files have more, and would fill the memory."""
 
-_LONGEST: Final = 300
+_MAX_CALL_CHARACTERS: Final = 300
 """Characters of a call in a path."""
 
 
@@ -55,7 +55,7 @@ class Paths:
                 above = known[int(parent[each])]
                 text = self.labels[int(label[each])]
                 node = each
-                parts = above.split(SEPARATOR)[1 - _DEEPEST :] if above.count(SEPARATOR) >= _DEEPEST - 1 else [above]
+                parts = above.split(SEPARATOR)[1 - _MAX_PATH_CALLS :]
                 known[each] = SEPARATOR.join([*parts, text]) if above else text
             yield known[node]
 
@@ -93,7 +93,8 @@ def _labels(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+    half = _MAX_CALL_CHARACTERS // 2
+    return text if len(text) <= 2 * half else f"{text[:half]}…{text[-half:]}"
 
 
 @derived

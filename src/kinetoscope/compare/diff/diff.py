@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope.compare.diff.align import Pair, aligned
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
-from kinetoscope.compare.diff.waterfall import LABELS, NOTABLE, WATERFALL, waterfall
+from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
@@ -44,10 +44,10 @@ ROWS = Schema(
 )
 """The rows of `Diff.rows`, those that changed most first."""
 
-_SAME: Final = 0.005
-_SAID: Final = 3
-_NAMES: Final = 3
-_SHARE_SAID: Final = 0.1
+_SAME_SHARE: Final = 0.005
+_MAX_CATEGORIES: Final = 3
+_MAX_NAMES: Final = 3
+_MIN_CATEGORY_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,8 +207,8 @@ def _shapes(owner: Owner) -> str:
 def _said(owners: Sequence[Owner], what: Callable[[Owner], str]) -> str:
     """What the owners of one side have, each once; of many the first few."""
     texts = list(dict.fromkeys(map(what, owners)))
-    more = f" + {len(texts) - _NAMES} more" if len(texts) > _NAMES else ""
-    return " + ".join(texts[:_NAMES]) + more
+    more = f" + {len(texts) - _MAX_NAMES} more" if len(texts) > _MAX_NAMES else ""
+    return " + ".join(texts[:_MAX_NAMES]) + more
 
 
 def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int) -> Status:
@@ -231,7 +231,7 @@ def _verdicts(
     base: RunProfile, new: RunProfile, pairs: Sequence[Pair], change: Sequence[int], step: int
 ) -> dict[int, Verdict]:
     """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
-    asked = [place for place in range(len(pairs)) if abs(change[place]) >= NOTABLE * step]
+    asked = [place for place in range(len(pairs)) if abs(change[place]) >= MIN_CHANGE_SHARE * step]
     sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
     found = dict(zip(asked, changes(sides), strict=True))
     (whole,) = changes([([base.steps.tolist()], [new.steps.tolist()])])
@@ -244,12 +244,13 @@ def _verdicts(
 def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict) -> str:
     """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
     from_to = f"{shown(before, 'ns')} → {shown(after, 'ns')}"
-    if abs(after - before) < _SAME * before:
+    if abs(after - before) < _SAME_SHARE * before:
         return f"A step takes as long as before: {from_to}."
     share = shown(abs(after - before) / before, "fraction")
     parts = waterfall.filter(pl.col("part").is_null()).select("category", "change").rows()
-    least = _SHARE_SAID * max(abs(change) for _, change in parts)
-    words = [f"{LABELS[category]} {signed(change)}" for category, change in parts[:_SAID] if abs(change) >= least]
+    least = _MIN_CATEGORY_SHARE * max(abs(change) for _, change in parts)
+    notable = [part for part in parts[:_MAX_CATEGORIES] if abs(part[1]) >= least]
+    words = [f"{LABELS[category]} {signed(change)}" for category, change in notable]
     doubt = {"worse": "", "better": "", "same": " That is within noise."}.get(
         verdict.word, " That may be noise: more steps, or several runs of each, would tell."
     )

@@ -32,7 +32,7 @@ _RULES: Final = (
     (re.compile(r"\b(graph|cpp_fused_\w*?[A-Za-z_])_\d+\b"), r"\1"),
     (re.compile(r"_GLOBAL__N__[0-9a-f]{8,}(?:_\d+)?_\w+?_(?:cu|cpp|hip)(?:_[0-9a-f]{8})+(?:_\d+)?"), "_GLOBAL__N_"),
 )
-_MARKS: Final = ("Step#", "0x", " = ", "Compiled", "triton", "cpp_fused", "graph_", "_GLOBAL__N__")
+_RULE_MARKS: Final = ("Step#", "0x", " = ", "Compiled", "triton", "cpp_fused", "graph_", "_GLOBAL__N__")
 """Each rule applies only to names that hold one of them."""
 
 _HASH: Final = re.compile(r"\b(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])[0-9a-z]{32,}\b")
@@ -47,7 +47,7 @@ def normalized(name: str) -> str:
     """The name of an operator, annotation, kernel or runtime call as it is in every run."""
     if name.startswith("enumerate("):
         name = _LOADER.sub(r"\1", name)
-    if any(mark in name for mark in _MARKS):
+    if any(mark in name for mark in _RULE_MARKS):
         for rule, instead in _RULES:
             name = rule.sub(instead, name)
     if len(name) > 32:

@@ -18,8 +18,8 @@ from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
 
-VARYING: Final = "varying"
-"""Shapes that are others in other steps."""
+VARYING_SHAPES: Final = "varying"
+"""Shapes that differ from step to step."""
 
 
 class OwnerKey(NamedTuple):
@@ -155,7 +155,7 @@ def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
     varying: dict[OwnerKey, list[Owner]] = {}
     for owner in owners:
         if owner.calls < count and owner.key.input_shapes is not None:
-            varying.setdefault(owner.key._replace(input_shapes=VARYING), []).append(owner)
+            varying.setdefault(owner.key._replace(input_shapes=VARYING_SHAPES), []).append(owner)
     joined: dict[OwnerKey, Owner] = {}
     for key, same_call in varying.items():
         if len(same_call) > 1:

@@ -48,7 +48,7 @@ RESULT = Schema(
 )
 """Rows of `owners`: one for each distinct owner of a rank."""
 
-NOTHING: Final = "nothing recorded"
+NOTHING_RECORDED: Final = "nothing recorded"
 """Name of the owner of instants at which the main thread is in no call."""
 
 _KEY: Final = ("category", "kind", "name", "path", "input_shapes")
@@ -68,14 +68,14 @@ _OF_WORK: Final = {
     WorkKind.MEMCPY: CATEGORIES.index("memcpy"),
     WorkKind.MEMSET: CATEGORIES.index("memset"),
 }
-_OTHER: Final = CATEGORIES.index("other")
+_OTHER_CATEGORY: Final = CATEGORIES.index("other")
 _OF_ACTIVITY: Final = {
     HostActivity.DATA_LOADING: CATEGORIES.index("data_loading"),
     **dict.fromkeys(RUNTIME_ACTIVITIES, CATEGORIES.index("runtime")),
     HostActivity.COMMUNICATION: CATEGORIES.index("communication"),
     HostActivity.OPERATOR: CATEGORIES.index("host"),
-    HostActivity.PYTHON: _OTHER,
-    HostActivity.ANNOTATION: _OTHER,
+    HostActivity.PYTHON: _OTHER_CATEGORY,
+    HostActivity.ANNOTATION: _OTHER_CATEGORY,
 }
 
 
@@ -185,9 +185,9 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
     tree = call_tree(trace)
     of_activity = np.array([_OF_ACTIVITY.get(activity, -1) for activity in HostActivity], np.int8)
     category = of_activity[host_activities(trace)]
-    other = category == _OTHER
+    other = category == _OTHER_CATEGORY
     category[(other & ~tree.member) | ~view.host_mask_untimed] = -1
-    beside = (category == _OTHER) & (trace.track != main_thread(trace))
+    beside = (category == _OTHER_CATEGORY) & (trace.track != main_thread(trace))
     category[beside & (trace.kind == EventKind.PYTHON)] = -1
     return category, ~beside
 
@@ -221,7 +221,7 @@ def _joined(
     table = pl.DataFrame({**texts, "calls": calls[kept], "first": found.start[of]}, schema=_TABLE)
     times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})
     left = lengths - sum_by(shares.window, len(lengths), shares.time)
-    nobody = {"category": "other", "kind": "nothing", "name": NOTHING, "path": "", "input_shapes": None}
+    nobody = {"category": "other", "kind": "nothing", "name": NOTHING_RECORDED, "path": "", "input_shapes": None}
     table = pl.concat([table, pl.DataFrame([{**nobody, "calls": 0, "first": 0}], schema=_TABLE)])
     times = pl.concat(
         [

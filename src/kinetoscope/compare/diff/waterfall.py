@@ -39,7 +39,7 @@ LABELS: Final = {
 PARTS: Final = 4
 """Parts of a category that have a row of their own in the waterfall."""
 
-NOTABLE: Final = 0.002
+MIN_CHANGE_SHARE: Final = 0.002
 """Share of the step from which on a change is a part of its own, and from which on it is held against noise: less is
 told by no number of steps that anybody records."""
 
@@ -74,7 +74,7 @@ def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]
         .agg(pl.col("base", "new", "change").sum(), owners=pl.len())
         .sort(pl.col("change").abs(), "part", descending=[True, False])
     )
-    large = sums.filter(pl.col("change").abs() >= NOTABLE * step).head(PARTS)
+    large = sums.filter(pl.col("change").abs() >= MIN_CHANGE_SHARE * step).head(PARTS)
     others = sums.join(large, on="part", how="anti")
     parts = large.rows()
     if parts and others.get_column("change").sum():

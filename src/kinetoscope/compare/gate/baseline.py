@@ -26,15 +26,15 @@ from kinetoscope.views.text import middle, printable
 FORMAT: Final = 1
 """Of the files that are written. One is added when a reader of the format before would misread them."""
 
-KEPT: Final = 0.005
+MIN_KEPT_SHARE: Final = 0.005
 """Share of the mean step from which on an operator or kernel is kept."""
 
 _KEY: Final = "kinetoscope_baseline"
-_LARGEST: Final = 32 << 20
-_RUNS: Final = 1_000
-_METRICS: Final = 20_000
-_VALUES: Final = 100_000
-_NAMES: Final = 4_096
+_MAX_BYTES: Final = 32 << 20
+_MAX_RUNS: Final = 1_000
+_MAX_METRICS: Final = 20_000
+_MAX_VALUES: Final = 100_000
+_MAX_NAME_CHARACTERS: Final = 4_096
 """Characters of a name."""
 
 
@@ -62,8 +62,8 @@ def load(path: str | Path) -> tuple[Numbers, ...]:
     file = Path(path)
     try:
         size = file.stat().st_size
-        if size > _LARGEST:
-            raise InputError(f"{path} has {size:,} bytes; a baseline has {_LARGEST:,} at most")
+        if size > _MAX_BYTES:
+            raise InputError(f"{path} has {size:,} bytes; a baseline has {_MAX_BYTES:,} at most")
         text = file.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError(
@@ -97,8 +97,8 @@ def read(text: str, name: str = "the baseline") -> tuple[Numbers, ...]:
             " newer one, or write the baseline anew"
         )
     runs = document.get("runs")
-    if not isinstance(runs, list) or not 0 < len(runs) <= _RUNS:
-        raise _damaged(name, f"it has no runs, or more than {_RUNS}")
+    if not isinstance(runs, list) or not 0 < len(runs) <= _MAX_RUNS:
+        raise _damaged(name, f"it has no runs, or more than {_MAX_RUNS}")
     return tuple(_run(run, name) for run in runs)
 
 
@@ -122,7 +122,7 @@ def _matters(name: str, run: Numbers) -> bool:
     if not name.startswith(PREFIXES):
         return True
     step = run.series[STEP_TIME].mean if STEP_TIME in run.series else 0.0
-    return run.series[name].mean >= KEPT * step and len(name) <= _NAMES
+    return run.series[name].mean >= MIN_KEPT_SHARE * step and len(name) <= _MAX_NAME_CHARACTERS
 
 
 def _environment(found: Environment) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _text(value: Any) -> str:
 def _run(run: Any, name: str) -> Numbers:
     facts = _mapping(run, name, "a run")
     metrics = _mapping(facts.get("metrics"), name, "the metrics of a run")
-    if len(metrics) > _METRICS:
-        raise _damaged(name, f"a run has more than {_METRICS:,} metrics")
+    if len(metrics) > _MAX_METRICS:
+        raise _damaged(name, f"a run has more than {_MAX_METRICS:,} metrics")
     series = dict(_known(metrics, name))
     if STEP_TIME not in series:
         raise _damaged(name, f"a run has no {STEP_TIME}")
@@ -159,7 +159,7 @@ def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, MetricS
             continue
         facts = _mapping(found, name, f"metric {_short(metric)}")
         values, where = facts.get("values"), facts.get("where", "")
-        if not isinstance(values, list) or len(values) > _VALUES or not all(map(_is_measure, values)):
+        if not isinstance(values, list) or len(values) > _MAX_VALUES or not all(map(_is_measure, values)):
             raise _damaged(name, f"metric {_short(metric)} has values that are no list of numbers from 0")
         if not isinstance(where, str):
             raise _damaged(name, f"metric {_short(metric)} was measured at {_short(where)}")

@@ -14,14 +14,14 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 
-MOST: Final = 5
+MAX_CALLS: Final = 5
 """Rows, unless another number is asked for."""
 
-_LOOKED_AT: Final = 50
-"""Rows of a difference that are looked at; it has those that changed most first."""
+_MAX_ROWS: Final = 50
+"""Rows of a difference that are examined, those that changed most."""
 
-_LEAST: Final = 0.001
-"""Share of the step under which a change is not told."""
+_MIN_STEP_SHARE: Final = 0.001
+"""Share of the step below which a change is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ Opener = Callable[[str], Job]
 
 
 def causes(
-    found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MOST
+    found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS
 ) -> tuple[ChangedCall, ...]:
     """What changed most: what takes more, largest change first, then what takes less.
 
@@ -84,7 +84,7 @@ def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[Chang
     found = diff(base, new, select=select)
     rows = [
         ChangedCall(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
-        for row in found.rows.frame.head(_LOOKED_AT).iter_rows(named=True)
+        for row in found.rows.frame.head(_MAX_ROWS).iter_rows(named=True)
     ]
     return _ordered(rows, found.base, most)
 
@@ -105,7 +105,7 @@ def _of_numbers(found: Gate, most: int) -> tuple[ChangedCall, ...]:
 
 def _ordered(rows: Sequence[ChangedCall], step: float, most: int) -> tuple[ChangedCall, ...]:
     """Those that take more first, the largest change before others; without those that hardly changed."""
-    notable = [each for each in rows if abs(each.change) >= _LEAST * max(step, 1.0)]
+    notable = [each for each in rows if abs(each.change) >= _MIN_STEP_SHARE * max(step, 1.0)]
     notable.sort(key=lambda each: (each.change < 0, -abs(each.change)))
     return tuple(notable[:most])
 

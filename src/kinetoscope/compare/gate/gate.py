@@ -52,12 +52,12 @@ RESULT: Final = Schema(
 _MEMORY: Final = Assumed(between=0.005, within=0.0)
 """How much a peak of memory differs between runs: choices of algorithms, order of threads; not from step to step."""
 
-_LONGEST: Final = 100
+_MAX_NAME_CELLS: Final = 100
 
 WARM_UP: Final = "Left out as warm-up"
 """How the note begins that each run has, about steps that a gate never looks at."""
 
-_NONE: Final = {
+_NOT_RECORDED: Final = {
     OPERATOR: "no operators were recorded (ProfilerActivity.CPU records them)",
     KERNEL: not_recorded("device work"),
 }
@@ -229,7 +229,7 @@ def _known(metric: str, runs: Sequence[Numbers]) -> None:
     prefix = OPERATOR if metric.startswith(OPERATOR) else KERNEL
     names = {name.removeprefix(prefix): None for run in runs for name in run.series if name.startswith(prefix)}
     what = "operator" if prefix == OPERATOR else "kernel"
-    hint = nearest(metric.removeprefix(prefix), names) if names else f": {_NONE[prefix]}"
+    hint = nearest(metric.removeprefix(prefix), names) if names else f": {_NOT_RECORDED[prefix]}"
     raise InputError(f"no run has {what} {_named(metric.removeprefix(prefix))}{hint}")
 
 
@@ -242,7 +242,7 @@ def _missing(metric: str) -> str:
 
 
 def _named(metric: str) -> str:
-    return repr(middle(printable(metric), _LONGEST))
+    return repr(middle(printable(metric), _MAX_NAME_CELLS))
 
 
 def _uneven(check: Check, base: Sequence[Numbers], new: Sequence[Numbers]) -> str:
@@ -293,7 +293,7 @@ def _devices(side: Sequence[Numbers]) -> list[str]:
 
 
 def _spelled(names: Iterable[object]) -> str:
-    return " and ".join(middle(printable(str(name)), _LONGEST) for name in names)
+    return " and ".join(middle(printable(str(name)), _MAX_NAME_CELLS) for name in names)
 
 
 def _noted(base: Sequence[Numbers], new: Sequence[Numbers]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kinetoscope.compare.statistics.noise import LIMIT, Assumed
+from kinetoscope.compare.statistics.noise import MIN_CHANGE, Assumed
 from kinetoscope.compare.statistics.numbers import KERNEL, MEMORY_PEAK, OPERATOR, STEP_TIME, THROUGHPUT
 from kinetoscope.errors import UsageError
 from kinetoscope.views.text import nearest
@@ -16,8 +16,8 @@ from kinetoscope.views.text import nearest
 METRICS: Final = (STEP_TIME, THROUGHPUT, MEMORY_PEAK)
 PREFIXES: Final = (OPERATOR, KERNEL)
 
-_SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
-_MOST: Final = 100.0
+_SHARE_PATTERN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
+_MAX_SHARE: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Limit:
     """
 
     metric: str
-    share: float = LIMIT
+    share: float = MIN_CHANGE
 
     @property
     def higher_is_worse(self) -> bool:
@@ -49,7 +49,7 @@ def limit_of(text: str) -> Limit:
     """
     # Names of kernels hold `=`; what comes after the last one is the share, if it reads as one.
     metric, equals, share = text.rpartition("=")
-    if not equals or not (metric in METRICS or _SHARE.fullmatch(share.strip())):
+    if not equals or not (metric in METRICS or _SHARE_PATTERN.fullmatch(share.strip())):
         return Limit(_metric(text))
     return Limit(_metric(metric), share_of(share))
 
@@ -61,14 +61,14 @@ def share_of(value: str | float) -> float:
         UsageError: it is none, or below 0.
     """
     if isinstance(value, str):
-        match = _SHARE.fullmatch(value.strip())
+        match = _SHARE_PATTERN.fullmatch(value.strip())
         if match is None:
             raise UsageError(f"{value!r} is no share to get worse by: write 5% or 0.05")
         share = float(match[1]) / (100 if match[2] else 1)
     else:
         share = float(value)
-    if not (math.isfinite(share) and 0 <= share <= _MOST):
-        raise UsageError(f"{value!r} is no share to get worse by: from 0% on, up to {_MOST:.0%}")
+    if not (math.isfinite(share) and 0 <= share <= _MAX_SHARE):
+        raise UsageError(f"{value!r} is no share to get worse by: from 0% on, up to {_MAX_SHARE:.0%}")
     if share >= 1 and isinstance(value, str) and not value.strip().endswith("%"):
         raise UsageError(f"{value!r} would be {share:.0%}: write {value}% if that is what is meant")
     return share

@@ -32,8 +32,8 @@ from kinetoscope.compare.statistics.run_statistics import RunStatistics, run_sta
 Word = Literal["worse", "better", "same", "inconclusive"]
 Samples = Sequence[Sequence[float]]
 
-LIMIT: Final = 0.025
-"""Changes that are smaller do not count. It is half way to 5 %, which is told from none with the fewest errors so."""
+MIN_CHANGE: Final = 0.025
+"""Changes that are smaller do not count. It is half of 5 %: that separates 5 % from none with the fewest errors."""
 
 RUNS: Final = 3
 """From so many runs a side on, runs are compared with runs."""
@@ -96,13 +96,13 @@ class Verdict:
     high: float | None
     p_value: float | None
     level: float
-    limit: float = LIMIT
+    limit: float = MIN_CHANGE
     higher_is_worse: bool = True
     why: str = ""
 
 
 def change(
-    base: Samples, new: Samples, *, limit: float = LIMIT, assumed: Assumed = ASSUMED, higher_is_worse: bool = True
+    base: Samples, new: Samples, *, limit: float = MIN_CHANGE, assumed: Assumed = ASSUMED, higher_is_worse: bool = True
 ) -> Verdict:
     """How the values of `new` differ from those of `base`.
 
@@ -121,7 +121,7 @@ def change(
 def changes(
     pairs: Sequence[tuple[Samples, Samples]],
     *,
-    limit: float = LIMIT,
+    limit: float = MIN_CHANGE,
     assumed: Assumed = ASSUMED,
     higher_is_worse: bool = True,
     adjust: bool = True,

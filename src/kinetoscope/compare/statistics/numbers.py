@@ -57,7 +57,7 @@ RESULT: Final = Schema(
 
 _KEY: Final = ("metric", "where", "cycle", "place")
 _VERSIONS: Final = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version")
-_LONGEST: Final = 200
+_MAX_CHARACTERS: Final = 200
 """Characters of a fact."""
 
 
@@ -286,9 +286,14 @@ def _of_samples(view: Scope) -> pl.DataFrame:
 
 def _facts(trace: Trace) -> pl.DataFrame:
     used = set(np.unique(device_work(trace).device).tolist())
-    named = sorted({device.name[:_LONGEST] for device in devices(trace) if device.number in used and device.name})
+    names = sorted({_cut(device.name) for device in devices(trace) if device.number in used and device.name})
     known = recording(trace)
-    stated = {name: str(trace.metadata[name])[:_LONGEST] for name in _VERSIONS if name in trace.metadata}
-    versions = stated | ({} if known is None else {k[:_LONGEST]: v[:_LONGEST] for k, v in known.versions.items()})
-    text = json.dumps({"devices": named, "versions": versions}, sort_keys=True)
+    versions = {name: _cut(str(trace.metadata[name])) for name in _VERSIONS if name in trace.metadata}
+    if known is not None:
+        versions |= {_cut(name): _cut(version) for name, version in known.versions.items()}
+    text = json.dumps({"devices": names, "versions": versions}, sort_keys=True)
     return _rows(_ENVIRONMENT, text, np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def _cut(text: str) -> str:
+    return text[:_MAX_CHARACTERS]

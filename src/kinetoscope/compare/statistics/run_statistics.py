@@ -14,17 +14,17 @@ from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 
 _TRIM: Final = 0.2
 
-_WARM: Final = 1 / 3
-"""Warm-up is at most this share of a run."""
+_MAX_WARM_UP_SHARE: Final = 1 / 3
+"""Greatest share of a run that is warm-up."""
 
-_FAR: Final = 6.0
-"""A leading step is warm-up if it is above the median of the others by so many of their standard deviations, robust."""
+_WARM_UP_DEVIATIONS: Final = 6.0
+"""Robust standard deviations above the median of the others from which on a leading step is warm-up."""
 
-_FEWEST: Final = 5
-"""Steps in which neighbours can be seen to be alike."""
+_MIN_STEPS: Final = 5
+"""Steps from which on a correlation of neighbours is estimated."""
 
-_ALIKE: Final = 1.7
-"""They are if their correlation is so many of its standard errors above none."""
+_MIN_CORRELATION_ERRORS: Final = 1.7
+"""Standard errors above zero from which on the correlation of neighbours counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ def run_statistics(steps: Sequence[float]) -> RunStatistics:
 
 def without_warm_up(values: Floats) -> Floats:
     """The steps after the leading ones that are far above the others; those are at most a third."""
-    most = int(len(values) * _WARM)
+    most = int(len(values) * _MAX_WARM_UP_SHARE)
     if most == 0:
         return values
     settled = values[most:]
     middle = float(np.median(settled))
     spread = SIGMA_PER_MAD * float(np.median(np.abs(settled - middle)))
-    far = values[:most] > middle + _FAR * max(spread, 0.01 * middle)
+    far = values[:most] > middle + _WARM_UP_DEVIATIONS * max(spread, 0.01 * middle)
     return values[int(np.argmin(far)) if not far.all() else most :]
 
 
@@ -81,7 +81,7 @@ def variance_inflation(runs: Sequence[RunStatistics]) -> float:
     products = squares = 0.0
     count = counted = 0
     for run in runs:
-        if run.steps < _FEWEST or run.typical <= 0:
+        if run.steps < _MIN_STEPS or run.typical <= 0:
             continue
         _, place, equal = np.unique(run.values, return_inverse=True, return_counts=True)
         ranks = (np.cumsum(equal) - (equal - 1) / 2)[place]
@@ -95,4 +95,4 @@ def variance_inflation(runs: Sequence[RunStatistics]) -> float:
     # Of short series the correlation comes out too small, by (1 + 3 ρ) / n (Marriott and Pope, 1954).
     each = counted / count
     lag = min((products / squares + each) / (1 - 3 * each), 0.9)
-    return (1 + lag) / (1 - lag) if lag > _ALIKE / math.sqrt(count) else 1.0
+    return (1 + lag) / (1 - lag) if lag > _MIN_CORRELATION_ERRORS / math.sqrt(count) else 1.0

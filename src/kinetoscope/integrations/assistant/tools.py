@@ -129,9 +129,9 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _finding(found: Any) -> dict[str, Any]:
-    from kinetoscope.advisor.finding import NOTHING
+    from kinetoscope.advisor.finding import NO_STAKE
 
-    share = found.share or NOTHING
+    share = found.share or NO_STAKE
     answer = {
         "code": found.code,
         "severity": found.severity,
