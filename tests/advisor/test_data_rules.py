@@ -16,7 +16,7 @@ from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, op, python
 
 COUNT = 6
-PINNED, PAGEABLE, UNTOLD = (
+PINNED, PAGEABLE, UNKNOWN_PRECISION = (
     "Memcpy HtoD (Pinned -> Device)",
     "Memcpy HtoD (Pageable -> Device)",
     "Memcpy HtoD (Host -> Device)",
@@ -248,7 +248,7 @@ def test_pinned_copies_that_the_host_waits_for(tmp_path: Path) -> None:
 
 
 def test_where_nothing_tells_a_call_as_long_as_its_copy_has_waited(tmp_path: Path) -> None:
-    (finding,) = findings("DATA007", rank_view(tmp_path, *copying(UNTOLD, sync=False, call=410_000)))
+    (finding,) = findings("DATA007", rank_view(tmp_path, *copying(UNKNOWN_PRECISION, sync=False, call=410_000)))
     assert finding.confidence == "medium"
     assert "pin_memory" in finding.change
 

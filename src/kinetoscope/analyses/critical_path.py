@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.critical_path.graph import Tie, critical_graph
-from kinetoscope.model.critical_path.path import CAUSES, Cause, CriticalPath, run_path
+from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
+from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, PathCause, run_path
 from kinetoscope.model.critical_path.path import critical_path as find_paths
-from kinetoscope.model.critical_path.what_if import WhatIf, rules
+from kinetoscope.model.critical_path.what_if import WhatIf, parse_rules
 from kinetoscope.model.critical_path.what_if import what_if as scaled
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -102,7 +102,7 @@ def critical_path(
     chain it knows for what the end waited for. Only steps and a range of time are selected: the path is through the
     whole rank. A range cuts the path of the whole step, and then there is no `what_if`.
     """
-    rules(what_if)
+    parse_rules(what_if)
     return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)
 
 
@@ -111,16 +111,16 @@ ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("s
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
     view = scope(trace, select)
-    found = (find_paths if path == "step" else run_path)(trace, select.steps_by)
-    start, end = view.clipped(found.start, found.end)
+    pieces = (find_paths if path == "step" else run_path)(trace, select.steps_by)
+    start, end = view.clipped(pieces.start, pieces.end)
     count = len(CAUSES)
-    steps = int(max(view.places.max(initial=-1), found.step.max(initial=-1))) + 1
-    time = sum_by(found.step * np.int32(count) + found.cause, steps * count, end - start).reshape(steps, count)
+    steps = int(max(view.places.max(initial=-1), pieces.step.max(initial=-1))) + 1
+    time = sum_by(pieces.step * np.int32(count) + pieces.cause, steps * count, end - start).reshape(steps, count)
     windows = view.clipped(*view.steps.device)
     duration = windows.end - windows.start
-    inferred = found.inferred(windows)
-    asked = rules(what_if)
-    new = scaled(trace, asked, select.steps_by) if asked and view.clip is None else None
+    inferred = pieces.inferred(windows)
+    scaling = parse_rules(what_if)
+    new = scaled(trace, scaling, select.steps_by) if scaling and view.clip is None else None
     length = None if new is None else new.duration[view.places]
     none = pl.Series([None] * len(duration), dtype=pl.Int64)
     frame = pl.DataFrame(
@@ -134,24 +134,24 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
             "gain": none if length is None else duration - length,
         }
     )
-    notes = [*view.notes, *_notes(view, found)]
+    notes = [*view.notes, *_notes(view, pieces)]
     if new is not None:
-        notes += _said(new, find_steps(trace, select.steps_by))
-    elif asked:
+        notes += _what_if_notes(new, find_steps(trace, select.steps_by))
+    elif scaling:
         notes.append("What if is of whole steps: with a range of time its columns are empty.")
     return Partial(frame, tuple(notes))
 
 
-def _said(new: WhatIf, found: Steps) -> Iterator[str]:
+def _what_if_notes(new: WhatIf, every: Steps) -> Iterator[str]:
     for text, count in new.events:
         if not count:
             yield f"No event of this trace is named by {text!r}."
         elif count > 0:
             yield f"{text!r} names {number_of(count, 'event')}."
-    now = int(found.device.end[-1] - found.device.start[0]) if len(found) else 0
+    now = int(every.device.end[-1] - every.device.start[0]) if len(every) else 0
     if now:
-        asked, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now
-        yield f"With {asked} all steps together take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
+        rules, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now
+        yield f"With {rules} all steps together take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
 
 
 def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
@@ -175,8 +175,8 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
             f"Waits are inferred from times, and up to {rest:.0%} of the path rests on that; record them with "
             "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)."
         )
-    waited = (path.cause == Cause.GAPS) & np.isin(path.tie, (Tie.STREAM, Tie.EVENT))
-    waited |= (path.cause == Cause.OTHER) & (path.row >= 0) & (path.tie < 0)
+    waited = (path.cause == PathCause.GAPS) & np.isin(path.dependency, (DependencyKind.STREAM, DependencyKind.EVENT))
+    waited |= (path.cause == PathCause.OTHER) & (path.row >= 0) & (path.dependency < 0)
     long = chosen & waited & (path.end - path.start > _LONG)
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)

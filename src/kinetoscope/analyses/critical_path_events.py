@@ -74,11 +74,11 @@ ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupBy) -> Partial:
     view = scope(trace, select)
-    found = (critical_path if path == "step" else run_path)(trace, select.steps_by)
-    start, end = view.clipped(found.start, found.end)
-    chosen = np.flatnonzero(np.isin(found.step, view.places) & (end > start))
+    pieces = (critical_path if path == "step" else run_path)(trace, select.steps_by)
+    start, end = view.clipped(pieces.start, pieces.end)
+    chosen = np.flatnonzero(np.isin(pieces.step, view.places) & (end > start))
     time = (end - start)[chosen]
-    frame = _by_name(view, found, chosen, time) if group_by == "name" else _by_event(view, found, chosen, start, time)
+    frame = _by_name(view, pieces, chosen, time) if group_by == "name" else _by_event(view, pieces, chosen, start, time)
     total = max(int(time.sum()), 1)
     frame = frame.with_columns((pl.col("time") / total).alias("share")).select(RESULT.names[1:])
     notes = list(view.notes)

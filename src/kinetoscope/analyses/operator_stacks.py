@@ -14,8 +14,8 @@ from kinetoscope.model.execution.call_stacks import CallStacks, CodeLocation, ca
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.costs import (
-    Details,
-    Groups,
+    CallGroups,
+    GroupingKeys,
     Values,
     device_costs,
     grouped,
@@ -118,7 +118,7 @@ def _of_trace(
 ) -> Partial:
     view, nested = scope(trace, select), calls(trace, EventKind.PYTHON)
     stacks = call_stacks(trace, False, backward == "forward")
-    details = Details(shapes, _by_line(stacks) if group_by == "line" else stacks)
+    details = GroupingKeys(shapes, _by_line(stacks) if group_by == "line" else stacks)
     groups = grouped(view, nested, details, _named(trace, operator, exact))
     work = launched_by_python(view, nested)
     values = {**host_costs(view, nested, groups), **device_costs(view, nested, groups, work)}
@@ -172,7 +172,7 @@ def _by_line(stacks: CallStacks) -> CallStacks:
     return CallStacks(new[stacks.code], tuple(firsts))
 
 
-def _frame(trace: Trace, groups: Groups, details: Details, values: Values) -> pl.DataFrame:
+def _frame(trace: Trace, groups: CallGroups, details: GroupingKeys, values: Values) -> pl.DataFrame:
     columns = texts(trace, groups, details)
     sources = {stack: user_source(stack or "") for stack in set(columns["call_stack"])}
     places = [sources[stack] for stack in columns["call_stack"]]

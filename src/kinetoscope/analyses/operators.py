@@ -15,8 +15,8 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.costs import (
     KINDS,
-    Details,
-    Groups,
+    CallGroups,
+    GroupingKeys,
     device_costs,
     grouped,
     host_costs,
@@ -112,7 +112,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     hidden = {EventKind.PYTHON: not python, EventKind.RUNTIME: runtime == "include"}
     nested = calls(trace, *(kind for kind, is_hidden in hidden.items() if is_hidden))
     stacks = call_stacks(trace, python) if group_by == "stack" else None
-    details = Details(group_by == "shapes", stacks)
+    details = GroupingKeys(group_by == "shapes", stacks)
     groups = grouped(view, nested, details)
     work = launched(view, nested)
     values = {
@@ -152,7 +152,7 @@ def _outside(view: Scope, nested: ShownCalls) -> pl.DataFrame:
     return pl.DataFrame([row] if row["calls"] else [], schema=_SCHEMA)
 
 
-def _device_notes(view: Scope, groups: Groups, own: Int32s) -> Iterator[str]:
+def _device_notes(view: Scope, groups: CallGroups, own: Int32s) -> Iterator[str]:
     if not len(own):
         yield no_work_note(view, "the columns of device time are empty")
         return

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kinetoscope import Trace, read
 from kinetoscope.algorithms.trees.longest_path import longest
-from kinetoscope.model.critical_path.graph import Tie, critical_graph
+from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_path, run_path
-from kinetoscope.model.critical_path.what_if import rules, what_if
+from kinetoscope.model.critical_path.what_if import parse_rules, what_if
 from kinetoscope.model.steps.steps import steps
 from tests import drawn
 from tests.catalog.samples import SHARED, everywhere, job_of, required
@@ -37,7 +37,7 @@ def holds(trace: Trace) -> None:
     fills(critical_path(trace), trace)
     fills(run_path(trace), trace)
     windows = steps(trace, None).device
-    assert what_if(trace, rules("/./=1; host=1")).duration.tolist() == (windows.end - windows.start).tolist()
+    assert what_if(trace, parse_rules("/./=1; host=1")).duration.tolist() == (windows.end - windows.start).tolist()
 
 
 @pytest.mark.parametrize("file", everywhere())
@@ -125,5 +125,8 @@ def test_an_edge_that_did_not_arrive_last_needs_what_is_usual(tmp_path: Path) ->
     launches = [drawn.launch(10 * k, 1, k) for k in range(4)]
     work = [drawn.kernel("gemm", 40 * k + 5, 39, k, stream=7) for k in range(4)]
     graph = critical_graph(drawn.job(tmp_path, drawn.op("op", 0, 50), *launches[1:], *work[1:]).trace())
-    weights = {tie: graph.edges.weight[graph.tie == tie].tolist() for tie in (Tie.LAUNCH, Tie.STREAM)}
-    assert weights == {Tie.LAUNCH: [35, 35, 35], Tie.STREAM: [1, 1]}
+    weights = {
+        dependency: graph.edges.weight[graph.dependency == dependency].tolist()
+        for dependency in (DependencyKind.LAUNCH, DependencyKind.STREAM)
+    }
+    assert weights == {DependencyKind.LAUNCH: [35, 35, 35], DependencyKind.STREAM: [1, 1]}

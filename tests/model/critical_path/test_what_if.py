@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import UsageError
-from kinetoscope.model.critical_path.what_if import rules, what_if
+from kinetoscope.model.critical_path.what_if import parse_rules, what_if
 from tests import drawn
 
 STEP = [
@@ -47,7 +47,7 @@ STEP = [
     ],
 )
 def test_the_step_takes_as_long_as_what_is_left_needs(tmp_path: Path, text: str, duration: int) -> None:
-    assert what_if(drawn.job(tmp_path, *STEP).trace(), rules(text)).duration.tolist() == [duration]
+    assert what_if(drawn.job(tmp_path, *STEP).trace(), parse_rules(text)).duration.tolist() == [duration]
 
 
 def test_a_gain_in_one_step_may_be_lost_in_the_next(tmp_path: Path) -> None:
@@ -57,18 +57,18 @@ def test_a_gain_in_one_step_may_be_lost_in_the_next(tmp_path: Path) -> None:
     work = [drawn.kernel("gemm", 100 * k + 100, 80, k + 1) for k in range(2)]
     trace = drawn.job(tmp_path, *steps, *launches, *work).trace()
     assert what_if(trace, ()).duration.tolist() == [180, 100]
-    assert what_if(trace, rules("gemm=0")).duration.tolist() == [100, 100]
+    assert what_if(trace, parse_rules("gemm=0")).duration.tolist() == [100, 100]
 
 
 def test_events_that_a_name_tells_are_counted(tmp_path: Path) -> None:
-    answer = what_if(drawn.job(tmp_path, *STEP).trace(), rules("cuda=1; no such=0; host=1"))
+    answer = what_if(drawn.job(tmp_path, *STEP).trace(), parse_rules("cuda=1; no such=0; host=1"))
     assert answer.events == (("cuda=1", 3), ("no such=0", 0), ("host=1", -1))
 
 
 @pytest.mark.parametrize("text", ["gemm", "gemm=fast", "gemm=-1", "=2", "gemm=nan", "/(/=1", "a=1; b"])
 def test_what_cannot_be_read_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"gemm=0\.5"):
-        rules(text)
+        parse_rules(text)
 
 
 def test_times_that_cannot_be_are_made_longer_without_a_word(tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ def test_times_that_cannot_be_are_made_longer_without_a_word(tmp_path: Path) -> 
     job = drawn.job(tmp_path, *STEP[:4], *broken)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert what_if(job.trace(), rules("gemm=1000000; other=1000000; host=1000000")).duration[0] > 0
+        assert what_if(job.trace(), parse_rules("gemm=1000000; other=1000000; host=1000000")).duration[0] > 0
 
 
 def test_nothing_asked_is_no_rule() -> None:
-    assert rules(" ; ") == ()
+    assert parse_rules(" ; ") == ()
 
 
 # --- a machine that we know
@@ -166,7 +166,7 @@ def test_it_foretells_what_a_machine_does(
     trace = drawn.job(tmp_path_factory.getbasetemp(), *measured.events).trace()
     assert what_if(trace, ()).duration.tolist() == [now]
     asked = "; ".join(f"/^{name}$/={factor}" for name, factor in scales.items())
-    assert what_if(trace, rules(asked)).duration.tolist() == [then]
+    assert what_if(trace, parse_rules(asked)).duration.tolist() == [then]
 
 
 def test_what_the_host_did_while_the_device_was_behind_counts_from_the_devices_step_on(tmp_path: Path) -> None:
@@ -181,5 +181,5 @@ def test_what_the_host_did_while_the_device_was_behind_counts_from_the_devices_s
         drawn.kernel("gemm", 170, 20, 2),
     ).trace()
     assert what_if(trace, ()).duration.tolist() == [90]
-    assert what_if(trace, rules("slow=0")).duration.tolist() == [30]
-    assert what_if(trace, rules("slow=0.5")).duration.tolist() == [60]
+    assert what_if(trace, parse_rules("slow=0")).duration.tolist() == [30]
+    assert what_if(trace, parse_rules("slow=0.5")).duration.tolist() == [60]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kinetoscope.model.flops.counts import flop_counts
 from tests import drawn
 
-TOLD, UNTOLD, OTHER = "aten::mm", "aten::conv2d", "other"
+TOLD, UNKNOWN_PRECISION, OTHER = "aten::mm", "aten::conv2d", "other"
 
 
 @st.composite
@@ -25,7 +25,7 @@ def trees(draw: st.DrawFn) -> list[tuple[str, int, int]]:
             length = draw(st.integers(3, 12)) * 2 ** (3 - depth)
             if at + length >= end:
                 return
-            found.append((draw(st.sampled_from([TOLD, UNTOLD, OTHER])), at, at + length))
+            found.append((draw(st.sampled_from([TOLD, UNKNOWN_PRECISION, OTHER])), at, at + length))
             inside(at, at + length, depth + 1)
             at += length + draw(st.integers(1, 5))
 
@@ -54,9 +54,9 @@ def test_the_innermost_calls_that_tell_are_counted(tmp_path: Path, calls: list[t
     missed = [
         place
         for place, call in enumerate(calls)
-        if call[0] == UNTOLD
+        if call[0] == UNKNOWN_PRECISION
         and not within(TOLD, call)
-        and not within(UNTOLD, call)
+        and not within(UNKNOWN_PRECISION, call)
         and not any(calls[each][1] < call[1] < calls[each][2] for each in told)
     ]
     assert counts.uncounted.tolist() == missed

@@ -1,4 +1,4 @@
-"""What had to happen before what: the schedule of a trace as a graph, for critical paths and what-if questions.
+"""The schedule of a trace as a graph of dependencies, for critical paths and what-if questions.
 
 Nodes are instants: the start and end of each piece of device work, and those instants of host threads at which
 something depends on another lane. Edges say that one instant follows from another:
@@ -12,9 +12,9 @@ something depends on another lane. Edges say that one instant follows from anoth
 
 Each edge has the time that it needs at least; of those into a node the one that arrives last gets all the time that
 passed. So the graph reproduces the measured schedule exactly, and the edges that arrive last are the critical path.
-What an edge needs: a thread its own time without waiting; a launch what launches on idle streams take; work after
-other work of its stream the usual gap between them; a call that waited its time after the wait, and one that did not
-have to what the quick ones of the others took.
+Needed times: of a thread its own time without waiting; of a launch that of quick launches on idle streams; of work
+after other work of its stream the usual gap between them; of a call that waited its time after the wait, and of one
+that did not have to that of quick ones of the others.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from kinetoscope.model.execution.synchronization import HostWaits, host_waits, o
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-_QUICK: Final = 10
-"""Percentile of what was measured that is taken for what is needed, where most may have waited for something else."""
+_QUICK_PERCENTILE: Final = 10
+"""Percentile of measured delays that is taken for the needed time, where most may have waited for something else."""
 
 
-class Tie(IntEnum):
-    """Why an instant follows from another."""
+class DependencyKind(IntEnum):
+    """Why an instant depends on another."""
 
     THREAD = 0
     WORK = 1
@@ -64,7 +64,8 @@ class CriticalGraph:
     Attributes:
         time: int64 [nodes], ns. track: int32 [nodes], the thread of an instant of the host, NONE for those of devices.
         edges: with weights that explain the times; last: int32 [nodes], the edge that arrives last, NONE if none does.
-        tie: int8 [edges], a `Tie`. tail, head: int32 [edges], rows of the events at both ends; NONE along threads.
+        dependency: int8 [edges], a `DependencyKind`.
+        tail, head: int32 [edges], rows of the events at both ends; NONE along threads.
         inferred: bool [edges], waits that were not recorded.
         start, end: int32 [work], the nodes of device work.
         step_start, step_end: int32 [steps], the nodes of the host's steps on the main thread; NONE without a host.
@@ -75,7 +76,7 @@ class CriticalGraph:
     track: Int32s
     edges: Edges
     last: Int32s
-    tie: Int8s
+    dependency: Int8s
     tail: Int32s
     head: Int32s
     inferred: Bools
@@ -91,16 +92,16 @@ class CriticalGraph:
         return np.repeat(np.arange(len(self.time), dtype=np.int32), np.diff(self.edges.offsets))
 
 
-class _Ties(NamedTuple):
-    """Edges of one kind, as they are made."""
+class _Dependencies(NamedTuple):
+    """Edges of one kind; `inferred` None for none."""
 
-    tie: Tie
+    dependency: DependencyKind
     source: NDArray[np.integer]
     target: NDArray[np.integer]
     needs: Int64s
     tail: Int32s
     head: Int32s
-    inferred: Bools
+    inferred: Bools | None = None
 
 
 @derived
@@ -114,22 +115,22 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
     time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
     lane = stream_order(trace)
-    ties = [
+    dependencies = [
         _along_threads(trace, points, waits),
-        _plain(Tie.WORK, start, end, work.end - work.start, work.rows, work.rows),
+        _Dependencies(DependencyKind.WORK, start, end, work.end - work.start, work.rows, work.rows),
         *_starts(trace, points, lane, by_event),
         _waits(trace, points, waits),
         *_between_threads(trace, points),
     ]
     number = _numbered(points, work, lane, time)
     nodes = np.argsort(number)
-    target = np.concatenate([number[each.target] for each in ties])
-    source = np.concatenate([number[each.source] for each in ties])
+    target = np.concatenate([number[each.target] for each in dependencies])
+    source = np.concatenate([number[each.source] for each in dependencies])
     order = np.argsort(target, kind="stable")
     order = order[source[order] < target[order]]  # what is out of order in time, or in turn at one instant, falls out
     source, target = source[order].astype(np.int32), target[order]
     time = time[nodes]
-    needs = np.clip(np.concatenate([each.needs for each in ties])[order], 0, time[target] - time[source])
+    needs = np.clip(np.concatenate([each.needs for each in dependencies])[order], 0, time[target] - time[source])
     edges = Edges(np.searchsorted(target, np.arange(len(time) + 1)), source, needs)
     weight, last = fit(time, edges)
     launched = work.launch >= 0
@@ -138,10 +139,12 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
         track=np.concatenate([points.track, np.full(2 * pieces, NONE, np.int32)])[nodes],
         edges=edges._replace(weight=weight),
         last=last,
-        tie=np.repeat([each.tie for each in ties], [len(each.source) for each in ties]).astype(np.int8)[order],
-        tail=np.concatenate([each.tail for each in ties])[order],
-        head=np.concatenate([each.head for each in ties])[order],
-        inferred=np.concatenate([each.inferred for each in ties])[order],
+        dependency=np.repeat(
+            [each.dependency for each in dependencies], [len(each.source) for each in dependencies]
+        ).astype(np.int8)[order],
+        tail=np.concatenate([each.tail for each in dependencies])[order],
+        head=np.concatenate([each.head for each in dependencies])[order],
+        inferred=np.concatenate([_inferred(each) for each in dependencies])[order],
         start=number[start].astype(np.int32),
         end=number[end].astype(np.int32),
         step_start=_of_steps(number, points, 0),
@@ -175,22 +178,12 @@ def _numbered(points: Points, work: DeviceWork, lane: StreamOrder, time: Int64s)
 # --- edges
 
 
-def _plain(
-    tie: Tie,
-    source: NDArray[np.integer],
-    target: NDArray[np.integer],
-    needs: Int64s,
-    tail: Int32s,
-    head: Int32s,
-    inferred: Bools | None = None,
-) -> _Ties:
-    return _Ties(
-        tie, source, target, needs, tail, head, np.zeros(len(source), np.bool_) if inferred is None else inferred
-    )
+def _inferred(edges: _Dependencies) -> Bools:
+    return np.zeros(len(edges.source), np.bool_) if edges.inferred is None else edges.inferred
 
 
-def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
-    """A thread's own time between its points: without that in which it waits."""
+def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Dependencies:
+    """A thread's own time between its points, without waiting."""
     following = np.flatnonzero(np.diff(points.track) == 0) + 1
     needs = np.zeros(len(points.time), np.int64)
     needs[following] = points.time[following] - points.time[following - 1]
@@ -201,18 +194,18 @@ def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
         begun = points.time[before[place]]
         np.minimum.at(needs, place, points.time[place] - np.maximum(until, begun))
 
-    did = waits.waited & (points.call_end > points.call_start)
-    waited(points.call_end[did], work.end[waits.work[did]])
-    there = np.flatnonzero((hands.last >= 0) & (points.begin == before[points.end]) if len(points.time) else [])
-    handing = np.where(hands.first[there] >= 0, trace.start[hands.first[there]] - hands.begin[there], 0)
-    waited(points.end[there], trace.end[hands.last[there]] - np.maximum(handing, 0))
+    waiting = waits.waited & (points.call_end > points.call_start)
+    waited(points.call_end[waiting], work.end[waits.work[waiting]])
+    handed = np.flatnonzero((hands.last >= 0) & (points.begin == before[points.end]) if len(points.time) else [])
+    handing = np.where(hands.first[handed] >= 0, trace.start[hands.first[handed]] - hands.begin[handed], 0)
+    waited(points.end[handed], trace.end[hands.last[handed]] - np.maximum(handing, 0))
     needs[points.first[points.first >= 0]] = 0  # a thread that nothing was handed to is ready at any time
     none = np.full(len(following), NONE, np.int32)
-    return _plain(Tie.THREAD, following - 1, following, needs[following], none, none)
+    return _Dependencies(DependencyKind.THREAD, following - 1, following, needs[following], none, none)
 
 
-def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits) -> list[_Ties]:
-    """What device work waits for before it starts."""
+def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits) -> list[_Dependencies]:
+    """Dependencies of the start of device work."""
     work = device_work(trace)
     hosts, pieces = len(points.time), len(work)
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
@@ -225,21 +218,21 @@ def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits)
     plain = linked[~np.isin(linked, waits.work)]
     idle = plain[(delay[plain] >= 0) & ((lane.before[plain] < 0) | (gap[plain] >= delay[plain]))]
     idle = idle[work.start[idle] <= reached_by(trace, work.launch[idle])]  # later: the stream only looks idle
-    quick = _percentile(delay[idle], _QUICK)
+    quick = _percentile(delay[idle], _QUICK_PERCENTILE)
     queued = plain[(lane.before[plain] >= 0) & (gap[plain] < delay[plain] - quick)]
     usual = _percentile(gap[queued], 50)
     before = lane.before[follows]
     return [
-        _plain(
-            Tie.STREAM,
+        _Dependencies(
+            DependencyKind.STREAM,
             end[before],
             start[follows],
             np.minimum(gap[follows], usual),
             work.rows[before],
             work.rows[follows],
         ),
-        _plain(
-            Tie.EVENT,
+        _Dependencies(
+            DependencyKind.EVENT,
             end[waits.on],
             start[waits.work],
             np.minimum(work.start[waits.work] - work.end[waits.on], usual),
@@ -247,8 +240,8 @@ def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits)
             work.rows[waits.work],
             ~waits.recorded,
         ),
-        _plain(
-            Tie.LAUNCH,
+        _Dependencies(
+            DependencyKind.LAUNCH,
             points.launch[linked],
             start[linked],
             np.minimum(delay[linked], quick),
@@ -262,28 +255,46 @@ def _percentile(values: Int64s, percent: int) -> int:
     return int(np.percentile(values, percent, method="lower")) if len(values) else 0
 
 
-def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Ties:
+def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Dependencies:
     work = device_work(trace)
     known = np.flatnonzero(waits.work >= 0)
     end, called = points.time[points.call_end], points.time[points.call_end] - points.time[points.call_start]
     after = np.zeros(len(waits), np.int64)
     after[known] = end[known] - work.end[waits.work[known]]
-    quick = _percentile(after[waits.waited & (waits.own < 0)], _QUICK)
+    quick = _percentile(after[waits.waited & (waits.own < 0)], _QUICK_PERCENTILE)
     needs = np.where(waits.waited, after, np.minimum(called, quick))
     more, others = other_streams(trace, waits)
     place, on = np.concatenate([known, more]), np.concatenate([waits.work[known], others])
     source = len(points.time) + len(work) + on
-    return _plain(
-        Tie.WAIT, source, points.call_end[place], needs[place], work.rows[on], waits.call[place], ~waits.recorded[place]
+    return _Dependencies(
+        DependencyKind.WAIT,
+        source,
+        points.call_end[place],
+        needs[place],
+        work.rows[on],
+        waits.call[place],
+        ~waits.recorded[place],
     )
 
 
-def _between_threads(trace: Trace, points: Points) -> Sequence[_Ties]:
+def _between_threads(trace: Trace, points: Points) -> Sequence[_Dependencies]:
     hands = handovers(trace)
-    there, back = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
-    out = (points.begin[there], points.first[there])
-    home = (points.last[back], points.end[back])
+    handed, returned = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
+    out = (points.begin[handed], points.first[handed])
+    home = (points.last[returned], points.end[returned])
     return [
-        _plain(Tie.HANDOVER, *out, points.time[out[1]] - points.time[out[0]], hands.inside[there], hands.first[there]),
-        _plain(Tie.RETURN, *home, points.time[home[1]] - points.time[home[0]], hands.last[back], hands.inside[back]),
+        _Dependencies(
+            DependencyKind.HANDOVER,
+            *out,
+            points.time[out[1]] - points.time[out[0]],
+            hands.inside[handed],
+            hands.first[handed],
+        ),
+        _Dependencies(
+            DependencyKind.RETURN,
+            *home,
+            points.time[home[1]] - points.time[home[0]],
+            hands.last[returned],
+            hands.inside[returned],
+        ),
     ]

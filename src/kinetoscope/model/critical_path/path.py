@@ -1,4 +1,4 @@
-"""The critical path of each step: the chain of work and waiting that its length follows from, without a gap."""
+"""The critical path of each step: the chain of work and waiting that determines its length, without a gap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.trees.longest_path import paths
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
-from kinetoscope.model.critical_path.graph import CriticalGraph, Tie, critical_graph
+from kinetoscope.model.critical_path.graph import CriticalGraph, DependencyKind, critical_graph
 from kinetoscope.model.critical_path.points import NONE
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
@@ -28,8 +28,8 @@ from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 
 
-class Cause(IntEnum):
-    """What a piece of the path is spent on."""
+class PathCause(IntEnum):
+    """Cause of the time of a piece of the path."""
 
     HOST = 0
     DATA_LOADING = 1
@@ -41,26 +41,26 @@ class Cause(IntEnum):
     OTHER = 7
 
 
-CAUSES: Final = tuple(cause.name.lower() for cause in Cause)
+CAUSES: Final = tuple(cause.name.lower() for cause in PathCause)
 
 _OF_WORK: Final = {
-    WorkKind.COMPUTATION: Cause.COMPUTATION,
-    WorkKind.COMMUNICATION: Cause.COMMUNICATION,
-    WorkKind.MEMCPY: Cause.COPIES,
-    WorkKind.MEMSET: Cause.COPIES,
+    WorkKind.COMPUTATION: PathCause.COMPUTATION,
+    WorkKind.COMMUNICATION: PathCause.COMMUNICATION,
+    WorkKind.MEMCPY: PathCause.COPIES,
+    WorkKind.MEMSET: PathCause.COPIES,
 }
 _OF_TIE: Final = {
-    Tie.THREAD: Cause.HOST,
-    Tie.WORK: Cause.COMPUTATION,
-    Tie.STREAM: Cause.GAPS,
-    Tie.EVENT: Cause.GAPS,
-    Tie.LAUNCH: Cause.LAUNCH,
-    Tie.WAIT: Cause.HOST,
-    Tie.HANDOVER: Cause.HOST,
-    Tie.RETURN: Cause.HOST,
+    DependencyKind.THREAD: PathCause.HOST,
+    DependencyKind.WORK: PathCause.COMPUTATION,
+    DependencyKind.STREAM: PathCause.GAPS,
+    DependencyKind.EVENT: PathCause.GAPS,
+    DependencyKind.LAUNCH: PathCause.LAUNCH,
+    DependencyKind.WAIT: PathCause.HOST,
+    DependencyKind.HANDOVER: PathCause.HOST,
+    DependencyKind.RETURN: PathCause.HOST,
 }
-_COLUMNS: Final = ("step", "start", "end", "cause", "tie", "row", "tail", "head")
-"""Of a `CriticalPath`, what has a value for each piece."""
+_COLUMNS: Final = ("step", "start", "end", "cause", "dependency", "row", "tail", "head")
+"""Fields of a `CriticalPath` that have a value for each piece."""
 
 _LAUNCHING: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH, RuntimeCallKind.COPY, RuntimeCallKind.SET)
 
@@ -72,19 +72,19 @@ class CriticalPath:
     Attributes:
         step: int32 [pieces], place in `steps`.
         start, end: int64 [pieces], ns.
-        cause: int8 [pieces], a `Cause`.
-        tie: int8 [pieces], the `Tie` that it lies on, NONE for what nothing explains.
+        cause: int8 [pieces], a `PathCause`.
+        dependency: int8 [pieces], the `DependencyKind` that it lies on, NONE where nothing explains it.
         row: int32 [pieces], the event that it is spent in: the call, the device work, the launch call; of a gap, and of
             what nothing explains, the work that came after it; NONE for no event.
-        tail, head: int32 [pieces], for ties between lanes the events that they come from and lead to; else NONE.
-        doubt: when the path would be elsewhere if waits were inferred wrongly; the intervals may overlap.
+        tail, head: int32 [pieces], for dependencies between lanes the events at both ends; else NONE.
+        doubt: intervals, which may overlap, in which the path depends on inferred waits.
     """
 
     step: Int32s
     start: Int64s
     end: Int64s
     cause: Int8s
-    tie: Int8s
+    dependency: Int8s
     row: Int32s
     tail: Int32s
     head: Int32s
@@ -94,7 +94,7 @@ class CriticalPath:
         return len(self.step)
 
     def inferred(self, windows: Intervals) -> Int64s:
-        """How much of each window is on the path because a wait was inferred: int64 [windows], ns."""
+        """Time of each window that is on the path due to an inferred wait: int64 [windows], ns."""
         return covered(windows, union(*self.doubt))
 
 
@@ -111,31 +111,35 @@ def critical_path(
         of_run: one path, to the end of the last step, and of it what lies in each step.
     """
     hidden = () if use_recorded else (False,)
-    graph, found = critical_graph(trace, steps_by, *hidden), steps(trace, steps_by)
-    ends, begin = _ends(trace, graph, found), found.device.start
+    graph, every = critical_graph(trace, steps_by, *hidden), steps(trace, steps_by)
+    ends, begin = _ends(trace, graph, every), every.device.start
     if of_run:
         ends, begin = ends[ends >= 0][-1:], begin[:1]
     edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin[: len(ends)])
     step = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(offsets))
     target, source = graph.target[edges], graph.edges.source[edges]
     start = np.maximum(graph.time[source], begin[step]) if len(edges) else np.empty(0, np.int64)
-    tie = graph.tie[edges]
+    dependency = graph.dependency[edges]
     head, tail = graph.head[edges], graph.tail[edges]
-    row = np.where(np.isin(tie, (Tie.STREAM, Tie.EVENT, Tie.WAIT, Tie.RETURN)), head, tail)
-    between = np.isin(tie, (Tie.THREAD, Tie.WORK), invert=True)
-    joined = CriticalPath(
+    row = np.where(
+        np.isin(dependency, (DependencyKind.STREAM, DependencyKind.EVENT, DependencyKind.WAIT, DependencyKind.RETURN)),
+        head,
+        tail,
+    )
+    between = np.isin(dependency, (DependencyKind.THREAD, DependencyKind.WORK), invert=True)
+    path = CriticalPath(
         step=step,
         start=start,
         end=graph.time[target],
-        cause=_causes(trace, tie, head),
-        tie=tie,
+        cause=_causes(trace, dependency, head),
+        dependency=dependency,
         row=row.astype(np.int32),
         tail=np.where(between, tail, NONE).astype(np.int32),
         head=np.where(between, head, NONE).astype(np.int32),
         doubt=_doubts(graph, edges, start, begin[step] if len(step) else start),
     )
-    pieces = _limited(trace, _with_stretches(trace, joined, graph.track[target]))
-    return _filled(found, _cut(pieces, found.device) if of_run else pieces)
+    pieces = _limited(trace, _with_stretches(trace, path, graph.track[target]))
+    return _filled(every, _cut(pieces, every.device) if of_run else pieces)
 
 
 @derived
@@ -144,43 +148,43 @@ def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
     return critical_path(trace, steps_by, of_run=True)
 
 
-def _ends(trace: Trace, graph: CriticalGraph, found: Steps) -> Int64s:
+def _ends(trace: Trace, graph: CriticalGraph, every: Steps) -> Int64s:
     """The node that each step ends in: the end of device work if the host's step ended sooner; NONE for empty steps."""
-    work, until = device_work(trace), found.device.end
-    ends = np.where(until == found.host.end, graph.step_end, NONE).astype(np.int64)
-    step = step_of(found.host, trace.start[work.launch]) if len(work) else np.empty(0, np.int64)
+    work, until = device_work(trace), every.device.end
+    ends = np.where(until == every.host.end, graph.step_end, NONE).astype(np.int64)
+    step = step_of(every.host, trace.start[work.launch]) if len(work) else np.empty(0, np.int64)
     step = np.where(work.launch >= 0, step, np.searchsorted(until, work.end)) if len(work) else step
-    last = np.flatnonzero((step >= 0) & (step < len(found)))
+    last = np.flatnonzero((step >= 0) & (step < len(every)))
     last = last[work.end[last] == until[step[last]]]
     open_ends = ends[step[last]] < 0
     ends[step[last][open_ends][::-1]] = graph.end[last[open_ends][::-1]]
-    return np.where(until > found.device.start, ends, NONE)
+    return np.where(until > every.device.start, ends, NONE)
 
 
 @derived
 def cause_of_work(trace: Trace) -> Int8s:
-    """What time in each piece of device work is spent on, a `Cause`: int8 [work]."""
+    """Cause of the time in each piece of device work, a `PathCause`: int8 [work]."""
     return np.array([_OF_WORK[each] for each in WorkKind], np.int8)[device_work(trace).kind]
 
 
-def _causes(trace: Trace, tie: Int8s, head: Int32s) -> Int8s:
-    cause = np.array([_OF_TIE[each] for each in Tie], np.int8)[tie]
+def _causes(trace: Trace, dependency: Int8s, head: Int32s) -> Int8s:
+    cause = np.array([_OF_TIE[each] for each in DependencyKind], np.int8)[dependency]
     work = device_work(trace)
     place = np.full(len(trace) + 1, NONE, np.int32)
     place[work.rows] = np.arange(len(work))
-    is_work = tie == Tie.WORK
+    is_work = dependency == DependencyKind.WORK
     cause[is_work] = cause_of_work(trace)[place[head[is_work]]]
-    gaps = np.flatnonzero(tie == Tie.STREAM)
-    cause[gaps[work.launch[place[head[gaps]]] < 0]] = Cause.OTHER  # what it waited for may be its launch
+    gaps = np.flatnonzero(dependency == DependencyKind.STREAM)
+    cause[gaps[work.launch[place[head[gaps]]] < 0]] = PathCause.OTHER  # what it waited for may be its launch
     return cause
 
 
 def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
-    """The path with what passes after a launch parted: launching, as long as it takes, and what nothing explains.
+    """The path with the time after a launch divided: launching, as long as it takes, and the unexplained rest.
 
-    A copy that the host waits for holds the host from its launch on: that is the call's.
+    A copy that the host waits for holds the host from its launch on: that time is the call's.
     """
-    of = np.flatnonzero(path.tie == Tie.LAUNCH)
+    of = np.flatnonzero(path.dependency == DependencyKind.LAUNCH)
     limit = np.maximum(reached_by(trace, path.tail[of]), path.start[of])
     long = path.end[of] > limit
     of, limit = of[long], limit[long]
@@ -192,8 +196,8 @@ def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
         "step": path.step[of],
         "start": limit,
         "end": path.end[of],
-        "cause": np.where(is_copy, Cause.HOST, Cause.OTHER).astype(np.int8),
-        "tie": none.astype(np.int8),
+        "cause": np.where(is_copy, PathCause.HOST, PathCause.OTHER).astype(np.int8),
+        "dependency": none.astype(np.int8),
         "row": np.where(is_copy, path.tail[of], path.head[of]).astype(np.int32),
         "tail": none,
         "head": none,
@@ -206,7 +210,7 @@ def _limited(trace: Trace, path: CriticalPath) -> CriticalPath:
 
 
 def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -> Intervals:
-    """Before edges that were inferred: from where the latest edge into the same node comes from that was not."""
+    """Intervals before inferred edges: since the latest recorded edge into the same node."""
     here = np.flatnonzero(graph.inferred[edges])
     if not len(here):
         return Intervals(start[:0], start[:0])
@@ -224,20 +228,22 @@ def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -
 
 @derived
 def host_causes(trace: Trace) -> Int8s:
-    """What time in each call of the host is spent on, a `Cause`: int8 [events]."""
+    """Cause of the time in each call of the host, a `PathCause`: int8 [events]."""
     loading = is_data_loading(trace)
-    cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, Cause.DATA_LOADING, Cause.HOST).astype(np.int8)
+    cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, PathCause.DATA_LOADING, PathCause.HOST).astype(
+        np.int8
+    )
     launches = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launched = device_work(trace).launch
     launches[launched[launched >= 0]] = True
     launches[host_waits(trace).call] = False
-    cause[launches] = Cause.LAUNCH
+    cause[launches] = PathCause.LAUNCH
     return cause
 
 
 def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> CriticalPath:
     """The path with each piece along a thread divided by the innermost call."""
-    along, time = path.tie == Tie.THREAD, host_time(trace)
+    along, time = path.dependency == DependencyKind.THREAD, host_time(trace)
     count = np.ones(len(path), np.int64)
     first = np.zeros(len(path), np.int64)
     first[along], count[along] = _reach(time, track[along], path.start[along], path.end[along])
@@ -255,7 +261,7 @@ def _with_stretches(trace: Trace, path: CriticalPath, track: Int32s) -> Critical
         columns["start"][host] = np.where(before, path.start[of], np.maximum(begins, path.start[of]))
         columns["end"][host] = np.where(after, path.end[of], np.minimum(ends, path.end[of]))
         columns["row"][host] = row
-        columns["cause"][host] = np.where(row >= 0, host_causes(trace)[row], Cause.HOST)
+        columns["cause"][host] = np.where(row >= 0, host_causes(trace)[row], PathCause.HOST)
     return CriticalPath(**columns, doubt=path.doubt)
 
 
@@ -283,26 +289,26 @@ def _cut(path: CriticalPath, windows: Intervals) -> CriticalPath:
     return CriticalPath(**columns, doubt=path.doubt)
 
 
-def _filled(found: Steps, path: CriticalPath) -> CriticalPath:
+def _filled(every: Steps, path: CriticalPath) -> CriticalPath:
     """The path with a piece from the beginning of each step to where its path begins; all of the step if it has none.
 
     Pieces of no duration, where a path crosses lanes at one instant, stay: they are links of the chain.
     """
-    first = found.device.end.copy()
+    first = every.device.end.copy()
     np.minimum.at(first, path.step, path.start)
-    step = np.flatnonzero(first > found.device.start).astype(np.int32)
+    step = np.flatnonzero(first > every.device.start).astype(np.int32)
     if not len(step):
         return path
     none = np.full(len(step), NONE, np.int32)
     more: dict[str, NDArray[Any]] = {
         "step": step,
-        "start": found.device.start[step],
+        "start": every.device.start[step],
         "end": first[step],
         "row": none,
         "tail": none,
         "head": none,
     }
-    more |= {"cause": np.full(len(step), Cause.OTHER, np.int8), "tie": none.astype(np.int8)}
+    more |= {"cause": np.full(len(step), PathCause.OTHER, np.int8), "dependency": none.astype(np.int8)}
     place = np.searchsorted(path.step, step)
     columns = {name: np.insert(getattr(path, name), place, more[name]) for name in _COLUMNS}
     return CriticalPath(**columns, doubt=path.doubt)

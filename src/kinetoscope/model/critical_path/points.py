@@ -38,10 +38,10 @@ class Points(NamedTuple):
 
 
 def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
-    """Find them; `steps_by` as for `steps`."""
+    """The points of a trace; `steps_by` as for `steps`."""
     work, hands = device_work(trace), handovers(trace)
-    found, main = steps(trace, steps_by), main_thread(trace)
-    on_main = np.full(len(found) if main >= 0 else 0, main, np.int32)
+    every, main = steps(trace, steps_by), main_thread(trace)
+    on_main = np.full(len(every) if main >= 0 else 0, main, np.int32)
     linked = np.flatnonzero(work.launch >= 0)
     first, last = np.flatnonzero(hands.first >= 0), np.flatnonzero(hands.last >= 0)
     parts = [
@@ -52,8 +52,8 @@ def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
         (hands.thread, hands.end),
         (hands.other[first], trace.start[hands.first[first]]),
         (hands.other[last], trace.end[hands.last[last]]),
-        (on_main, found.host.start[: len(on_main)]),
-        (on_main, found.host.end[: len(on_main)]),
+        (on_main, every.host.start[: len(on_main)]),
+        (on_main, every.host.end[: len(on_main)]),
     ]
     used = np.unique(np.concatenate([track for track, _ in parts]))
     stretches = host_time(trace)
@@ -80,7 +80,7 @@ def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
         end,
         _spread(at_first, first, len(hands.thread)),
         _spread(at_last, last, len(hands.thread)),
-        np.stack([_or_none(step_start, len(found)), _or_none(step_end, len(found))]),
+        np.stack([_or_none(step_start, len(every)), _or_none(step_end, len(every))]),
     )
 
 

@@ -1,7 +1,6 @@
-"""How long steps would take if some of what happens in them took another time: `gemm=0.5; launch=0`.
+"""Durations of steps if some of their events took another time: `gemm=0.5; launch=0`.
 
-The graph of `critical_graph` is gone through with other weights. What is not named keeps its time, and still waits for
-all that it waited for.
+The graph of `critical_graph` gets other weights. Events that no rule names keep their time, and what they wait for.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.longest_path import longest
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
-from kinetoscope.model.critical_path.graph import CriticalGraph, Tie, critical_graph
-from kinetoscope.model.critical_path.path import CAUSES, Cause, cause_of_work, host_causes
+from kinetoscope.model.critical_path.graph import CriticalGraph, DependencyKind, critical_graph
+from kinetoscope.model.critical_path.path import CAUSES, PathCause, cause_of_work, host_causes
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
@@ -31,11 +30,11 @@ from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS, EventKi
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_MOST: Final = 1_000_000
-"""How many times as long something may take."""
+_MAX_FACTOR: Final = 1_000_000
+"""Greatest factor of a rule."""
 
-_LONGEST: Final = float(1 << 60)
-"""Nanoseconds, 36 years: beyond that nothing is told, where times that are wrong are made longer still."""
+_MAX_TIME_NS: Final = float(1 << 60)
+"""36 years: scaled times are clipped there, as wrong ones would overflow."""
 
 _NEVER_LATE: Final = -(1 << 61)
 """Weight of an edge that holds nothing up: before any instant, and far from what overflows."""
@@ -44,30 +43,30 @@ _EXAMPLE: Final = "write a part of a name, a /pattern/ or a cause, and a factor:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What is to take another time.
+class ScalingRule:
+    """A rule that scales the time of some events.
 
     Attributes:
-        text: as it was asked.
-        fits: tells a name, None if `cause` does.
+        text: as it was written.
+        fits: whether a name matches; None if `cause` selects.
         cause: one of `CAUSES`, else None.
-        factor: what its time is multiplied by.
+        factor: by which the time is multiplied.
     """
 
     text: str
     fits: Callable[[str], object] | None
-    cause: Cause | None
+    cause: PathCause | None
     factor: float
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The answer.
+    """Durations with scaled times.
 
     Attributes:
-        duration: int64 [steps], what each step would take, ns.
-        whole: from the start of the first step to the end of the last one, ns, with what is between them.
-        events: for each rule, as it was asked, how many events it names; of a cause −1.
+        duration: int64 [steps], of each step, ns.
+        whole: from the start of the first step to the end of the last one, ns.
+        events: the text of each rule, and the number of events that it names; −1 for a cause.
     """
 
     duration: Int64s
@@ -75,8 +74,8 @@ class WhatIf:
     events: tuple[tuple[str, int], ...]
 
 
-def rules(text: str) -> tuple[Rule, ...]:
-    """The rules that a text says; none for an empty one.
+def parse_rules(text: str) -> tuple[ScalingRule, ...]:
+    """The rules of a text; none for an empty one.
 
     Raises:
         UsageError: it cannot be read.
@@ -84,43 +83,43 @@ def rules(text: str) -> tuple[Rule, ...]:
     return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
 
 
-def _rule(text: str) -> Rule:
+def _rule(text: str) -> ScalingRule:
     what, _, number = (part.strip() for part in text.rpartition("="))
     try:
         factor = float(number)
     except ValueError:
         factor = math.nan
-    if not what or not 0 <= factor <= _MOST:
+    if not what or not 0 <= factor <= _MAX_FACTOR:
         raise UsageError(f"{text!r} does not say what is to take how much of its time; {_EXAMPLE}")
     if what in CAUSES:
-        return Rule(text, None, Cause(CAUSES.index(what)), factor)
+        return ScalingRule(text, None, PathCause(CAUSES.index(what)), factor)
     if len(what) > 2 and what.startswith("/") and what.endswith("/"):
         try:
-            return Rule(text, re.compile(what[1:-1]).search, None, factor)
+            return ScalingRule(text, re.compile(what[1:-1]).search, None, factor)
         except re.error as error:
             raise UsageError(f"{what} is no pattern: {error}; {_EXAMPLE}") from error
-    return Rule(text, lambda name: what in name, None, factor)
+    return ScalingRule(text, lambda name: what in name, None, factor)
 
 
 def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tuple[Int64s, int]:
-    """The length of each step, int64 [steps], and of all of them with what is between them, ns, with other times.
+    """The duration of each step, int64 [steps], and of the whole run of them, ns, with scaled times.
 
-    What begins before the first step keeps its time: it is not the steps that would gain.
+    Events that begin before the first step keep their time: it is not the steps that would gain.
     """
-    graph, found = critical_graph(trace, steps_by), steps(trace, steps_by)
-    weight = _scaled(trace, graph, factors, int(found.device.start.min()) if len(found) else 0)
-    return _durations(trace, graph, found, longest(graph.time, graph.edges._replace(weight=weight)))
+    graph, every = critical_graph(trace, steps_by), steps(trace, steps_by)
+    weight = _scaled(trace, graph, factors, int(every.device.start.min()) if len(every) else 0)
+    return _durations(trace, graph, every, longest(graph.time, graph.edges._replace(weight=weight)))
 
 
-def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) -> WhatIf:
-    """What each step would take.
+def what_if(trace: Trace, rules: tuple[ScalingRule, ...], steps_by: str | None = None) -> WhatIf:
+    """Durations of the steps with the rules applied.
 
     A name means device work of that name; calls of that name, with all that happens inside them; and the device work
     that was launched there. Of a call of the runtime it means the call, and the way from there to the device, but not
     the work that it launched.
     """
     factors = Factors.all_one(trace)
-    counts = tuple((rule.text, factors.apply(trace, rule)) for rule in asked)
+    counts = tuple((rule.text, factors.apply(trace, rule)) for rule in rules)
     return WhatIf(*replayed(trace, factors, steps_by), counts)
 
 
@@ -129,7 +128,7 @@ def what_if(trace: Trace, asked: tuple[Rule, ...], steps_by: str | None = None) 
 
 @dataclass
 class Factors:
-    """What the time of each thing is multiplied by: float64.
+    """Factors of times: float64.
 
     Attributes:
         host: [events], time of calls in which no other runs; of a call that waits for the device also its waiting.
@@ -151,24 +150,24 @@ class Factors:
 
     @classmethod
     def all_one(cls, trace: Trace) -> Factors:
-        """Nothing changes."""
+        """Factors that change nothing."""
         pieces = len(device_work(trace))
         free = np.zeros(len(trace), np.bool_)
         return cls(np.ones(len(trace)), np.ones(pieces), np.ones(pieces), np.ones(pieces), free)
 
-    def apply(self, trace: Trace, rule: Rule) -> int:
-        """Take a rule into account; how many events it names, −1 of a cause."""
+    def apply(self, trace: Trace, rule: ScalingRule) -> int:
+        """Apply a rule; returns the number of events that it names, −1 for a cause."""
         work = device_work(trace)
         linked = work.launch >= 0
         if rule.fits is None:
             cause = rule.cause
             self.host[host_causes(trace) == cause] *= rule.factor
             self.work[cause_of_work(trace) == cause] *= rule.factor
-            self.delay *= rule.factor if cause == Cause.LAUNCH else 1.0
-            self.gap[linked] *= rule.factor if cause == Cause.GAPS else 1.0
-            self.gap[~linked] *= rule.factor if cause == Cause.OTHER else 1.0
-            self.outside *= rule.factor if cause == Cause.HOST else 1.0
-            self.unexplained *= rule.factor if cause == Cause.OTHER else 1.0
+            self.delay *= rule.factor if cause == PathCause.LAUNCH else 1.0
+            self.gap[linked] *= rule.factor if cause == PathCause.GAPS else 1.0
+            self.gap[~linked] *= rule.factor if cause == PathCause.OTHER else 1.0
+            self.outside *= rule.factor if cause == PathCause.HOST else 1.0
+            self.unexplained *= rule.factor if cause == PathCause.OTHER else 1.0
             return -1
         named = rows_named(trace, lambda name: bool(rule.fits and rule.fits(name)), *HOST_KINDS, *DEVICE_WORK)
         parent = call_tree(trace).parent
@@ -183,39 +182,39 @@ class Factors:
 
 
 def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
-    work, tie, target = device_work(trace), graph.tie, graph.target
-    factor = np.ones(len(tie))
+    work, dependency, target = device_work(trace), graph.dependency, graph.target
+    factor = np.ones(len(dependency))
     place = np.full(len(trace) + 1, -1, np.int32)
     place[work.rows] = np.arange(len(work))
     for kind, of in (
-        (Tie.WORK, factors.work),
-        (Tie.STREAM, factors.gap),
-        (Tie.EVENT, factors.gap),
-        (Tie.LAUNCH, factors.delay),
+        (DependencyKind.WORK, factors.work),
+        (DependencyKind.STREAM, factors.gap),
+        (DependencyKind.EVENT, factors.gap),
+        (DependencyKind.LAUNCH, factors.delay),
     ):
-        edges = np.flatnonzero(tie == kind)
+        edges = np.flatnonzero(dependency == kind)
         factor[edges] = of[place[graph.head[edges]]]
-    edges = np.flatnonzero(tie == Tie.LAUNCH)
+    edges = np.flatnonzero(dependency == DependencyKind.LAUNCH)
     factor[edges] = _of_launches(trace, graph, factors, edges, factor[edges])
-    edges = np.flatnonzero(tie == Tie.WAIT)
+    edges = np.flatnonzero(dependency == DependencyKind.WAIT)
     factor[edges] = factors.host[graph.head[edges]]
-    factor[np.isin(tie, (Tie.HANDOVER, Tie.RETURN))] = factors.outside
-    edges = np.flatnonzero(tie == Tie.THREAD)
+    factor[np.isin(dependency, (DependencyKind.HANDOVER, DependencyKind.RETURN))] = factors.outside
+    edges = np.flatnonzero(dependency == DependencyKind.THREAD)
     first, last = graph.edges.source[edges], target[edges]
     saved = _Saved(trace, factors)
     took = np.maximum(graph.time[last] - graph.time[first], 1)
     since = np.clip(begin, graph.time[first], graph.time[last])  # the host may be in a later step by then
     less = saved.until(graph.track[last], graph.time[last]) - saved.until(graph.track[first], since)
-    for track, gone in factors.cut.items():
-        here = np.flatnonzero(graph.track[last] == track)
-        cut = _length_until(gone, graph.time[last[here]]) - _length_until(gone, since[here])
-        less[here] = np.maximum(less[here], cut)
+    for track, cut in factors.cut.items():
+        on_track = np.flatnonzero(graph.track[last] == track)
+        removed = _length_until(cut, graph.time[last[on_track]]) - _length_until(cut, since[on_track])
+        less[on_track] = np.maximum(less[on_track], removed)
     factor[edges] = 1.0 - less / took
     weight = graph.edges.weight.copy()
-    changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (tie == Tie.THREAD))
+    changed = (factor != 1.0) & ((graph.time[graph.edges.source] >= begin) | (dependency == DependencyKind.THREAD))
     scaled = weight[changed] * np.maximum(factor[changed], 0.0)
-    weight[changed] = np.rint(np.clip(scaled, -_LONGEST, _LONGEST)).astype(np.int64)
-    edges = np.flatnonzero(tie == Tie.WAIT)
+    weight[changed] = np.rint(np.clip(scaled, -_MAX_TIME_NS, _MAX_TIME_NS)).astype(np.int64)
+    edges = np.flatnonzero(dependency == DependencyKind.WAIT)
     edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
     weight[edges] = _NEVER_LATE
     return weight
@@ -230,19 +229,19 @@ def _of_launches(trace: Trace, graph: CriticalGraph, factors: Factors, edges: In
     return np.where(weight > own, (own * delay + (weight - own) * rest) / np.maximum(weight, 1), delay)
 
 
-def _length_until(gone: Intervals, time: Int64s) -> Int64s:
-    """How much of disjoint, ascending intervals lies before each time, ns."""
-    before = np.concatenate([[0], np.cumsum(gone.end - gone.start)])
-    place = np.searchsorted(gone.start, time, side="right") - 1
+def _length_until(cut: Intervals, time: Int64s) -> Int64s:
+    """Length of disjoint, ascending intervals before each time, ns."""
+    before = np.concatenate([[0], np.cumsum(cut.end - cut.start)])
+    place = np.searchsorted(cut.start, time, side="right") - 1
     known = np.maximum(place, 0)
-    if not len(gone.start):
+    if not len(cut.start):
         return np.zeros(len(time), np.int64)
-    inside = before[known] + np.minimum(time, gone.end[known]) - gone.start[known]
+    inside = before[known] + np.minimum(time, cut.end[known]) - cut.start[known]
     return np.where(place >= 0, inside, 0)
 
 
 class _Saved:
-    """How much less time the calls of each thread would have taken until some time; exactly 0 for what is not named."""
+    """Time that the calls of each thread would have saved until some time; exactly 0 for calls that no rule names."""
 
     def __init__(self, trace: Trace, factors: Factors) -> None:
         self.time = host_time(trace)
@@ -262,24 +261,24 @@ class _Saved:
         return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
 
 
-def _durations(trace: Trace, graph: CriticalGraph, found: Steps, time: Int64s) -> tuple[Int64s, int]:
-    """The steps' lengths by the formula of `steps.device_steps`, with other times, and that of all of them."""
+def _durations(trace: Trace, graph: CriticalGraph, every: Steps, time: Int64s) -> tuple[Int64s, int]:
+    """The steps' durations by the formula of `steps.device_steps`, with other times, and that of all of them."""
     work = device_work(trace)
     start = (
-        np.where(graph.step_start >= 0, time[graph.step_start], found.device.start) if len(time) else found.device.start
+        np.where(graph.step_start >= 0, time[graph.step_start], every.device.start) if len(time) else every.device.start
     )
-    end = np.where(graph.step_end >= 0, time[graph.step_end], start) if len(time) else found.device.end
+    end = np.where(graph.step_end >= 0, time[graph.step_end], start) if len(time) else every.device.end
     step = np.full(len(work), -1, np.int64)
     linked = work.launch >= 0
-    step[linked] = step_of(found.host, trace.start[work.launch[linked]])
+    step[linked] = step_of(every.host, trace.start[work.launch[linked]])
     if (graph.step_end < 0).all():  # no host: all work is the one step's
         step[:] = 0
     of_step = np.flatnonzero(step >= 0)
     np.maximum.at(end, step[of_step], time[graph.end[of_step]])
-    result = np.empty(len(found), np.int64)
-    before = int(found.device.start[0]) if len(found) else 0
-    for place in range(len(found)):
+    result = np.empty(len(every), np.int64)
+    before = int(every.device.start[0]) if len(every) else 0
+    for place in range(len(every)):
         begun = max(int(start[place]), before)
         before = max(int(end[place]), begun)
         result[place] = before - begun
-    return result, before - int(found.device.start[0]) if len(found) else 0
+    return result, before - int(every.device.start[0]) if len(every) else 0

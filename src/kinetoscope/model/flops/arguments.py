@@ -1,4 +1,4 @@
-"""What a formula for FLOPs gets to see of a call, and what it answers."""
+"""Arguments of a call, as formulas for FLOPs take them, and the cost that they return."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 
 Shape = tuple[int, ...]
 
-_MOST: Final = 1 << 40
-"""Size of a dimension beyond which it is no size of a tensor."""
+_MAX_DIMENSION: Final = 1 << 40
+"""Size of a dimension; greater ones are wrong."""
 
 _NUMBER: Final = re.compile(r"-?\d{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a call takes.
+    """Cost of a call.
 
     Attributes:
         flop: floating-point operations.
@@ -44,18 +44,18 @@ class Arguments:
         return self.concrete[place] if place < len(self.concrete) else ""
 
     def numbers(self, place: int, count: int) -> Shape | None:
-        """So many numbers of a list such as `[1, 1]`; one stands for all. None where it was not recorded."""
-        found = tuple(int(text) for text in _NUMBER.findall(self.text(place)))
-        if len(found) == 1:
-            return found * count
-        return found if len(found) == count else None
+        """`count` numbers of a list such as `[1, 1]`; one stands for all. None where it was not recorded."""
+        values = tuple(int(text) for text in _NUMBER.findall(self.text(place)))
+        if len(values) == 1:
+            return values * count
+        return values if len(values) == count else None
 
 
 Formula = Callable[[Arguments], Cost | None]
 
 
 def arguments_of(dims: Any, concrete: Any) -> Arguments:
-    """What `Input Dims` and `Concrete Inputs` say; what is of no use in them is as if it were not recorded."""
+    """The arguments by `Input Dims` and `Concrete Inputs`; malformed ones are as if they were not recorded."""
     shapes = tuple(_shape(each) for each in dims) if isinstance(dims, list) else ()
     texts = tuple(each if isinstance(each, str) else "" for each in concrete) if isinstance(concrete, list) else ()
     return Arguments(shapes, texts)
@@ -64,6 +64,6 @@ def arguments_of(dims: Any, concrete: Any) -> Arguments:
 def _shape(value: Any) -> Shape | None:
     if not isinstance(value, list):
         return None
-    if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _MOST for size in value):
+    if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _MAX_DIMENSION for size in value):
         return None
     return tuple(value)

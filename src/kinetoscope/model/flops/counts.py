@@ -17,7 +17,7 @@ from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.flops.arguments import Cost, arguments_of
+from kinetoscope.model.flops.arguments import arguments_of
 from kinetoscope.model.flops.formulas import FORMULAS, cost
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -25,8 +25,8 @@ from kinetoscope.model.trace.element_types import ElementType, first_element_typ
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
-_MOST: Final = 10**24
-"""Operations of a call beyond which its shapes cannot be those of tensors."""
+_MAX_OPERATIONS: Final = 10**24
+"""Operations of a call; with more its shapes are not those of tensors."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FlopCounts:
     Attributes:
         rows: int32 [calls], their rows.
         variant: int32 [calls], places in `variants`.
-        variants: what they are.
+        variants: of the calls.
         call: int32 [work], the counted call that each piece of device work was launched in: its place; −1 for none.
         uncounted: int32 [operators], rows of the innermost calls that have a formula but not the arguments that it
             needs, and no counted call around them.
@@ -79,7 +79,7 @@ class FlopCounts:
 
 @derived
 def flop_counts(trace: Trace) -> FlopCounts:
-    """Count."""
+    """The counted calls of a trace."""
     candidates = _candidates(trace)
     keys = [arguments.codes(trace, name, candidates) for name in ("input_dims", "input_types", "concrete_inputs")]
     codes, first = group(call_names(trace)[candidates], *keys)
@@ -98,7 +98,7 @@ def flop_counts(trace: Trace) -> FlopCounts:
     place[counted] = np.arange(len(counted), dtype=np.int32)
     call = place[np.where(event >= 0, around[event], -1)] if len(work) else np.empty(0, np.int32)
     distinct, variant = np.unique(code, return_inverse=True)
-    kept = [found for number in distinct.tolist() if (found := variants[number]) is not None]
+    kept = [each for number in distinct.tolist() if (each := variants[number]) is not None]
     return FlopCounts(counted, variant.astype(np.int32), tuple(kept), call, missed)
 
 
@@ -120,16 +120,12 @@ def _variant(trace: Trace, row: int, dims: int, types: int, concrete: int) -> Va
     if dims < 0:
         return None
     given = arguments_of(trace.strings.nested(dims), trace.strings.nested(concrete) if concrete >= 0 else None)
-    found = cost(name, given)
-    if found is None or found.flop > _MOST or found.elements > _MOST:
+    of_call = cost(name, given)
+    if of_call is None or of_call.flop > _MAX_OPERATIONS or of_call.elements > _MAX_OPERATIONS:
         return None
     kind = first_element_type(trace.strings.nested(types)) if types >= 0 else None
-    return _of_type(name, dims, kind, found)
-
-
-def _of_type(name: str, dims: int, kind: ElementType | None, found: Cost) -> Variant:
-    flop = float(found.flop * (kind.factor if kind else 1))
-    return Variant(name, dims, kind, flop, float(found.elements * kind.bytes) if kind else None)
+    flop = float(of_call.flop * (kind.factor if kind else 1))
+    return Variant(name, dims, kind, flop, float(of_call.elements * kind.bytes) if kind else None)
 
 
 def _around(events: int, parent: Int32s, rows: Int32s) -> Int32s:
@@ -140,7 +136,7 @@ def _around(events: int, parent: Int32s, rows: Int32s) -> Int32s:
 
 
 def _holds(trace: Trace, rows: Int32s) -> Bools:
-    """Which events have one of some rows anywhere inside them: bool [events]."""
+    """Whether each event has one of some rows anywhere inside it: bool [events]."""
     calls = call_tree(trace)
     mark = np.zeros(len(trace), np.int64)
     mark[rows] = 1

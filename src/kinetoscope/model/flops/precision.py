@@ -1,4 +1,4 @@
-"""What the counted calls were computed in: the precision of their elements, or TF32 instead of FP32."""
+"""Precision of the counted calls: that of their elements, or TF32 instead of FP32."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kinetoscope.model.trace.element_types import ElementType
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 
-UNTOLD: Final = -1
+UNKNOWN_PRECISION: Final = -1
 FP32: Final = PRECISIONS.index("fp32")
 TF32: Final = PRECISIONS.index("tf32")
 
@@ -25,10 +25,10 @@ _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
 
 def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
-    """What each counted call was computed in: int8 [calls], places in `device_peaks.PRECISIONS`, UNTOLD: nothing tells.
+    """The precision of each counted call: int8 [calls], places in `device_peaks.PRECISIONS`, or UNKNOWN_PRECISION.
 
-    FP32 may be computed in TF32, if the user allows it. Matrix units take FP32 as TF32 on NVIDIA's devices, and as such
-    on AMD's; so a kernel that uses them tells, by its name, else the longest kernel that it does not. A call without
+    FP32 may be computed in TF32, if the user allows it. Matrix units compute FP32 as TF32 on NVIDIA's devices, and as
+    such on AMD's: so the name of a kernel that uses them decides, else that of the longest kernel. A call without
     recorded kernels is like those of the same shapes, if these agree.
     """
     of_variant = np.array([_precision(each.type) for each in counts.variants], np.int8)
@@ -37,14 +37,14 @@ def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
     work = device_work(trace)
     kernels = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     kernels = kernels[is_fp32[counts.call[kernels]]]
-    call, said = counts.call[kernels], _said(trace, trace.name[work.rows[kernels]], amd=amd)
-    order = np.lexsort((-kernels, work.duration[kernels], said == TF32))
-    result[call[order]] = said[order]  # of several writes the last one stays
-    told = np.zeros(len(counts), np.bool_)
-    told[call] = True
-    alike = reduce_by(np.where(told, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64))
+    call, by_name = counts.call[kernels], _by_name(trace, trace.name[work.rows[kernels]], amd=amd)
+    order = np.lexsort((-kernels, work.duration[kernels], by_name == TF32))
+    result[call[order]] = by_name[order]  # of several writes the last one stays
+    is_known = np.zeros(len(counts), np.bool_)
+    is_known[call] = True
+    alike = reduce_by(np.where(is_known, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64))
     agreed = np.where((alike.rows > 0) & (alike.least == alike.greatest), alike.least, of_variant)
-    return np.where(told | ~is_fp32, result, agreed[counts.variant]).astype(np.int8) if len(agreed) else result
+    return np.where(is_known | ~is_fp32, result, agreed[counts.variant]).astype(np.int8) if len(agreed) else result
 
 
 def longest_kernels(counts: FlopCounts, work: DeviceWork) -> Int32s:
@@ -57,11 +57,11 @@ def longest_kernels(counts: FlopCounts, work: DeviceWork) -> Int32s:
 
 
 def _precision(kind: ElementType | None) -> int:
-    return PRECISIONS.index(kind.precision) if kind is not None and kind.precision else UNTOLD
+    return PRECISIONS.index(kind.precision) if kind is not None and kind.precision else UNKNOWN_PRECISION
 
 
-def _said(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:
-    """What the names of kernels of FP32 say: int8, one for each."""
+def _by_name(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:
+    """The precision of kernels of FP32 by their names: int8, one for each."""
     distinct, places = np.unique(names, return_inverse=True)
     return np.array([_of_kernel(label, amd=amd) for label in trace.strings.labels(distinct.tolist())], np.int8)[places]
 
@@ -71,4 +71,4 @@ def _of_kernel(name: str, *, amd: bool) -> int:
         return TF32
     if amd:
         return FP32
-    return {"yes": TF32, "no": FP32}.get(matrix_unit(name), UNTOLD)
+    return {"yes": TF32, "no": FP32}.get(matrix_unit(name), UNKNOWN_PRECISION)

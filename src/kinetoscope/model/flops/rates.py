@@ -1,4 +1,4 @@
-"""How fast the counted calls ran, and how fast their device can: the device time and the peak of each."""
+"""Device time of the counted calls, and the peak of their devices."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class FlopRates:
         counts: all counted calls of the trace.
         place: int64 [calls], which of those they are.
         flop: float64 [calls], floating-point operations of each.
-        precision: int8 [calls], places in `device_peaks.PRECISIONS`, −1 where nothing tells.
+        precision: int8 [calls], places in `device_peaks.PRECISIONS`, −1 where unknown.
         ran: bool [calls], of which device work was recorded.
         device: int64 [calls], where its longest kernel ran; −1 for none.
         device_time: int64 [calls], durations of the device work launched in it, ns.
-        peak: float64 [calls], what its device can do at most in its precision, a second; NaN where that is not known.
+        peak: float64 [calls], operations a second of its device in its precision; NaN where that is not known.
         devices: how many devices they ran on.
         work: bool [work], the selected device work, whenever it ran.
     """
@@ -107,17 +107,17 @@ def is_host_only(trace: Trace) -> bool:
 
 @derived
 def lookups(trace: Trace) -> dict[int, Lookup]:
-    """What is known of each device that the file describes, by its number."""
+    """The peak of each device that the file describes, by its number."""
     return {device.number: peak_of(device) for device in devices(trace)}
 
 
 def known_peaks(trace: Trace, number: int) -> Lookup:
-    """What is known of a device; where the file describes others only, and those are alike, it is one of them."""
-    found = lookups(trace)
-    if number in found:
-        return found[number]
-    if found and len({lookup.peak and lookup.peak.product for lookup in found.values()}) == 1:
-        return next(iter(found.values()))
+    """The peak of a device; where the file describes only others that are alike, theirs."""
+    known = lookups(trace)
+    if number in known:
+        return known[number]
+    if known and len({lookup.peak and lookup.peak.product for lookup in known.values()}) == 1:
+        return next(iter(known.values()))
     return Lookup(None, "the file does not describe the device")
 
 

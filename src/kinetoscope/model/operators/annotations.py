@@ -21,8 +21,8 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_RECORDED_AS_OPERATORS: Final = (*(STEP, OPTIMIZER, "enumerate(Data", "DataParallel.", "DistributedDataParallel."),)
-"""How the names of ranges begin that files of 2021 hold as operators: they know no annotations."""
+_RECORDED_AS_OPERATORS: Final = (STEP, OPTIMIZER, "enumerate(Data", "DataParallel.", "DistributedDataParallel.")
+"""Prefixes of ranges that files of 2021 hold as operators: they have no annotations."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,18 @@ def named_ranges(trace: Trace) -> Annotations:
 
 
 def _originals(trace: Trace, host: Int64s, shadows: Int32s) -> Int32s:
-    """By External id, which a shadow has in common with its range."""
+    """The range of each shadow: they share an External id."""
     rows = host.astype(np.int32)
     ids = arguments.integers(trace, "external_id", rows)
     rows, ids = rows[ids > 0], ids[ids > 0]
     wanted = arguments.integers(trace, "external_id", shadows)
-    found = match_first(wanted, ids)
-    return np.where((found >= 0) & (wanted > 0), rows[found], -1).astype(np.int32) if len(rows) else found
+    place = match_first(wanted, ids)
+    return np.where((place >= 0) & (wanted > 0), rows[place], -1).astype(np.int32) if len(rows) else place
 
 
 @dataclass(frozen=True)
 class Shadowed:
-    """Which device work starts in which shadow on its stream.
+    """Device work in the shadows that it starts in on its stream.
 
     Attributes:
         innermost: int32 [work], the name of the shadow that began last of those that run, −1 for none.
@@ -86,21 +86,21 @@ class Shadowed:
     code: Int32s
 
 
-def shadowed(trace: Trace, found: Annotations, chosen: Bools) -> Shadowed:
-    """Device work by the shadows (bool [shadows], those that are asked for) that it starts in."""
-    work, rows = device_work(trace), found.shadows[chosen]
-    order, offsets = _nested_order(trace, rows, found.original[chosen])
+def shadowed(trace: Trace, ranges: Annotations, chosen: Bools) -> Shadowed:
+    """Device work by the chosen shadows (bool [shadows]) that it starts in."""
+    work, rows = device_work(trace), ranges.shadows[chosen]
+    order, offsets = _nested_order(trace, rows, ranges.original[chosen])
     nested = tree.nest(trace.start, trace.end, order, offsets)
     track = trace.track[work.rows]
     at = tree.enclosing(order, offsets, trace.start, nested.until, nested.parent, track, work.start)
-    innermost = np.where(at >= 0, found.code[at], np.int32(-1)) if len(trace) else at
+    innermost = np.where(at >= 0, ranges.code[at], np.int32(-1)) if len(trace) else at
     works, codes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for each in np.unique(trace.track[rows]).tolist():
-        here, inside = rows[trace.track[rows] == each], np.flatnonzero(track == each)
+        shadows_of_track, inside = rows[trace.track[rows] == each], np.flatnonzero(track == each)
         inside = inside[np.argsort(work.start[inside], kind="stable")]
-        for code in np.unique(found.code[here]).tolist():
-            same = here[found.code[here] == code]
-            spans = union(trace.start[same], trace.end[same])
+        for code in np.unique(ranges.code[shadows_of_track]).tolist():
+            of_name = shadows_of_track[ranges.code[shadows_of_track] == code]
+            spans = union(trace.start[of_name], trace.end[of_name])
             first = np.searchsorted(work.start[inside], spans.start)
             last = np.searchsorted(work.start[inside], spans.end)
             works.append(inside[_ranges(first, last)])

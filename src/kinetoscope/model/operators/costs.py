@@ -1,4 +1,4 @@
-"""What groups of calls cost: calls, time on the host and on the device, memory."""
+"""Costs of groups of calls: number, time on the host and on the device, memory."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ KINDS: Final[dict[int, str]] = {
     EventKind.PYTHON: "python",
     EventKind.MEMORY: "memory",
 }
-"""What tables say of each kind of event."""
+"""Names of the kinds of events in tables."""
 
-_BLOCK: Final = 1 << 19
-"""Events that are measured at once."""
+_BLOCK_EVENTS: Final = 1 << 19
+"""Events of a block."""
 
 
 @dataclass(frozen=True)
-class Details:
-    """What the calls of a group agree in besides their name.
+class GroupingKeys:
+    """Keys that the calls of a group share besides name and kind.
 
     Attributes:
         shapes: the shapes of the inputs.
@@ -52,8 +52,8 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Calls by what they have in common.
+class CallGroups:
+    """Calls in groups.
 
     Attributes:
         code: int32 [events], the group of each call that is shown and selected, −1 for all other events.
@@ -69,35 +69,35 @@ class Groups:
         return len(self.first)
 
 
-def grouped(view: Scope, found: ShownCalls, details: Details, among: Bools | None = None) -> Groups:
-    """Group the selected calls by name, kind and details; only those `among` (bool [events]), if it is given.
+def grouped(view: Scope, calls: ShownCalls, keys_by: GroupingKeys, among: Bools | None = None) -> CallGroups:
+    """Group the selected calls by name, kind and further keys; only those `among` (bool [events]), if it is given.
 
     The others still take their time off the calls around them.
     """
     trace = view.trace
     # Of a call that only reaches into a range of time, the part inside counts, though not the call.
-    chosen = found.shown & view.host_mask_untimed
+    chosen = calls.shown & view.host_mask_untimed
     rows = np.flatnonzero(chosen if among is None else chosen & among).astype(np.int32)
     keys: list[NDArray[Any]] = [call_names(trace)[rows], trace.kind[rows]]
-    if details.shapes:
+    if keys_by.shapes:
         keys.append(arguments.codes(trace, "input_dims", rows))
-    if details.stacks is not None:
-        keys.append(details.stacks.code[rows])
+    if keys_by.stacks is not None:
+        keys.append(keys_by.stacks.code[rows])
     codes, first = group(*keys)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
-    around = np.where(found.whole_parent >= 0, code[found.whole_parent], np.int32(-1))
-    around[found.asynchronous] = code[found.asynchronous]  # as if inside itself: nothing of it is self
-    return Groups(code, around, rows[first])
+    around = np.where(calls.whole_parent >= 0, code[calls.whole_parent], np.int32(-1))
+    around[calls.asynchronous] = code[calls.asynchronous]  # as if inside itself: nothing of it is self
+    return CallGroups(code, around, rows[first])
 
 
-def texts(trace: Trace, groups: Groups, details: Details) -> dict[str, list[Any]]:
+def texts(trace: Trace, groups: CallGroups, keys_by: GroupingKeys) -> dict[str, list[Any]]:
     """Name, kind, shapes of the inputs and call stack of each group; None where not asked for, or not recorded."""
     rows = groups.first
     kinds = trace.kind[rows].tolist()
     names = trace.strings.labels(trace.name[rows].tolist())
-    shapes = arguments.codes(trace, "input_dims", rows).tolist() if details.shapes else [-1] * len(rows)
-    stacks = details.stacks
+    shapes = arguments.codes(trace, "input_dims", rows).tolist() if keys_by.shapes else [-1] * len(rows)
+    stacks = keys_by.stacks
     codes = [-1] * len(rows) if stacks is None else stacks.code[rows].tolist()
     return {
         "name": [call_name(name, kind) for name, kind in zip(names, kinds, strict=True)],
@@ -120,18 +120,18 @@ class Launched:
     own: Int32s
 
 
-def launched(view: Scope, found: ShownCalls) -> Launched:
+def launched(view: Scope, calls: ShownCalls) -> Launched:
     """The calls in which the selected device work was launched."""
-    row = launching_calls(found, view.device_work)[view.device_work_mask]
-    return Launched(row, past_runtime(view.trace, found, row))
+    row = launching_calls(calls, view.device_work)[view.device_work_mask]
+    return Launched(row, past_runtime(view.trace, calls, row))
 
 
-def launched_by_python(view: Scope, found: ShownCalls) -> Launched:
-    """The same, but where Python makes the call of the runtime, `own` is that call and not what is around that Python.
+def launched_by_python(view: Scope, calls: ShownCalls) -> Launched:
+    """`launched`, but where Python calls the runtime, `own` is that call and not the one around that Python.
 
-    Only its stack tells from where a graph is replayed or a compiled kernel run: no operator is around those.
+    Replayed graphs and compiled kernels have no operator around them, so only the stack locates them.
     """
-    work, trace = launched(view, found), view.trace
+    work, trace = launched(view, calls), view.trace
     if not len(trace):
         return work
     frame, depth = enclosing_frame(trace)[work.row], call_tree(trace).depth
@@ -139,7 +139,7 @@ def launched_by_python(view: Scope, found: ShownCalls) -> Launched:
     return Launched(work.row, np.where(is_between, work.row, work.own))
 
 
-def host_costs(view: Scope, found: ShownCalls, groups: Groups) -> Values:
+def host_costs(view: Scope, calls: ShownCalls, groups: CallGroups) -> Values:
     """Calls and time on the host."""
     trace = view.trace
 
@@ -148,10 +148,10 @@ def host_costs(view: Scope, found: ShownCalls, groups: Groups) -> Values:
         return np.asarray(np.maximum(end - start, 0))
 
     began = groups.code[view.host_mask & (groups.code >= 0)]
-    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", found, groups, time)}
+    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", calls, groups, time)}
 
 
-def device_costs(view: Scope, found: ShownCalls, groups: Groups, work: Launched) -> Values:
+def device_costs(view: Scope, calls: ShownCalls, groups: CallGroups, work: Launched) -> Values:
     """Time of the device work launched in the calls; null where none counts to any call."""
     names = ("device_total", "device_self", "device_total_busy", "device_self_busy")
     if not (work.row >= 0).any():
@@ -163,13 +163,13 @@ def device_costs(view: Scope, found: ShownCalls, groups: Groups, work: Launched)
     for each in np.unique(device).tolist():
         on = device == each
         for what, rows, climb in (("total", work.row, True), ("self", work.own, False)):
-            charged = charge(start[on], end[on], rows[on], found.parent, groups.code, len(groups), climb=climb)
+            charged = charge(start[on], end[on], rows[on], calls.parent, groups.code, len(groups), climb=climb)
             sums[f"device_{what}"] += charged.total
             sums[f"device_{what}_busy"] += charged.covered
     return {**sums}
 
 
-def memory_costs(what: str, view: Scope, found: ShownCalls, groups: Groups, changes: Allocations) -> Values:
+def memory_costs(what: str, view: Scope, calls: ShownCalls, groups: CallGroups, changes: Allocations) -> Values:
     """Memory taken less given back while the calls ran; null where nothing was recorded of it."""
     if not len(changes):
         return {f"{what}_total": None, f"{what}_self": None}
@@ -181,17 +181,17 @@ def memory_costs(what: str, view: Scope, found: ShownCalls, groups: Groups, chan
             first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
         return changes.change_within(first, last)
 
-    return _total_and_self(what, found, groups, change)
+    return _total_and_self(what, calls, groups, change)
 
 
-def _total_and_self(what: str, found: ShownCalls, groups: Groups, measure: Callable[[Int32s], Int64s]) -> Values:
-    """Sums over the calls of each group, and the same less what belongs to the calls directly inside them.
+def _total_and_self(what: str, calls: ShownCalls, groups: CallGroups, measure: Callable[[Int32s], Int64s]) -> Values:
+    """Sums over the calls of each group, and the same less those of the calls directly inside them.
 
-    Goes by blocks, so that what is measured of calls never takes the memory of a column.
+    It goes by blocks, so that the values never take the memory of a column.
     """
     total, inside = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
-    for begin in range(0, len(found.shown), _BLOCK):
-        rows = (np.flatnonzero(found.shown[begin : begin + _BLOCK]) + begin).astype(np.int32)
+    for begin in range(0, len(calls.shown), _BLOCK_EVENTS):
+        rows = (np.flatnonzero(calls.shown[begin : begin + _BLOCK_EVENTS]) + begin).astype(np.int32)
         values = measure(rows)
         total += sum_by(groups.code[rows], len(groups), values)
         inside += sum_by(groups.around[rows], len(groups), values)

@@ -1,4 +1,4 @@
-"""The tree of modules, and for which of them each call of the host works, in the forward or in the backward pass."""
+"""The tree of modules, and the module that each call of the host works for, in the forward or in the backward pass."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _INSTANCE: Final = re.compile(r"([^(:]+)\(([^)]*)\)")
 _SELF: Final = "SELF"
 """What TorchScript calls a module that calls a method of its own."""
 
-_DEEPEST: Final = 100
+_MAX_LEVELS: Final = 100
 """Levels of a path; what is deeper counts as one name."""
 
-Parts = list[tuple[str, str]]
-"""Name and class of each module of a path; "" where the class is not told."""
+_Parts = list[tuple[str, str]]
+"""Name and class of each module of a path; "" where the class is unknown."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Modules:
     """The modules of a trace; one that several others call is one for each of them.
 
     Attributes:
-        origin: what told them.
+        origin: the records that they are from.
         names: of each module, without those around it; a module comes after the one that it stands in.
         parent: int32 [modules], the module around each, −1 for roots.
         node: int32 [events], the module that each call of the host works for, −1 for none. The backward pass works for
@@ -90,15 +90,15 @@ def modules(trace: Trace) -> Modules:
     """Find the modules of a trace."""
     tree, forward = call_tree(trace), backward_links(trace).forward
     linked = forward >= 0
-    origin, is_call, names, parent, node = _found(trace, belongs_to(trace), linked)
+    origin, is_call, names, parent, node = _module_tree(trace, belongs_to(trace), linked)
     is_backward = ancestor(tree.parent, linked) >= 0
     return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
 
 
-Found = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
+_Tree = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
 
 
-def _found(trace: Trace, around: Int32s, linked: Bools) -> Found:
+def _module_tree(trace: Trace, around: Int32s, linked: Bools) -> _Tree:
     member = call_tree(trace).member
     frames = is_module_call(trace) & member & (call_tree(trace).depth < MAX_DEPTH)
     if frames.any():
@@ -107,29 +107,29 @@ def _found(trace: Trace, around: Int32s, linked: Bools) -> Found:
     if spans.any():
         return _spelled(trace, "spans", spans, trace.name, _dotted, around)
     ops = trace.rows(EventKind.HOST_OP)
-    given = np.full(len(trace), -1, np.int64)
-    given[ops] = arguments.codes(trace, "module_hierarchy", ops)
-    spelled = [code for code in np.unique(given[given >= 0]).tolist() if _hierarchy(trace.strings.label(code))]
-    inside = member & np.isin(given, spelled)
+    hierarchy = np.full(len(trace), -1, np.int64)
+    hierarchy[ops] = arguments.codes(trace, "module_hierarchy", ops)
+    spelled = [code for code in np.unique(hierarchy[hierarchy >= 0]).tolist() if _hierarchy(trace.strings.label(code))]
+    inside = member & np.isin(hierarchy, spelled)
     if inside.any():
-        return _spelled(trace, "operators", inside, given, _hierarchy, around)
+        return _spelled(trace, "operators", inside, hierarchy, _hierarchy, around)
     nothing = np.full(len(trace), NO_NODE, np.int32)
     return "none", np.zeros(len(trace), np.bool_), (), np.empty(0, np.int32), nothing
 
 
-def _nested(trace: Trace, is_call: Bools, around: Int32s, linked: Bools) -> Found:
+def _nested(trace: Trace, is_call: Bools, around: Int32s, linked: Bools) -> _Tree:
     """Modules as their calls nest: the same names from the root on are the same module."""
     tree = call_tree(trace)
-    found = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
-    in_forward = np.zeros(len(found.label), np.bool_)
-    in_forward[found.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
-    number, parent, label = _once(found, in_forward)
+    paths = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
+    in_forward = np.zeros(len(paths.label), np.bool_)
+    in_forward[paths.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
+    number, parent, label = _once(paths, in_forward)
     names = tuple(trace.strings.label(code).removeprefix(MODULE) for code in label)
-    node = np.where(found.node >= 0, number[found.node], np.int32(NO_NODE))
+    node = np.where(paths.node >= 0, number[paths.node], np.int32(NO_NODE))
     return "frames", is_call, names, parent, node
 
 
-def _once(found: Prefixes, in_forward: Bools) -> tuple[Int32s, Int32s, list[int]]:
+def _once(paths: Prefixes, in_forward: Bools) -> tuple[Int32s, Int32s, list[int]]:
     """The tree without a second place for modules that checkpointing calls anew: new numbers, parents and labels.
 
     What is called anew is called within the backward pass of a module inside it, or of one beside that. A name is that
@@ -138,15 +138,15 @@ def _once(found: Prefixes, in_forward: Bools) -> tuple[Int32s, Int32s, list[int]
     number, parent, label = [NO_NODE] * len(in_forward), list[int](), list[int]()
     places: dict[tuple[int, int], int] = {}
     for node, (above, name, fixed) in enumerate(
-        zip(found.parent.tolist(), found.label.tolist(), in_forward.tolist(), strict=True)
+        zip(paths.parent.tolist(), paths.label.tolist(), in_forward.tolist(), strict=True)
     ):
         around = number[above] if above >= 0 else NO_NODE
-        same = places.get((around, name), NO_NODE) if fixed else _nearest(around, name, places, parent, label)
-        if same == NO_NODE:
-            same = places[around, name] = len(parent)
+        node_of_name = places.get((around, name), NO_NODE) if fixed else _nearest(around, name, places, parent, label)
+        if node_of_name == NO_NODE:
+            node_of_name = places[around, name] = len(parent)
             parent.append(around)
             label.append(name)
-        number[node] = same
+        number[node] = node_of_name
     return np.array(number, np.int32), np.array(parent, np.int32), label
 
 
@@ -165,30 +165,32 @@ def _spelled(
     origin: Origin,
     is_call: Bools,
     text: Int32s | Int64s,
-    spell: Callable[[str], Parts],
+    spell: Callable[[str], _Parts],
     around: Int32s,
-) -> Found:
+) -> _Tree:
     """Modules whose calls have a text that spells the whole path."""
     rows = np.flatnonzero(is_call)
     codes, places = np.unique(text[rows], return_inverse=True)
-    found = _Spelled({}, [], [])
+    spelled = _SpelledModules({}, [], [])
     own = np.full(len(trace), NO_NODE, np.int32)
-    own[rows] = np.array([found.add(spell(trace.strings.label(code))) for code in codes.tolist()], np.int32)[places]
+    own[rows] = np.array([spelled.add(spell(trace.strings.label(code))) for code in codes.tolist()], np.int32)[places]
     nearest = ancestor(around, is_call)
     node = np.where(nearest >= 0, own[nearest], np.int32(NO_NODE))
-    names = (f"{name}({kind})" if kind else name for (_, name), kind in zip(found.number, found.classes, strict=True))
-    return origin, is_call, tuple(names), np.array(found.parent, np.int32), node
+    names = (
+        f"{name}({kind})" if kind else name for (_, name), kind in zip(spelled.number, spelled.classes, strict=True)
+    )
+    return origin, is_call, tuple(names), np.array(spelled.parent, np.int32), node
 
 
 @dataclass(frozen=True)
-class _Spelled:
-    """Modules as they come: numbers by the module around and the name; classes, "" where not told; modules around."""
+class _SpelledModules:
+    """Modules as they come: numbers by the module around and the name; classes, "" where unknown; modules around."""
 
     number: dict[tuple[int, str], int]
     classes: list[str]
     parent: list[int]
 
-    def add(self, parts: Parts) -> int:
+    def add(self, parts: _Parts) -> int:
         """The number of the module of this path; it and those around it get one if they have none yet."""
         node = NO_NODE
         for name, kind in parts:
@@ -200,14 +202,14 @@ class _Spelled:
         return node
 
 
-def _dotted(text: str) -> Parts:
+def _dotted(text: str) -> _Parts:
     """`[pl][module]torch.nn.modules.linear.Linear: net.0` is module 0, a Linear, in module net."""
     kind, _, path = text.removeprefix(LIGHTNING_MODULE).rpartition(": ")
-    *around, last = path.strip().split(".", _DEEPEST)
+    *around, last = path.strip().split(".", _MAX_LEVELS)
     return [*((name, "") for name in around), (last, kind.rpartition(".")[2])]
 
 
-def _hierarchy(text: str) -> Parts:
+def _hierarchy(text: str) -> _Parts:
     """`TOP(Net)::forward.conv(Conv2d)::forward.SELF(Conv2d)::_conv_forward` is conv, a Conv2d, in a Net."""
-    found = (_INSTANCE.match(part) for part in text.split(".", _DEEPEST))
-    return [(match[1], match[2]) for match in found if match and match[1] != _SELF]
+    matches = (_INSTANCE.match(part) for part in text.split(".", _MAX_LEVELS))
+    return [(match[1], match[2]) for match in matches if match and match[1] != _SELF]
