@@ -81,9 +81,10 @@ def is_whole(finding: Finding, job: Job) -> None:
     for each in finding.evidence:
         assert each.text
         assert not each.analysis or each.analysis in NAMES
-        if each.row >= 0:
+        if each.row is not None:
+            assert each.rank is not None
             trace = job.trace(each.rank)
-            assert each.row < len(trace)
-            if each.start >= 0:
-                assert each.start <= each.end
+            assert 0 <= each.row < len(trace)
+            if each.start is not None and each.end is not None:
+                assert 0 <= each.start <= each.end
                 assert trace.start[each.row] - origin_of_time(trace) <= each.end

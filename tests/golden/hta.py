@@ -179,10 +179,10 @@ class Seen(Trace):
     def kind(self) -> NDArray[np.int8]:
         return self._kind
 
-    def of(self, derive: Callable[..., T], *details: Any) -> T:
+    def of(self, derive: Callable[..., T], *details: Any, **named: Any) -> T:
         if derive is _COUNTED:
             return super().of(_device_work)  # type: ignore[return-value]
-        return super().of(derive, *details)
+        return super().of(derive, *details, **named)
 
 
 def _device_work(trace: Trace) -> DeviceWork:
