@@ -1,7 +1,4 @@
-"""The questions that can be asked of a job: one module each, one line each here.
-
-A module is imported when its analysis is first asked for, so that a question costs no more for those beside it.
-"""
+"""All analyses: one module each, one line each here. A module is imported when its analysis is first used."""
 
 import importlib
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
     ANALYSES: tuple[Analysis, ...]
 
 GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
-    "What is there": ("trace_info",),
+    "What was recorded": ("trace_info",),
     "Where time goes": (
         "step_breakdown",
         "temporal_breakdown",
@@ -24,14 +21,14 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "critical_path_events",
         "synchronizations",
     ),
-    "By what the program calls it": (
+    "By operator, module and range": (
         "operators",
         "operator_stacks",
         "modules",
         "annotations",
         "flame",
     ),
-    "What devices do": (
+    "Device work": (
         "kernels",
         "kernel_kinds",
         "kernel_sequences",
@@ -43,7 +40,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_bandwidth",
         "memory_bandwidth_series",
     ),
-    "How the host feeds them": (
+    "Launching": (
         "launches",
         "launch_statistics",
         "operator_launch_delay",

@@ -116,9 +116,9 @@ def _frame(ranges: Annotations, values: Values) -> pl.DataFrame:
     nothing = [None] * len(ranges.names)
     columns = {name: ranges.names if name == "name" else values.get(name) for name in _SCHEMA}
     frame = pl.DataFrame({name: nothing if each is None else each for name, each in columns.items()}, schema=_SCHEMA)
-    there = pl.any_horizontal(pl.col("calls", "host_total", "device_calls", "device_span", "work").fill_null(0) != 0)
+    occurs = pl.any_horizontal(pl.col("calls", "host_total", "device_calls", "device_span", "work").fill_null(0) != 0)
     order = ["device_total", "host_total", "name"]
-    return frame.filter(there).sort(order, descending=[True, True, False], nulls_last=True)
+    return frame.filter(occurs).sort(order, descending=[True, True, False], nulls_last=True)
 
 
 # --- the ranges

@@ -95,8 +95,8 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     of_event = launch[values.rows]
     chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
     samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
-    said = list(view.notes) if select.steps is not None else []
-    return Partial(_frame(view, samples, by), (*said, *notes))
+    step_notes = list(view.notes) if select.steps is not None else []
+    return Partial(_frame(view, samples, by), (*step_notes, *notes))
 
 
 def _launches(trace: Trace) -> tuple[Int32s, list[str]]:

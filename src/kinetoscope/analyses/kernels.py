@@ -161,8 +161,8 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s) -> _Attributes:
 
 def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Series:
     """Means weighted by duration over the calls that have a value; the plain mean where all of those took no time."""
-    there = ~np.isnan(values)
-    codes, values, weight = codes[there], values[there], duration[there].astype(np.float64)
+    known = ~np.isnan(values)
+    codes, values, weight = codes[known], values[known], duration[known].astype(np.float64)
     weight[np.bincount(codes, weight, groups)[codes] == 0] = 1.0
     total = np.bincount(codes, weight, groups)
     return polars_columns.numbers(np.bincount(codes, values * weight, groups) / np.where(total > 0, total, np.nan))

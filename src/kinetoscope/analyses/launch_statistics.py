@@ -115,9 +115,9 @@ def _statistics(
         return polars_columns.column(reduced.rows, known), polars_columns.column(reduced.total, known)
 
     of_linked = np.where(linked, codes, np.int32(-1))
-    told = reduce_by(of_linked, groups, delay).rows > 0
+    has_work = reduce_by(of_linked, groups, delay).rows > 0
     of_delays = polars_columns.statistics(of_linked, groups, delay, "mean", "median", "p99", "max")
-    short_kernels, short_excess = sums(short, excess, told)
+    short_kernels, short_excess = sums(short, excess, has_work)
     slow_calls, slow_excess = sums(slow, beyond, np.ones(groups, np.bool_))
     return {
         **polars_columns.statistics(codes, groups, time, "calls", "total", "mean", "median", "p99", "max"),
@@ -126,5 +126,5 @@ def _statistics(
         "short_excess": short_excess,
         "slow_calls": slow_calls,
         "slow_excess": slow_excess,
-        "long_delays": sums(delay > long_delay, delay, told)[0],
+        "long_delays": sums(delay > long_delay, delay, has_work)[0],
     }

@@ -68,23 +68,23 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _frame(view: Scope, calls: Launches, chosen: Int64s) -> pl.DataFrame:
     trace, work = view.trace, view.device_work
     rows, first = calls.rows[chosen], calls.first[chosen]
-    there = first >= 0
+    known = first >= 0
 
     def of_work(values: Int64s) -> pl.Series:
-        return polars_columns.rows(np.where(there, values[first], -1) if len(values) else first)
+        return polars_columns.rows(np.where(known, values[first], -1) if len(values) else first)
 
     return pl.DataFrame(
         {
             "start": trace.start[rows] - origin_of_time(trace),
             "name": polars_columns.texts(trace.strings, trace.name[rows]),
             "duration": np.maximum(trace.end[rows] - trace.start[rows], 0),
-            "delay": polars_columns.column(calls.delay[chosen], there),
-            "work_duration": polars_columns.column(calls.busy[chosen], there),
+            "delay": polars_columns.column(calls.delay[chosen], known),
+            "work_duration": polars_columns.column(calls.busy[chosen], known),
             "work_name": polars_columns.texts(
-                trace.strings, np.where(there, trace.name[work.rows[first]], -1) if len(work) else first
+                trace.strings, np.where(known, trace.name[work.rows[first]], -1) if len(work) else first
             ),
             "kind": polars_columns.labelled(
-                np.where(there, work.kind[first], -1) if len(work) else first, lambda code: WorkKind(code).name.lower()
+                np.where(known, work.kind[first], -1) if len(work) else first, lambda code: WorkKind(code).name.lower()
             ),
             "work": calls.pieces[chosen],
             "device": of_work(work.device),

@@ -42,7 +42,7 @@ SHOWN_KERNELS: Final = 8
 """Names of a sequence that its text shows; the list has all."""
 
 _MAX_SEQUENCE: Final = 4096
-"""Names of a sequence that the list has: a graph of a whole model is told by its count."""
+"""Names of a sequence that the list has; a graph of a whole model has more."""
 
 
 def operator_launch_delay(

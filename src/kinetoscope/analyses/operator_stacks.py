@@ -94,8 +94,8 @@ def operator_stacks(
     pass on a thread of its own has no stack, unless `backward="forward"` gives it that of the operator that it runs
     backwards. Newer torch leaves out the folder of a package, so packages of others look like the user's own.
     """
-    asked = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
-    return job.map(_of_trace, ANALYSIS, select, **asked)
+    params = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
+    return job.map(_of_trace, ANALYSIS, select, **params)
 
 
 ANALYSIS = Analysis(

@@ -191,12 +191,12 @@ def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
 def _left_out(lines: int, every: Sequence[series.ChartLine], shown: Sequence[series.ChartLine]) -> str:
     """What of the result is not drawn, "" if all is."""
     points, drawn = (sum(len(each.rows) for each in of) for of in (every, shown))
-    said = []
+    parts = []
     if drawn < points:
-        said.append(f"{grouped(drawn)} of {grouped(points)} points: of each stretch the least and the greatest stay")
+        parts.append(f"{grouped(drawn)} of {grouped(points)} points: of each stretch the least and the greatest stay")
     if lines > len(shown):
-        said.append(f"{grouped(len(shown))} of {grouped(lines)} lines")
-    return "; ".join(said)
+        parts.append(f"{grouped(len(shown))} of {grouped(lines)} lines")
+    return "; ".join(parts)
 
 
 def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:

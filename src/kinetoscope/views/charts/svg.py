@@ -140,8 +140,8 @@ def _lines(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
         lines.setdefault(row["line"], []).append(row)
     tall = _HEIGHT_PX if len(lines) == 1 else _PANEL_PX
     first, last = min(row["x"] for row in rows), max(row["x"] for row in rows)
-    said = spec.get("title", {}).get("text", "")
-    body, top = ([_text(0, 14, said, soft=True)], 24.0) if said else ([], 4.0)
+    title = spec.get("title", {}).get("text", "")
+    body, top = ([_text(0, 14, title, soft=True)], 24.0) if title else ([], 4.0)
     unit = (spec["encoding"]["y"].get("title") or spec["encoding"].get("row", {}).get("header", {}).get("title")) or ""
     steps = str(spec["mark"]["interpolate"]).startswith("step")
     for label, of in lines.items():
@@ -203,9 +203,9 @@ def _long(value: float, most: float, room: float) -> float:
 
 
 def _box(x: float, y: float, wide: float, tall: float, colour: str, tip: str = "") -> str:
-    said = f"<title>{_safe(tip)}</title>" if tip else ""
+    tooltip = f"<title>{_safe(tip)}</title>" if tip else ""
     place = f'x="{_short(x)}" y="{_short(y)}" width="{_short(wide)}" height="{_short(tall)}"'
-    return f'<rect {place} fill="{escape(colour)}">{said}</rect>'
+    return f'<rect {place} fill="{escape(colour)}">{tooltip}</rect>'
 
 
 def _text(
@@ -224,8 +224,8 @@ def _text(
     facts += f' font-weight="{weight}"' if weight != 400 else ""
     if room and len(words) * _CHARACTER_PX > room:
         facts += f' textLength="{_short(room)}" lengthAdjust="spacingAndGlyphs"'
-    said = f"<title>{_safe(tip)}</title>" if tip and tip != words else ""
-    return f'<text x="{_short(x)}" y="{_short(y)}"{facts}>{_safe(words)}{said}</text>'
+    tooltip = f"<title>{_safe(tip)}</title>" if tip and tip != words else ""
+    return f'<text x="{_short(x)}" y="{_short(y)}"{facts}>{_safe(words)}{tooltip}</text>'
 
 
 def _says(row: Row) -> str:

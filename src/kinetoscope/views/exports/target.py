@@ -25,8 +25,8 @@ def written(path: str | Path) -> Iterator[IO[bytes]]:
         OSError: it cannot be written.
     """
     path = Path(path)
-    there = _status(path)
-    if there is not None and (not stat.S_ISREG(there.st_mode) or str(path.absolute()).startswith(_NOT_STORED)):
+    status = _status(path)
+    if status is not None and (not stat.S_ISREG(status.st_mode) or str(path.absolute()).startswith(_NOT_STORED)):
         with path.open("wb") as file:
             yield file
         return
@@ -35,15 +35,15 @@ def written(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         file = part.open("wb")
     except PermissionError:
-        if there is None:
+        if status is None:
             raise
         with target.open("wb") as file:  # the folder takes no new file, but this one may be changed
             yield file
         return
     try:
         with file:
-            if there is not None:
-                _like(file, there)
+            if status is not None:
+                _like(file, status)
             yield file
         part.replace(target)
     finally:
@@ -58,9 +58,9 @@ def _status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _like(file: IO[bytes], there: os.stat_result) -> None:
-    """Give a file the owner, where that is allowed, and the mode of the one that it replaces."""
+def _like(file: IO[bytes], status: os.stat_result) -> None:
+    """Give a file the owner, where that is allowed, and the mode of the file that it replaces."""
     with suppress(OSError, AttributeError):  # Windows has neither
-        os.fchown(file.fileno(), there.st_uid, there.st_gid)
+        os.fchown(file.fileno(), status.st_uid, status.st_gid)
     with suppress(OSError, AttributeError):
-        os.fchmod(file.fileno(), stat.S_IMODE(there.st_mode))
+        os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))

@@ -50,8 +50,9 @@ def formatted(frame: pl.DataFrame, schema: Schema, whole: pl.DataFrame | None = 
 
 def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
     """The column that bars draw: the other one where the first is nothing but zeros and nulls."""
-    told = facts.instead is None or bool((frame.get_column(facts.value) != 0).any())
-    return facts.value if told or facts.instead is None else facts.instead
+    if facts.instead is None or bool((frame.get_column(facts.value) != 0).any()):
+        return facts.value
+    return facts.instead
 
 
 def _formatted(series: pl.Series, column: Column, unit: Scale) -> Formatted:
