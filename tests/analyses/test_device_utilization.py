@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kinetoscope import Selection, device_utilization
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 
@@ -125,12 +124,7 @@ def test_without_a_step_in_the_range_of_time_there_is_no_window(tmp_path: Path) 
     )
 
 
-def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
-    result = utilization(tmp_path, *STEPS)
-    assert (len(result), result.notes) == (
-        0,
-        (not_recorded("device work"),),
-    )
+def test_without_selected_device_work_there_is_no_row(tmp_path: Path) -> None:
     result = utilization(tmp_path, *STEPS, kernel(10, 30, 1, 1, 50), time=(150, 160))
     assert (len(result), result.notes) == (0, ("No device work was selected.",))
 

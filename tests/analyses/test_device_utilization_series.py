@@ -8,7 +8,6 @@ import pytest
 
 from kinetoscope import Selection, device_utilization, device_utilization_series, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -92,11 +91,3 @@ def test_buckets_sum_to_the_whole() -> None:
 def test_buckets_that_cannot_be_are_refused(tmp_path: Path, bucket: int) -> None:
     with pytest.raises(UsageError, match="bucket"):
         series(tmp_path, drawn.op("aten::mm", 0, 10**9), kernel(0, 10, 1, 1), bucket=bucket)
-
-
-def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
-    result = device_utilization_series(drawn.job(tmp_path, HOST))
-    assert (len(result), result.notes) == (
-        0,
-        (not_recorded("device work"),),
-    )

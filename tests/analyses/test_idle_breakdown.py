@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
-from kinetoscope.model.trace.recording import not_recorded
 from tests import conftest, drawn
 
 BUSY = drawn.kernel("before", 0, 1000, 0)
@@ -144,12 +143,6 @@ def test_a_row_counts_its_gaps_and_finds_the_longest(tmp_path: Path) -> None:
     assert row["stream"] is None
     assert (row["gaps"], row["time"], row["longest"], row["longest_at"]) == (4, 100 + 90 + 80 + 70, 100, 1000)
     assert (row["share"], row["window_share"]) == (1.0, 340 / 5440)
-
-
-def test_without_device_work_it_says_so(tmp_path: Path) -> None:
-    result = idle_breakdown(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert len(result) == 0
-    assert result.notes[-1] == not_recorded("device work")
 
 
 # --- against a count of instants

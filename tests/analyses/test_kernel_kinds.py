@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_kinds
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
 KINDS = {"gemm": "computation", "ncclDevKernel_AllReduce": "communication", "Memcpy DtoD": "memory"}
@@ -88,12 +87,6 @@ def test_steps_select_work_by_its_launch(tmp_path: Path) -> None:
     launches = [drawn.launch(110, 5, 1), drawn.launch(210, 5, 2)]
     work = [drawn.kernel("gemm", 120, 30, 1), drawn.kernel("gemm", 220, 10, 2)]
     assert rows(tmp_path, *steps, *launches, *work, steps=(2,)) == {0: [("computation", 10, 10)]}
-
-
-def test_without_device_work_it_says_so(tmp_path: Path) -> None:
-    result = kernel_kinds(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert len(result) == 0
-    assert result.notes[-1] == not_recorded("device work")
 
 
 # Of traces with fractions of microseconds HTA's own sums lack up to a microsecond an interval, rounding or not.

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, kernel_sequences, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.conftest import few_examples
@@ -138,12 +137,6 @@ def test_selections(tmp_path: Path) -> None:
     # A call that starts in the range counts with all that it launched, whenever that ran.
     chosen = answer(tmp_path, *events, operator="aten::linear", select=Selection(time=(0, 60)))
     assert rows(chosen) == [("aten::linear", "copy -> gemm", 2, 1, 30, 100)]
-
-
-def test_without_device_work_there_are_no_sequences(tmp_path: Path) -> None:
-    result = answer(tmp_path, drawn.op("aten::linear", 0, 100))
-    assert len(result) == 0
-    assert result.notes == (not_recorded("device work"),)
 
 
 # --- against plain counting

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import Selection, kernel_spread, kernels, read
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
 FACTS = {"backend": "nccl", "world_size": 3}
@@ -47,11 +46,6 @@ def test_only_what_starts_in_a_range_of_time_counts(tmp_path: Path) -> None:
     job = read(job_of(tmp_path, [10, 12], [20, 24]), jobs=1)
     frame = kernel_spread(job, select=Selection(time=(5, 1500))).frame
     assert frame.select("rank", "calls", "total").rows() == [(0, 1, 12), (1, 1, 24)]
-
-
-def test_without_device_work_it_says_so(tmp_path: Path) -> None:
-    result = kernel_spread(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert (len(result), result.notes) == (0, (not_recorded("device work"),))
 
 
 @pytest.mark.parametrize("folder", ["dlrm_ddp_v100_8rank", "sampled_2rank"])

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from kinetoscope import Selection, memory_bandwidth, memory_bandwidth_series, read
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -56,11 +55,3 @@ def test_the_area_is_the_bytes() -> None:
     )
     area = frame.group_by("direction").agg((pl.col("bandwidth") * pl.col("lasts")).sum() / 1e9).sort("direction")
     assert area["bandwidth"].to_list() == pytest.approx(memory_bandwidth(job).frame["bytes"].to_list(), rel=1e-12)
-
-
-def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
-    result = memory_bandwidth_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
-    assert (len(result), result.notes) == (
-        0,
-        (not_recorded("device work"),),
-    )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from kinetoscope import Selection, overlap
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 
 NCCL = "ncclDevKernel_AllReduce"
@@ -49,9 +48,3 @@ def test_by_group_collectives_on_the_host_count(tmp_path: Path) -> None:
     assert (row["device"], row["communication"], row["computation"], row["overlap"]) == (None, 20, 15, 5)
     nothing = overlap(drawn.job(tmp_path, drawn.op("aten::mm", 0, 15)), by="group")
     assert (len(nothing), nothing.notes) == (0, ("No communication was recorded: there is nothing to overlap.",))
-
-
-def test_without_device_work_it_says_so(tmp_path: Path) -> None:
-    result = overlap(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
-    assert len(result) == 0
-    assert result.notes[-1] == not_recorded("device work")

@@ -7,7 +7,6 @@ import pytest
 
 from kinetoscope import Selection, queue_length, read
 from kinetoscope.errors import UsageError
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
@@ -99,14 +98,6 @@ def test_steps_choose_launches(tmp_path: Path) -> None:
 def test_a_limit_below_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="full_at is 0"):
         lengths(tmp_path, *LAUNCHES, *WORK, full_at=0)
-
-
-def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
-    result = lengths(tmp_path, drawn.op("aten::mm", 0, 5))
-    assert (len(result), result.notes) == (
-        0,
-        (not_recorded("device work"),),
-    )
 
 
 def test_each_stream_keeps_its_time_at_the_limit() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import polars as pl
 
 from kinetoscope import Selection, queue_length, queue_length_series, read
-from kinetoscope.model.trace.recording import not_recorded
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 
@@ -45,11 +44,3 @@ def test_the_curve_has_the_numbers_of_the_table() -> None:
     assert curve.select("stream", "max", "queued").equals(table.select("stream", "max", "queued"))
     assert (curve["area"] / table["window"]).to_list() == table["mean"].to_list()
     assert (curve["end"].to_list(), curve["least"].to_list()) == ([0] * 4, [0] * 4)
-
-
-def test_without_device_work_there_is_no_row(tmp_path: Path) -> None:
-    result = queue_length_series(drawn.job(tmp_path, drawn.op("aten::mm", 0, 5)))
-    assert (len(result), result.notes) == (
-        0,
-        (not_recorded("device work"),),
-    )

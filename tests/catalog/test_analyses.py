@@ -16,13 +16,16 @@ import pytest
 import kinetoscope
 from kinetoscope import ANALYSES, Job, Result, Trace, read
 from kinetoscope.advisor.advice import advise
+from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.path import CAUSES
 from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.registry import load
 from kinetoscope.schema import Analysis, Param, Unit
+from tests import drawn
 from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
 
 each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
@@ -186,6 +189,19 @@ def test_answers_and_advice_are_the_same_again_however_many_threads_parse(file: 
         for name, other in others.items():
             assert other.frame.equals(answers[name].frame), name
             assert other.notes == answers[name].notes
+
+
+OF_DEVICES = (
+    *("device_utilization", "device_utilization_series", "idle_breakdown", "kernel_kinds", "kernel_sequences"),
+    *("kernel_spread", "kernels", "launch_statistics", "launches", "memory_bandwidth", "memory_bandwidth_series"),
+    *("overlap", "queue_length", "queue_length_series", "temporal_breakdown"),
+)
+
+
+@pytest.mark.parametrize("name", OF_DEVICES)
+def test_without_device_work_there_is_no_row_and_a_note_says_why(tmp_path: Path, name: str) -> None:
+    result = named(name)(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))
+    assert (len(result), result.notes[-1]) == (0, not_recorded("device work"))
 
 
 # --- several ranks
