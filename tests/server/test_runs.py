@@ -15,8 +15,8 @@ import numba
 import pytest
 
 from kinetoscope.algorithms.compiled import on_compile
-from kinetoscope.server.runs.progress import Progress, Read
-from kinetoscope.server.runs.run import Reading, state_of
+from kinetoscope.server.runs.progress import Progress, ReadProgress
+from kinetoscope.server.runs.run import ReadOptions, state_of
 from kinetoscope.server.runs.scan_runs import RunScanner
 from kinetoscope.server.runs.workspace import COMPILING, Workspace
 from tests.conftest import DEMO
@@ -240,7 +240,7 @@ def test_memory_is_bounded_and_everything_still_answered() -> None:
 
 
 def test_only_some_ranks_are_read() -> None:
-    with serving(RANKS, reading=Reading(ranks=(1,))) as client:
+    with serving(RANKS, reading=ReadOptions(ranks=(1,))) as client:
         assert client.get(f"runs/{client.run()}")["ranks"] == [1]
 
 
@@ -259,16 +259,16 @@ def test_unknown_runs(mlp: Client) -> None:
 
 def test_progress_is_told_while_a_trace_is_read() -> None:
     progress = Progress()
-    assert progress.now() == Read(0, 0, "")
+    assert progress.now() == ReadProgress(0, 0, "")
     with progress.reading(100) as more:
         more(30)
-        assert progress.now() == Read(30, 100, "reading")
+        assert progress.now() == ReadProgress(30, 100, "reading")
         with progress.reading(50):
             more(90)
-            assert progress.now() == Read(120, 150, "reading")
+            assert progress.now() == ReadProgress(120, 150, "reading")
         more(90)
-        assert progress.now() == Read(150, 150, "reading")  # never more than all
-    assert progress.now() == Read(0, 0, "")
+        assert progress.now() == ReadProgress(150, 150, "reading")  # never more than all
+    assert progress.now() == ReadProgress(0, 0, "")
 
 
 def test_compiling_is_told() -> None:

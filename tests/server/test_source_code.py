@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.server.source_code import LARGEST, Sources
+from kinetoscope.server.source_code import MAX_FILE_BYTES, Sources
 from tests.server.conftest import MLP
 from tests.server.serving import Client, serving
 
@@ -116,7 +116,7 @@ def test_nothing_else_is_shown(folder: Path) -> None:
 
 def test_only_text_of_a_bearable_size(folder: Path) -> None:
     (folder / "src" / "binary.py").write_bytes(b"\0\1\2")
-    (folder / "src" / "huge.py").write_bytes(b"#" * (LARGEST + 1))
+    (folder / "src" / "huge.py").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     (folder / "src" / "odd.py").write_bytes(b"caf\xe9 = 1\n")
     with serving(MLP, sources=client_of(folder)) as client:
         path = f"runs/{client.run()}/source"

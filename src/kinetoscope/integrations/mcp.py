@@ -26,7 +26,7 @@ INSTRUCTIONS: Final = (
     f" and sql look closer. Times are nanoseconds, sizes bytes. {DATA}"
 )
 
-_AT_ONCE: Final = 2
+_SLOTS: Final = 2
 """Questions that are answered side by side; each may use all cores."""
 
 
@@ -41,7 +41,7 @@ def serve(folders: Sequence[str]) -> None:
 
 def server(folders: Folders) -> Server[Any]:
     """The protocol's side of the tools."""
-    limit = anyio.CapacityLimiter(_AT_ONCE)
+    limit = anyio.CapacityLimiter(_SLOTS)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         del context, params

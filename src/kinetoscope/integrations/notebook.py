@@ -9,13 +9,13 @@ from kinetoscope.errors import MissingExtraError, UsageError
 from kinetoscope.model.job import Job
 
 if TYPE_CHECKING:
-    from kinetoscope.integrations.widget import Page
+    from kinetoscope.integrations.widget import PageWidget
 
 HEIGHT: Final = 640
 """Of the frame, in pixels."""
 
 
-def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: int = HEIGHT) -> Page:
+def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: int = HEIGHT) -> PageWidget:
     """The page about a run, in a cell of a notebook.
 
     Args:
@@ -29,7 +29,7 @@ def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: in
         InputError: there is no trace.
     """
     try:
-        from kinetoscope.integrations.widget import Page
+        from kinetoscope.integrations.widget import PageWidget
     except ModuleNotFoundError as error:
         raise MissingExtraError("kinetoscope.view()", "notebook") from error
     from kinetoscope.pages import PAGES
@@ -37,4 +37,4 @@ def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: in
 
     if page not in PAGES:
         raise UsageError(f"there is no view {page!r}; views: {', '.join(PAGES)}")
-    return Page(of if isinstance(of, Job) else read(of), page, height)
+    return PageWidget(of if isinstance(of, Job) else read(of), page, height)

@@ -92,14 +92,14 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
                 save(file, measured, limits)
                 _tell(request, f"wrote {_short(file, request)}")
                 return None
-            found = gate(load(file), measured, limits, strict=strict, noise=noise, any_device=any_device)
+            verdict = gate(load(file), measured, limits, strict=strict, noise=noise, any_device=any_device)
         except KinetoscopeError as error:
             pytest.fail(_advised(str(error), file), pytrace=False)
-        if not found.passed:
-            pytest.fail(_told(found), pytrace=False)
-        if found.doubtful:
-            _tell(request, _sentence(found))
-        return found
+        if not verdict.passed:
+            pytest.fail(_told(verdict), pytrace=False)
+        if verdict.doubtful:
+            _tell(request, _sentence(verdict))
+        return verdict
 
     return hold
 
@@ -172,14 +172,14 @@ def _short(file: Path, request: pytest.FixtureRequest) -> str:
     return str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
 
 
-def _sentence(found: Gate) -> str:
+def _sentence(verdict: Gate) -> str:
     from kinetoscope.compare.gate.report import sentence
 
-    return sentence(found)
+    return sentence(verdict)
 
 
-def _told(found: Gate) -> str:
+def _told(verdict: Gate) -> str:
     from kinetoscope.compare.gate.causes import causes
     from kinetoscope.compare.gate.report import text
 
-    return text(found, causes(found))
+    return text(verdict, causes(verdict))

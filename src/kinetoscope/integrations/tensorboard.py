@@ -18,7 +18,7 @@ Environ = dict[str, Any]
 Wsgi = Callable[[Environ, Start], Iterable[bytes]]
 
 _APP: Final = "/app"
-_LOOK_AGAIN: Final = 10.0
+_SCAN_SECONDS: Final = 10.0
 """Seconds after which a folder without traces is looked through again."""
 
 _ENTRY: Final = b"""\
@@ -77,7 +77,7 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
     def is_active(self) -> bool:
         """Are there traces below the folder? TensorBoard asks often: what was found stays found."""
         with self._lock:
-            if not self._found and time.monotonic() - self._looked > _LOOK_AGAIN:
+            if not self._found and time.monotonic() - self._looked > _SCAN_SECONDS:
                 self._found = bool(self._runs().runs().runs)
                 self._looked = time.monotonic()
             return self._found
@@ -135,7 +135,7 @@ def _adapted(workspace: Any) -> Wsgi:
             missing = [(name, value) for name, value in HEADERS.items() if name.lower() not in names]
             return start(status, [*headers, *missing], *rest)
 
-        found: Iterable[bytes] = app(environ, starting)
-        return found
+        response: Iterable[bytes] = app(environ, starting)
+        return response
 
     return answer

@@ -16,11 +16,11 @@ import traitlets
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import Answer, InProcessClient, address
+from kinetoscope.server.http.in_process_client import InProcessAnswer, InProcessClient, address
 from kinetoscope.server.report import standing_alone
 from kinetoscope.server.runs.workspace import Workspace
 
-_LONGEST: Final = 4000
+_MAX_SCREEN_BYTES: Final = 4000
 """Characters of a question."""
 
 _RELAY: Final = """
@@ -53,7 +53,7 @@ export default { render };
 """
 
 
-class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
+class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
     """The page about one run, in a cell."""
 
     _esm = _RELAY
@@ -79,27 +79,27 @@ class Page(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         """The page, and before it a line for an exported notebook, where nothing answers; the page hides it."""
         import IPython.display
 
-        said = (
+        message = (
             f"Here is the page about {self._path} while a kernel runs. As a file that needs none:"
             " kinetoscope report PATH -o report.html"
         )
-        line = f'<p data-kinetoscope="{self.name}">{escape(said)}</p>'
+        line = f'<p data-kinetoscope="{self.name}">{escape(message)}</p>'
         show: Any = IPython.display.display
-        show({"text/plain": said, "text/html": line}, raw=True)
+        show({"text/plain": message, "text/html": line}, raw=True)
         bundle = self._repr_mimebundle_()
         show(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
 
-    def _asked(self, _: Any, said: Any, __: Any) -> None:
-        number = said.get("kinetoscope") if isinstance(said, dict) else None
+    def _asked(self, _: Any, message: Any, __: Any) -> None:
+        number = message.get("kinetoscope") if isinstance(message, dict) else None
         if not isinstance(number, int):
             return
-        answer = self._answer(said)
+        answer = self._answer(message)
         self.send({"kinetoscope": number, "status": answer.status, "kind": answer.kind}, [answer.body])
 
-    def _answer(self, said: dict[str, Any]) -> Answer:
-        path, body = str(said.get("path", "")), str(said.get("body", ""))
-        if len(path) > _LONGEST or not path.isascii():
-            return Answer(400, "application/json", b'{"error": "the question is too long", "hint": ""}')
-        if said.get("method") == "POST":
+    def _answer(self, message: dict[str, Any]) -> InProcessAnswer:
+        path, body = str(message.get("path", "")), str(message.get("body", ""))
+        if len(path) > _MAX_SCREEN_BYTES or not path.isascii():
+            return InProcessAnswer(400, "application/json", b'{"error": "the question is too long", "hint": ""}')
+        if message.get("method") == "POST":
             return self._inside.post(path, body.encode("utf-8"))
         return self._inside.get(path)

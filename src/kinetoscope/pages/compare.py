@@ -20,10 +20,10 @@ from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.charts.palette import kind_of
 
-_MOST: Final = 2000
+_MAX_BARS: Final = 2000
 """Rows of the table; further ones hardly changed, and stand in what `kinetoscope diff --format csv` writes."""
 
-_CALLS: Final = (
+_CALL_COLUMNS: Final = (
     "name",
     "category",
     "status",
@@ -47,27 +47,27 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
     if base is None:
         return Page("compare", "Compare", "Choose a run to compare with, at the top.")
     try:
-        found = diff(base, job, select=select)
+        difference = diff(base, job, select=select)
     except InputError as error:
         return Page("compare", "Compare", "One of the runs has no step to compare.", cannot=(str(error),))
     before, after = distinct_names([base.path, job.path])
     facts = (f"from {before}", f"to {after}")
-    return Page("compare", "Compare", found.sentence, facts, tuple(_blocks(found)), found.notes)
+    return Page("compare", "Compare", difference.sentence, facts, tuple(_blocks(difference)), difference.notes)
 
 
-def _blocks(found: Diff) -> Iterator[Block]:
-    fall = found.waterfall.frame
+def _blocks(difference: Diff) -> Iterator[Block]:
+    fall = difference.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
-    yield _fall(found, categories)
-    yield BarsBlock("Before and now", [_bar(row, found.new) for row in _in_order(categories)], cumulative=False)
-    yield _parts(found)
-    yield _calls(found)
+    yield _fall(difference, categories)
+    yield BarsBlock("Before and now", [_bar(row, difference.new) for row in _in_order(categories)], cumulative=False)
+    yield _parts(difference)
+    yield _calls(difference)
 
 
-def _fall(found: Diff, categories: list[dict[str, Any]]) -> ChartBlock:
+def _fall(difference: Diff, categories: list[dict[str, Any]]) -> ChartBlock:
     changes = [(_label(str(row["category"])), float(row["change"])) for row in categories]
     note = "Each bar is the change of one kind of time in the mean step; together they are the whole change, exactly."
-    begin = ("Step before", float(found.base))
+    begin = ("Step before", float(difference.base))
     return waterfall("From the one step to the other", begin, changes, "Step now", unit="ns", note=note)
 
 
@@ -87,9 +87,9 @@ def _label(category: str) -> str:
     return LABELS[category].capitalize()
 
 
-def _parts(found: Diff) -> RowsBlock:
+def _parts(difference: Diff) -> RowsBlock:
     """What changed most in each kind of time, by name."""
-    frame = found.waterfall.frame
+    frame = difference.waterfall.frame
     divided = frame.filter(pl.col("part").is_not_null()).get_column("category").unique().to_list()
     shown = frame.filter(pl.col("part").is_not_null() | ~pl.col("category").is_in(divided))
     named = shown.select(
@@ -103,20 +103,20 @@ def _parts(found: Diff) -> RowsBlock:
     return table("What changed in each kind of time", _PARTS, named)
 
 
-def _calls(found: Diff) -> RowsBlock:
+def _calls(difference: Diff) -> RowsBlock:
     """Every call, kernel and copy whose time or number changed, those that changed most first."""
-    frame = found.rows.frame
+    frame = difference.rows.frame
     frame = frame.filter((pl.col("change") != 0) | (pl.col("base_calls") != pl.col("new_calls")))
-    left = frame.slice(_MOST)
+    left = frame.slice(_MAX_BARS)
     rest = f" Left out are {left.height:,} that changed least." if left.height else ""
     note = f"The changes of all rows sum to the change of the step.{rest}"
-    renamed = frame.head(_MOST).with_columns(pl.col("category").replace(LABELS)).rename(_NAMES)
-    columns = (ROWS[name] for name in _CALLS)
-    schema = Schema(*(replace(column, name=_NAMES.get(column.name, column.name)) for column in columns))
+    renamed = frame.head(_MAX_BARS).with_columns(pl.col("category").replace(LABELS)).rename(_COLUMN_LABELS)
+    columns = (ROWS[name] for name in _CALL_COLUMNS)
+    schema = Schema(*(replace(column, name=_COLUMN_LABELS.get(column.name, column.name)) for column in columns))
     return table("Calls, kernels and copies by change", schema, renamed, note)
 
 
-_NAMES: Final = {"base": "before", "new": "now", "base_calls": "calls_before", "new_calls": "calls_now"}
+_COLUMN_LABELS: Final = {"base": "before", "new": "now", "base_calls": "calls_before", "new_calls": "calls_now"}
 
 _PARTS: Final = Schema(
     Column("category", pl.String, "Kind of time."),

@@ -43,24 +43,24 @@ _CAUSES: Final = {
 
 _SLIDERS: Final = ("host", "data_loading", "launch", "computation", "communication", "copies")
 
-_MOST: Final = 200.0  # per cent
+_MAX_PERCENT: Final = 200.0  # per cent
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """What bounds the step."""
     shares = {cause: _share(params, cause) for cause in _SLIDERS}
     what_if = "; ".join(f"{cause}={share / 100:g}" for cause, share in shares.items() if share != 100)
-    found = named("critical_path")(job, select=select, what_if=what_if)
-    if not found.frame.height:
+    times = named("critical_path")(job, select=select, what_if=what_if)
+    if not times.frame.height:
         none = nothing("step", select)
-        return Page("critical_path", "Critical path", none, (), way_back(select), found.notes)
+        return Page("critical_path", "Critical path", none, (), way_back(select), times.notes)
     events = named("critical_path_events")(job, select=select, group_by="event")
     return Page(
         "critical_path",
         "Critical path",
-        _sentence(found.frame) + _answer(found.frame, shares),
-        blocks=tuple(_blocks(job, found, events, shares)),
-        cannot=tuple(dict.fromkeys((*found.notes, *events.notes))),
+        _sentence(times.frame) + _answer(times.frame, shares),
+        blocks=tuple(_blocks(job, times, events, shares)),
+        cannot=tuple(dict.fromkeys((*times.notes, *events.notes))),
     )
 
 
@@ -71,8 +71,8 @@ def _share(params: Mapping[str, str], cause: str) -> float:
         share = float(text)
     except ValueError:
         share = -1
-    if not 0 <= share <= _MOST:
-        raise UsageError(f"{cause} is {text!r}; it can be 0 to {_MOST:.0f} per cent of its time")
+    if not 0 <= share <= _MAX_PERCENT:
+        raise UsageError(f"{cause} is {text!r}; it can be 0 to {_MAX_PERCENT:.0f} per cent of its time")
     return share
 
 
@@ -89,32 +89,39 @@ def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
     mean = frame.select(pl.col("duration", "what_if").cast(pl.Float64).mean()).row(0, named=True)
     if mean["what_if"] is None:
         return ""
-    asked = [f"{_CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
+    changes = [f"{_CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
     change = mean["what_if"] - mean["duration"]
     sign = "−" if change < 0 else "+"
     share = shown(abs(change) / mean["duration"], "fraction") if mean["duration"] else "0%"
-    return f" With {' and '.join(asked)} it would take {shown(mean['what_if'], 'ns')} ({sign}{share})."
+    return f" With {' and '.join(changes)} it would take {shown(mean['what_if'], 'ns')} ({sign}{share})."
 
 
-def _blocks(job: Job, found: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
-    yield _parts(found)
+def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
+    yield _parts(times)
     path = ribbon(events, {cause: kind for cause, (kind, _) in _CAUSES.items()}, device_labels(job))
     if path.start:
         yield path
     sliders = [
         Control(
-            cause, _CAUSES[cause][1], f"{share:g}", low=0, high=_MOST, step=10, unit="%", doc=found.schema[cause].doc
+            cause,
+            _CAUSES[cause][1],
+            f"{share:g}",
+            low=0,
+            high=_MAX_PERCENT,
+            step=10,
+            unit="%",
+            doc=times.schema[cause].doc,
         )
         for cause, share in shares.items()
     ]
     note = "The schedule of each step is computed again: what was hidden may come to the fore."
     yield ControlsBlock(sliders, "What if it took …", note, width="wide")
-    yield _prediction(found)
+    yield _prediction(times)
     of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
     yield TableBlock("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
-    told = ("cause", "name", "pieces", "time", "share")
+    columns = ("cause", "name", "pieces", "time", "share")
     yield TableBlock(
-        "Calls and kernels on the path", "critical_path_events", columns=told, sort="-time", links={"name": "name"}
+        "Calls and kernels on the path", "critical_path_events", columns=columns, sort="-time", links={"name": "name"}
     )
     links = {"row": "event", "start": "start"}
     each = ("step", "start", "time", "cause", "name", "thread", "device", "stream")
@@ -124,19 +131,19 @@ def _blocks(job: Job, found: Result, events: Result, shares: Mapping[str, float]
     )
 
 
-def _parts(found: Result) -> PartsBlock:
-    mean = found.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
-    parts = [Part(kind, label, mean[name], found.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
+def _parts(times: Result) -> PartsBlock:
+    mean = times.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
+    parts = [Part(kind, label, mean[name], times.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
     return PartsBlock("What an average step waits for", [part for part in parts if part.value])
 
 
-def _prediction(found: Result) -> FactsBlock:
+def _prediction(times: Result) -> FactsBlock:
     def cells(column: str, unit: Unit = "ns") -> list[Cell]:
-        value = found.frame.get_column(column).cast(pl.Float64).mean()
-        return [Cell(float(value) if isinstance(value, (int, float)) else None, unit, doc=found.schema[column].doc)]
+        value = times.frame.get_column(column).cast(pl.Float64).mean()
+        return [Cell(float(value) if isinstance(value, (int, float)) else None, unit, doc=times.schema[column].doc)]
 
     facts = [Fact("As recorded", cells("duration"))]
-    if found.frame.get_column("what_if").count():
+    if times.frame.get_column("what_if").count():
         facts += [Fact("Predicted", cells("what_if")), Fact("Gain", cells("gain"))]
     note = "" if len(facts) > 1 else "Move a slider to see what the step would take."
     return FactsBlock("The average step", facts, note=note)

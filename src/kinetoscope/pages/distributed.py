@@ -43,17 +43,19 @@ _KINDS: Final = {
 }
 """Parts of a rank's step, each with its kind of time and its words."""
 
-_SAID: Final = "The others wait for"
+_STRAGGLER_NOTE: Final = "The others wait for"
 """How a note begins that the sentence of the page has said: it is no limit."""
 
-_UNKNOWN: Final = "Communication and no computation; how much of it is waiting cannot be told from what is here."
+_SPLIT_UNKNOWN_DOC: Final = (
+    "Communication and no computation; how much of it is waiting cannot be told from what is here."
+)
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """How the ranks work together."""
     del params
-    asked = ("stragglers", "rank_balance", "collectives", "overlap")
-    results = {name: named(name)(job, select=select) for name in asked}
+    questions = ("stragglers", "rank_balance", "collectives", "overlap")
+    results = {name: named(name)(job, select=select) for name in questions}
     ranks = len(job.ranks)
     return Page(
         "distributed",
@@ -61,7 +63,11 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         _sentence(results, ranks),
         (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
         tuple(_blocks(results)),
-        tuple(dict.fromkeys(note for each in results.values() for note in each.notes if not note.startswith(_SAID))),
+        tuple(
+            dict.fromkeys(
+                note for each in results.values() for note in each.notes if not note.startswith(_STRAGGLER_NOTE)
+            )
+        ),
     )
 
 
@@ -98,8 +104,8 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     if results["collectives"].frame.height:
         note = "" if one else "Calls, bytes and times are sums over the ranks that took part."
         names = [name for name in results["collectives"].schema.names if name != "rank"]
-        told = with_values(results["collectives"].frame, names)
-        yield TableBlock("Collectives", "collectives", columns=told, sort="-duration", note=note)
+        columns = with_values(results["collectives"].frame, names)
+        yield TableBlock("Collectives", "collectives", columns=columns, sort="-duration", note=note)
         of_groups = [name for name in named("process_groups").schema.names if name != "rank"]
         yield TableBlock("Process groups", "process_groups", columns=of_groups, note=note)
         yield TableBlock("Overlap", "overlap", {"by": "group"})
@@ -144,7 +150,7 @@ def _of_ranks(balance: Result, *, host: bool) -> ColumnsBlock:
     labels = {name: label for name, (_, label) in _KINDS.items()}
     labels |= {"computation": "Operators of the host"} if host else {}
     docs = {name: balance.schema[name].doc for name in _KINDS if name in balance.schema}
-    parts = [Part(kind, labels[name], 0.0, docs.get(name, _UNKNOWN)) for name, (kind, _) in _KINDS.items()]
+    parts = [Part(kind, labels[name], 0.0, docs.get(name, _SPLIT_UNKNOWN_DOC)) for name, (kind, _) in _KINDS.items()]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
     return ColumnsBlock("The average step of each rank", parts, stacks, note=f"By rank.{together}")
 

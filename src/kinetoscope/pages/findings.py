@@ -11,7 +11,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
 
-_ABOUT = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"
+_METHOD_NOTE = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -22,7 +22,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     ranks = len(job.ranks)
     timed = [_row(each, about, ranks) for each in advice.timed]
     others = [_row(each, about, ranks) for each in advice.findings if each not in advice.timed]
-    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, _ABOUT, width="full")]
+    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, _METHOD_NOTE, width="full")]
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)

@@ -25,7 +25,7 @@ _STREAMS: Final = 6
 
 _BINS: Final = 40
 
-_SIDE_BY_SIDE: Final = 2
+_MAX_DEVICES_APART: Final = 2
 """Devices that have bars of their own; of more, those of a reason are one."""
 
 
@@ -82,8 +82,8 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
     yield TableBlock("Launch calls", "launch_statistics")
     yield TableBlock("Queues", "queue_length")
     links = {"start": "start"}
-    told = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
-    yield TableBlock("Launches", "launches", columns=told, sort="-delay", links=links)
+    columns = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
+    yield TableBlock("Launches", "launches", columns=columns, sort="-delay", links=links)
     yield TableBlock("Waits of the host", "synchronizations")
 
 
@@ -96,7 +96,7 @@ def _together(idle: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reasons(job: Job, idle: Result) -> BarsBlock:
-    many = idle.frame.n_unique(["rank", "device"]) > _SIDE_BY_SIDE
+    many = idle.frame.n_unique(["rank", "device"]) > _MAX_DEVICES_APART
     rows = (_together(idle.frame) if many else idle.frame).sort("time", descending=True)
     total = rows.get_column("time").sum() or 1
     several = not many and rows.n_unique(["rank", "device"]) > 1

@@ -45,8 +45,8 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     else:
         yield from way_back(select)
     params_of_table = {"group_by": group_by, "copies": "true"}
-    told = _LAUNCHES if group_by == "launch" else _COLUMNS
-    columns = with_values(result.frame, told, always=("name",))
+    shown = _LAUNCHES if group_by == "launch" else _COLUMNS
+    columns = with_values(result.frame, shown, always=("name",))
     yield TableBlock(
         "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}
     )
@@ -58,9 +58,9 @@ def _choose(name: str) -> Link:
 
 def _matrix_units(result: Result) -> str:
     """The share of computation on tensor cores, where names tell of enough."""
-    told = result.frame.filter((pl.col("kind") == "computation") & pl.col("matrix_unit").is_in(["yes", "no"]))
-    total = told.get_column("total").sum()
+    rows = result.frame.filter((pl.col("kind") == "computation") & pl.col("matrix_unit").is_in(["yes", "no"]))
+    total = rows.get_column("total").sum()
     if not total:
         return ""
-    on = told.filter(pl.col("matrix_unit") == "yes").get_column("total").sum()
+    on = rows.filter(pl.col("matrix_unit") == "yes").get_column("total").sum()
     return f" Of computation whose names tell, {shown(float(on) / float(total), 'fraction')} runs on tensor cores."

@@ -27,11 +27,11 @@ from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown, significant
 
-_HIDDEN: Final = ("path", "ranks", "together", "together_low", "together_high")
+_HIDDEN_COLUMNS: Final = ("path", "ranks", "together", "together_low", "together_high")
 """Columns that the command line shows and the page has no room for."""
 
-_OF: Final = (("program", "of this program"), ("all", "all"))
-_NAMED: Final = "Only runs whose path holds one of these words, separated by commas; and the open one."
+_RUN_CHOICES: Final = (("program", "of this program"), ("all", "all"))
+_NAMED_DOC: Final = "Only runs whose path holds one of these words, separated by commas; and the open one."
 
 
 def page(
@@ -41,15 +41,15 @@ def page(
 
     `listed` is how many runs there are, where `runs` are the newest of them.
     """
-    of = chosen_value(params, "of", [value for value, _ in _OF], "program")
+    of = chosen_value(params, "of", [value for value, _ in _RUN_CHOICES], "program")
     words = [word.strip().lower() for word in params.get("named", "").split(",") if word.strip()]
     own = _program(job)
     entries: list[LedgerEntry] = []
-    told: list[Job] = []
+    listed_runs: list[Job] = []
     left: list[str] = []
-    asked = other = 0
+    count = other = 0
     for run in (job,) if runs is None else runs:
-        asked += 1
+        count += 1
         if words and run.path != job.path and not any(word in run.path.lower() for word in words):
             continue
         if of == "program" and run.path != job.path and not _is_like(own, _program(run)):
@@ -57,19 +57,19 @@ def page(
             continue
         try:
             entries.append(ledger_entry(run, select=select))
-            told.append(run)
+            listed_runs.append(run)
         except KinetoscopeError as error:  # a run without steps must not cost the others their rows
             left.append(f"{run.path} is left out: {error}.")
     controls = ControlsBlock(
-        (Control("of", "Runs", of, _OF), Control("named", "Named", params.get("named", ""), doc=_NAMED))
+        (Control("of", "Runs", of, _RUN_CHOICES), Control("named", "Named", params.get("named", ""), doc=_NAMED_DOC))
     )
-    facts = _facts(len(told), asked, max(listed, asked), other)
-    if not told:
+    facts = _facts(len(listed_runs), count, max(listed, count), other)
+    if not listed_runs:
         return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
-    found = result_of_entries(entries)
-    place = next((place for place, run in enumerate(told) if run.path == job.path), -1)
-    blocks = (controls, *_blocks(told, found, select, place))
-    return Page("ledger", "Ledger", _sentence(found), facts, blocks, (*found.notes, *left))
+    ledger = result_of_entries(entries)
+    place = next((place for place, run in enumerate(listed_runs) if run.path == job.path), -1)
+    blocks = (controls, *_blocks(listed_runs, ledger, select, place))
+    return Page("ledger", "Ledger", _sentence(ledger), facts, blocks, (*ledger.notes, *left))
 
 
 def _program(run: Job) -> Program | None:
@@ -83,43 +83,43 @@ def _is_like(own: Program | None, other: Program | None) -> bool:
     return own is None or other is None or own.is_like(other)
 
 
-def _facts(shown: int, asked: int, listed: int, other: int) -> tuple[str, ...]:
+def _facts(shown: int, count: int, listed: int, other: int) -> tuple[str, ...]:
     """How many of how many runs are here, and why."""
     facts = [f"{grouped(shown)} of {grouped(listed)} runs"]
-    if asked < listed:
-        facts.append(f"the newest {grouped(asked)} were looked at")
+    if count < listed:
+        facts.append(f"the newest {grouped(count)} were looked at")
     if other:
         facts.append(f"{grouped(other)} of another program left out")
     return tuple(facts)
 
 
-def _sentence(found: Result) -> str:
-    first, *_, last = [*found.frame.iter_rows(named=True)] * 2
-    if found.frame.height < 2:
+def _sentence(ledger: Result) -> str:
+    first, *_, last = [*ledger.frame.iter_rows(named=True)] * 2
+    if ledger.frame.height < 2:
         return f"There is one run here: a step takes {shown(last['step_time'], 'ns')}."
     from_to = f"{shown(first['step_time'], 'ns')} to {shown(last['step_time'], 'ns')} a step"
     gain = last["gain_first"]
     if gain is None:
-        return f"{found.frame.height} runs: from {from_to}."
+        return f"{ledger.frame.height} runs: from {from_to}."
     words = f"{significant(gain)} times as fast" if gain >= 1 else f"{significant(1 / gain)} times as slow"
-    return f"{found.frame.height} runs, from the first to the last {words}: {from_to}."
+    return f"{ledger.frame.height} runs, from the first to the last {words}: {from_to}."
 
 
-def _blocks(runs: Sequence[Job], found: Result, select: Selection, own: int) -> Iterator[Block]:
+def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: int) -> Iterator[Block]:
     bars = [
         Bar(name, "host", time, detail=_detail(gain, changed), chosen=place == own)
         for place, (name, time, gain, changed) in enumerate(
-            found.frame.select("run", "step_time", "gain_first", "changed").rows()
+            ledger.frame.select("run", "step_time", "gain_first", "changed").rows()
         )
     ]
     yield BarsBlock("Mean step", bars, cumulative=False)
-    yield _rows("Runs", found)
+    yield _rows("Runs", ledger)
     if len(runs) < 2:
         yield NoteBlock(
             "Put the traces of the next run beside this one, in a folder of its own: it becomes the next row."
         )
         return
-    kept = delivery_of_advice(found.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
+    kept = delivery_of_advice(ledger.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
     if kept.frame.height:
         yield _rows("Promise and delivery", kept)
     else:
@@ -134,4 +134,4 @@ def _detail(gain: float | None, changed: str | None) -> str:
 
 def _rows(title: str, result: Result) -> RowsBlock:
     """The rows of a result that no analysis makes."""
-    return table(title, result.schema.without(*_HIDDEN), result.frame)
+    return table(title, result.schema.without(*_HIDDEN_COLUMNS), result.frame)

@@ -28,13 +28,13 @@ _POINTS: Final = 240
 _OWNERS: Final = 6
 """Owners with an area of their own, those with most at the peak; the others share one."""
 
-_NAME: Final = 40  # cells of a name
-_BEFORE: Final = "held since before the recording"
-_OTHERS: Final = " others"
+_NAME_CELLS: Final = 40  # cells of a name
+_BEFORE_LABEL: Final = "held since before the recording"
+_OTHERS_LABEL: Final = " others"
 
-_BY: Final = (("class", "class of modules"), ("use", "what it is for"))
+_GROUPINGS: Final = (("class", "class of modules"), ("use", "what it is for"))
 
-_EVER = 1 << 62
+_VERDICTS = 1 << 62
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -45,7 +45,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         return Page("memory", "Memory", nothing("use of memory", select), (), way_back(select), curve.notes)
     devices = sorted(frame.get_column("device").unique().to_list(), key=lambda device: (device == "cpu", device))
     device = chosen_value(params, "device", devices, devices[0])
-    by = chosen_value(params, "by", [value for value, _ in _BY], "class")
+    by = chosen_value(params, "by", [value for value, _ in _GROUPINGS], "class")
     peak, growth = (
         named("memory_peak")(job, select=select, group_by="class"),
         named("memory_growth")(job, select=select),
@@ -69,7 +69,7 @@ def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
     name, kind, modules, size = owners.select("name", "kind", "modules", "size").row(0)
     if kind == "before":
         return f"{words}; {shown(size, 'bytes')} of it were held since before the recording."
-    owner = f"`{brief(printable(name), _NAME)}`"
+    owner = f"`{brief(printable(name), _NAME_CELLS)}`"
     if modules:
         owner = f"{modules} × {owner}" if modules > 1 else owner
     return f"{words}; {owner} took {shown(size, 'bytes')} of it."
@@ -80,21 +80,21 @@ def _growth(growth: pl.DataFrame, device: str) -> str:
     if not rows.height:
         return ""
     verdict, per_step = rows.select("verdict", "per_step").row(0)
-    said = {
+    sentences = {
         "leak": f"It grows by {shown(per_step, 'bytes')} a step: a leak.",
         "no growth": "It does not grow from step to step.",
         "unclear": "Whether it grows from step to step is not clear.",
     }
-    return said.get(verdict, "There are too few steps to tell whether it grows.")
+    return sentences.get(verdict, "There are too few steps to tell whether it grows.")
 
 
 def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:
     of = [Control("device", "Memory of", device, [(each, each) for each in devices])] if len(devices) > 1 else []
-    yield ControlsBlock((*of, Control("by", "By", by, _BY)))
+    yield ControlsBlock((*of, Control("by", "By", by, _GROUPINGS)))
     yield _picture(job, curve.filter(device=device), by)
     at = f"device:eq:{device}"
-    told = ("name", "modules", "use", "blocks", "size", "share")
-    yield TableBlock("In use at the peak", "memory_peak", {"group_by": "class"}, columns=told, filter=at, limit=50)
+    columns = ("name", "modules", "use", "blocks", "size", "share")
+    yield TableBlock("In use at the peak", "memory_peak", {"group_by": "class"}, columns=columns, filter=at, limit=50)
     yield TableBlock("Growth from step to step", "memory_growth", filter=at, limit=50)
     sizes = ("name", "calls", "size_increase", "self_size_increase", "allocation_size", "self_allocation_size")
     yield TableBlock("By operator", "memory_by_operator", columns=sizes, filter=at, sort="-self_size_increase")
@@ -116,15 +116,15 @@ def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
     blocks = first_cycle(blocks)
     owned = _owned(blocks, times, int(np.argmax(in_use)), by)
     rest = in_use - sum((values for _, values in owned), np.zeros(len(times)))
-    base = (_BEFORE if owned else "in use", np.maximum(rest, 0))
+    base = (_BEFORE_LABEL if owned else "in use", np.maximum(rest, 0))
     lines = [
-        Line(label, "idle" if label.endswith(_OTHERS) else "host", times.tolist(), values.tolist(), owner=owner)
+        Line(label, "idle" if label.endswith(_OTHERS_LABEL) else "host", times.tolist(), values.tolist(), owner=owner)
         for owner, (label, values) in zip(_owners(owned), [base, *owned], strict=True)
         if values.any() or not owned
     ]
     note = "Drag over the picture to choose a range of time; the tables then count what happens in it."
     return curves(
-        f"In use, by {dict(_BY)[by]}",
+        f"In use, by {dict(_GROUPINGS)[by]}",
         lines,
         Axis("time", "ns", zero=False),
         Axis("in use", "bytes"),
@@ -136,7 +136,7 @@ def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
 
 def _owners(owned: Sequence[tuple[str, Any]]) -> list[int]:
     """The colour of each area: none of its own for the first, held since before, and for the others together."""
-    return [-1, *(-1 if label.endswith(_OTHERS) else place for place, (label, _) in enumerate(owned))]
+    return [-1, *(-1 if label.endswith(_OTHERS_LABEL) else place for place, (label, _) in enumerate(owned))]
 
 
 def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tuple[str, NDArray[Any]]]:
@@ -147,7 +147,7 @@ def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tupl
     of_class = pl.col("module").str.replace(r"_\d+$", "")
     owner = pl.col("use") if by == "use" else pl.coalesce(of_class, "operator", pl.lit("no operator"))
     spans = blocks.filter(pl.col("allocated_at").is_not_null()).select(
-        "size", "module", owner=owner, start="allocated_at", end=pl.col("released_at").fill_null(_EVER)
+        "size", "module", owner=owner, start="allocated_at", end=pl.col("released_at").fill_null(_VERDICTS)
     )
     if not spans.height:
         return []
@@ -159,7 +159,7 @@ def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tupl
     others = levels[_OWNERS:]
     if others:
         total = np.sum([values for _, values in others], axis=0)
-        return [*levels[:_OWNERS], (f"{len(others)}{_OTHERS}", total)]
+        return [*levels[:_OWNERS], (f"{len(others)}{_OTHERS_LABEL}", total)]
     return levels
 
 

@@ -21,17 +21,17 @@ from kinetoscope.views.text import brief, printable
 _NODES = 4000
 """Rectangles; what is left out is too narrow to be seen."""
 
-_NAME = 60  # cells of a name in a sentence
-_WHERE = (("device", "device"), ("host", "host"))
-_PASS = (("total", "forward and backward"), ("forward", "forward"), ("backward", "backward"))
+_NAME_CELLS = 60  # cells of a name in a sentence
+_TIME_CHOICES = (("device", "device"), ("host", "host"))
+_PASS_CHOICES = (("total", "forward and backward"), ("forward", "forward"), ("backward", "backward"))
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """Which module the time is spent for."""
     result = named("modules")(job, select=select)
     on_device = bool(result.frame.get_column("device_total").sum())
-    where = chosen_value(params, "where", [value for value, _ in _WHERE], "device" if on_device else "host")
-    which = chosen_value(params, "pass", [value for value, _ in _PASS], "total")
+    where = chosen_value(params, "where", [value for value, _ in _TIME_CHOICES], "device" if on_device else "host")
+    which = chosen_value(params, "pass", [value for value, _ in _PASS_CHOICES], "total")
     value = f"{where}_{which}"
     return Page(
         "modules",
@@ -56,7 +56,9 @@ def _sentence(result: Result, value: str, where: str, select: Selection) -> str:
         return f"{words}."
     kind, count, own = heaviest
     which = (
-        f"the {grouped(count)} `{brief(printable(kind), _NAME)}`" if count > 1 else f"`{brief(printable(kind), _NAME)}`"
+        f"the {grouped(count)} `{brief(printable(kind), _NAME_CELLS)}`"
+        if count > 1
+        else f"`{brief(printable(kind), _NAME_CELLS)}`"
     )
     return f"{words}; {which} alone {shown(own, 'ns')} ({shown(own / total, 'fraction')}), without the modules inside."
 
@@ -76,12 +78,14 @@ def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int, in
 
 
 def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Block]:
-    yield ControlsBlock((Control("where", "Time of", where, _WHERE), Control("pass", "Pass", which, _PASS)))
+    yield ControlsBlock(
+        (Control("where", "Time of", where, _TIME_CHOICES), Control("pass", "Pass", which, _PASS_CHOICES))
+    )
     if result.frame.height:
         yield icicle("Modules", result, value)
         times = [f"{where}_{of}" for of in ("total", "self", "forward", "backward")]
-        told = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
-        yield TableBlock("All modules", "modules", columns=told, sort=f"-{value}", links={"name": "name"})
+        columns = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
+        yield TableBlock("All modules", "modules", columns=columns, sort=f"-{value}", links={"name": "name"})
 
 
 def icicle(title: str, result: Result, value: str) -> IcicleBlock:

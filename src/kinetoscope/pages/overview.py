@@ -49,31 +49,31 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
         ask[_EVERY_STEP] = partial(named("step_breakdown"), select=every)
     results = job.ask(ask)
-    found = digest(job.path, results)
+    summary = digest(job.path, results)
     return Page(
         name="overview",
         title="Overview",
-        sentence=f"{found.headline} {found.ranks}".strip(),
-        facts=(found.name.rstrip("/").rpartition("/")[2] or found.name, *found.facts),
-        blocks=tuple(_blocks(job, results, found)),
-        cannot=tuple(dict.fromkeys(words for _, words in found.health)),
+        sentence=f"{summary.headline} {summary.ranks}".strip(),
+        facts=(summary.name.rstrip("/").rpartition("/")[2] or summary.name, *summary.facts),
+        blocks=tuple(_blocks(job, results, summary)),
+        cannot=tuple(dict.fromkeys(words for _, words in summary.health)),
     )
 
 
-def _blocks(job: Job, results: Mapping[str, Result], found: Digest) -> Iterator[Block]:
+def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterator[Block]:
     steps = results["step_breakdown"]
     if len(job.ranks) > 1:  # of one the page says it itself
-        yield from (NoteBlock(words) for words in found.damage)
-    if any(part.time for part in found.parts):
-        yield _parts(found, steps)
-    yield ElsewhereBlock("What to change", "findings", note=found.loss)
-    for title, tops in found.tops:
+        yield from (NoteBlock(words) for words in summary.damage)
+    if any(part.time for part in summary.parts):
+        yield _parts(summary, steps)
+    yield ElsewhereBlock("What to change", "findings", note=summary.loss)
+    for title, tops in summary.tops:
         view, kind = _LEADS[title]
         rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]
         if rows:
             bars = named_bars(rows, partial(_chosen, view))
             yield BarsBlock(title, bars, cumulative=False, width="wide")
-    labels = {part.kind: part.label for part in found.parts}
+    labels = {part.kind: part.label for part in summary.parts}
     if len(job.ranks) > 1:
         yield _ranks(steps, labels)
     else:
@@ -89,7 +89,7 @@ _LEADS = {
 """The view that shows more of a short table, and the kind of all its bars there, "" if each has its own."""
 
 
-_MORE = {
+_LINKS_OF_KINDS = {
     "computation": Link(view="kernels"),
     "communication": Link(view="distributed"),
     "memory": Link(view="kernels"),
@@ -104,11 +104,11 @@ def _chosen(view: str, name: str) -> Link:
     return Link(view=view, params={"name": name})
 
 
-def _parts(found: Digest, steps: Result) -> PartsBlock:
+def _parts(summary: Digest, steps: Result) -> PartsBlock:
     meant = _meanings(steps)
     parts = [
-        Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, ""), _MORE.get(each.kind))
-        for each in found.parts
+        Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, ""), _LINKS_OF_KINDS.get(each.kind))
+        for each in summary.parts
     ]
     return PartsBlock("Where an average step goes", [part for part in parts if part.value])
 
@@ -157,10 +157,10 @@ def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[ColumnsBlock]:
         for step, start, duration, of, why, *times in rows.iter_rows()
     ]
     more = steps.frame.height - frame.height
-    said = f"The first {_MAX_COLUMNS} steps; {more} more are in the analysis step_breakdown. " if more else ""
+    note = f"The first {_MAX_COLUMNS} steps; {more} more are in the analysis step_breakdown. " if more else ""
     if any(stack.apart for stack in stacks):
-        said += "Hatched steps are not in the average: they warm up, or are empty."
-    yield _columns("Step by step", labels, kinds, stacks, said.strip())
+        note += "Hatched steps are not in the average: they warm up, or are empty."
+    yield _columns("Step by step", labels, kinds, stacks, note.strip())
 
 
 def _ranks(steps: Result, labels: Mapping[str, str]) -> ColumnsBlock:
@@ -192,7 +192,7 @@ def _devices(job: Job, used: Result) -> Iterator[FactsBlock]:
     if not used.frame.height:
         return
     devices: Sequence[int] = used.frame.get_column("device").to_list()
-    if len(devices) > _SIDE_BY_SIDE:
+    if len(devices) > _MAX_DEVICE_COLUMNS:
         yield _of_many(used)
         return
     facts = [
@@ -203,7 +203,7 @@ def _devices(job: Job, used: Result) -> Iterator[FactsBlock]:
     yield FactsBlock("Devices" if len(devices) > 1 else "Device", facts, _heads(used.frame, device_labels(job)))
 
 
-_SIDE_BY_SIDE = 4
+_MAX_DEVICE_COLUMNS = 4
 """Devices that have a column each; of more there are the mean and both ends."""
 
 

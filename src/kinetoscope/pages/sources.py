@@ -31,11 +31,11 @@ from kinetoscope.views.text import brief, printable
 
 _LINES: Final = 12
 _FILES: Final = 30
-_NAME: Final = 60  # cells of a place in a sentence
-_MUCH: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
-_MORE: Final = ("device_total", "host_total")
+_NAME_CELLS: Final = 60  # cells of a place in a sentence
+_NOTABLE_SHARE: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
+_MORE_COLUMNS: Final = ("device_total", "host_total")
 _FOLDER: Final = re.compile(r"^.*[/\\\\]")
-_NAMED: Final = 3  # operators that are named beside a line
+_FILE_NAME: Final = 3  # operators that are named beside a line
 
 _TIMES: Final = (("device_self", "device time"), ("host_self", "host time"))
 
@@ -55,10 +55,10 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     first, placed = functions.row(0, named=True), int(functions.get_column("time").sum())
     words = dict(_TIMES)[time]
     sentence = (
-        f"`{brief(_label(first), _NAME)}` costs most: {shown(first['time'], 'ns')} of {words},"
+        f"`{brief(_label(first), _NAME_CELLS)}` costs most: {shown(first['time'], 'ns')} of {words},"
         f" {shown(first['time'] / total, 'fraction')} of all."
     )
-    if total - placed >= _MUCH * total:
+    if total - placed >= _NOTABLE_SHARE * total:
         sentence += f" {shown((total - placed) / total, 'fraction')} could not be placed in the program."
     blocks = tuple(_blocks(result, functions, time, total, params))
     return Page("sources", "Sources", sentence, blocks=blocks, cannot=result.notes)
@@ -133,9 +133,9 @@ def _blocks(
     yield BarsBlock("Functions that cost most", bars, note=note)
     yield SourceBlock("The file", file, _of_file(functions.filter(file=file), _totals(result, time, file)))
     links = {"file": "file", "line": "line", "name": "name"}
-    asked = {"backward": "forward", "group_by": "line"}
-    told = ("name", "function", "module", "file", "line", "calls", "device_self", "host_self", *_MORE)
-    yield TableBlock("Operators by function", "operator_stacks", asked, columns=told, sort=f"-{time}", links=links)
+    params = {"backward": "forward", "group_by": "line"}
+    columns = ("name", "function", "module", "file", "line", "calls", "device_self", "host_self", *_MORE_COLUMNS)
+    yield TableBlock("Operators by function", "operator_stacks", params, columns=columns, sort=f"-{time}", links=links)
 
 
 def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[LineTime]:
@@ -152,6 +152,6 @@ def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[LineTim
 
 
 def _detail(calls: int, names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    more = f" and {len(names) - _FILE_NAME} more" if len(names) > _FILE_NAME else ""
     count = f"{grouped(calls)} {'call' if calls == 1 else 'calls'}"
-    return f"{count}: {', '.join(printable(name) for name in names[:_NAMED])}{more}"
+    return f"{count}: {', '.join(printable(name) for name in names[:_FILE_NAME])}{more}"

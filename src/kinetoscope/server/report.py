@@ -24,19 +24,19 @@ from kinetoscope.server.http.in_process_client import InProcessClient, address
 
 STATIC: Final = Path(__file__).with_name("static")
 
-ROWS: Final = 200
+MAX_ROWS_OF_TABLE: Final = 200
 """Rows of a table that are kept, unless its block says otherwise."""
 
-TILES: Final = 400_000
+MAX_TILE_BYTES: Final = 400_000
 """Bytes of the timeline that are kept, packed: from the whole run down to as fine as they reach."""
 
-_LINES: Final = 40
+_LINES_AROUND: Final = 40
 """Lines of a file that are kept before and after the one that costs most, where files may be shown."""
 
-_CHOICES: Final = 4
+_MAX_CHOICES: Final = 4
 """A parameter with more choices keeps the one that is shown."""
 
-_SELECTED: Final = ("rank", "ranks", "steps", "time", "cycle")
+_SELECT_KEYS: Final = ("rank", "ranks", "steps", "time", "cycle")
 
 _BOOT: Final = """\
 const text = async (id) => {
@@ -58,7 +58,7 @@ run(app, 'module');
 """
 
 
-_NOTHING: Final[Mapping[str, str]] = {}
+_NO_PAIRS: Final[Mapping[str, str]] = {}
 
 
 @dataclass
@@ -69,12 +69,12 @@ class ReportAnswers:
     shows_sources: bool = False
     answers: dict[str, Any] = field(default_factory=dict)
 
-    def ask(self, *parts: str, pairs: Mapping[str, str] = _NOTHING) -> Any:
+    def ask(self, *parts: str, pairs: Mapping[str, str] = _NO_PAIRS) -> Any:
         """An answer, kept; None where there is none."""
-        asked = address(*parts, pairs=pairs.items())
-        key = f"GET {asked}"
+        path = address(*parts, pairs=pairs.items())
+        key = f"GET {path}"
         if key not in self.answers:
-            answer = self.inside.get(asked)
+            answer = self.inside.get(path)
             if answer.status != 200:
                 return None
             self.answers[key] = answer.plain()
@@ -82,11 +82,11 @@ class ReportAnswers:
 
     def ask_bytes(self, *parts: str, pairs: Mapping[str, str]) -> int:
         """Keep an answer that is no JSON; how many bytes it has, packed."""
-        asked = address(*parts, pairs=pairs.items())
-        answer = self.inside.get(asked)
+        path = address(*parts, pairs=pairs.items())
+        answer = self.inside.get(path)
         if answer.status != 200:
             return 0
-        self.answers[f"GET {asked}"] = {"base64": base64.b64encode(answer.body).decode("ascii")}
+        self.answers[f"GET {path}"] = {"base64": base64.b64encode(answer.body).decode("ascii")}
         return len(gzip.compress(answer.body, 1))
 
 
@@ -109,9 +109,9 @@ def report(server: Server, run: str, sections: Sequence[str], select: Mapping[st
     facts = kept.inside.get(address("runs", run))
     if facts.status != 200:
         raise InputError(str(facts.plain().get("error", "the run cannot be read")))
-    shown = {key: value for key, value in select.items() if key in _SELECTED and value}
-    told = kept.ask("server")
-    told["pages"] = [each for each in told["pages"] if each["name"] in sections]
+    shown = {key: value for key, value in select.items() if key in _SELECT_KEYS and value}
+    about_server = kept.ask("server")
+    about_server["pages"] = [each for each in about_server["pages"] if each["name"] in sections]
     kept.ask("runs", run, pairs=shown)
     kept.ask("analyses")
     for name in sections:
@@ -146,7 +146,7 @@ def _own(params: Mapping[str, str]) -> dict[str, str]:
 def _others(page: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     for block in page["blocks"]:
         for control in block.get("controls", ()):
-            if len(control["choices"]) <= _CHOICES:
+            if len(control["choices"]) <= _MAX_CHOICES:
                 yield from ({control["name"]: value} for value, _ in control["choices"] if value != control["value"])
 
 
@@ -154,14 +154,14 @@ def _tables(kept: ReportAnswers, run: str, page: Mapping[str, Any], shown: Mappi
     for block in page["blocks"]:
         if block["block"] == "source" and kept.shows_sources:
             costly = max(block["lines"], key=lambda line: line["total_time"], default={"line": 1})
-            place = {"file": block["file"], "line": str(costly["line"]), "around": str(_LINES)}
+            place = {"file": block["file"], "line": str(costly["line"]), "around": str(_LINES_AROUND)}
             kept.ask("runs", run, "source", pairs=place)
         if block["block"] != "table":
             continue
-        window = {"limit": str(block["limit"] or ROWS), "offset": "0"}
+        window = {"limit": str(block["limit"] or MAX_ROWS_OF_TABLE), "offset": "0"}
         select = {key: value for key, value in shown.items() if key not in ("rank", "ranks")} | page["select"]
-        asked = {**select, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
-        kept.ask("runs", run, "analyses", block["analysis"], pairs=asked)
+        pairs = {**select, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
+        kept.ask("runs", run, "analyses", block["analysis"], pairs=pairs)
 
 
 def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:
@@ -180,7 +180,7 @@ def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:
         for place in range(-(-length // width)):
             pairs = {"rank": rank, "z": str(level), "i": str(place), "v": str(lanes.get("version", ""))}
             spent += kept.ask_bytes("runs", run, "timeline", "tile", pairs=pairs)
-            if spent > TILES:
+            if spent > MAX_TILE_BYTES:
                 return
         level -= 1
 

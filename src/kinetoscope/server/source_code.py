@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from kinetoscope.server.errors import BadValueError, ForbiddenError, MissingError
 
-LARGEST: Final = 4 << 20
+MAX_FILE_BYTES: Final = 4 << 20
 """Bytes of a file that is shown."""
 
-AROUND: Final = 100_000
+MAX_LINES: Final = 100_000
 """Lines that are sent at most."""
 
 _ENDINGS: Final = (".py", ".pyx", ".pxd", ".pyi", ".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".rs", ".triton")
@@ -54,7 +54,7 @@ class Sources:
             raise BadValueError(f"{path.name} is no text")
         texts = data.decode("utf-8", "replace").splitlines()
         first = 1 if around is None else max(1, line - around)
-        last = min(len(texts), first + AROUND - 1 if around is None else line + around)
+        last = min(len(texts), first + MAX_LINES - 1 if around is None else line + around)
         return {"file": str(path), "asked": file, "first": first, "lines": texts[first - 1 : last], "all": len(texts)}
 
     def find(self, file: str) -> Path:
@@ -74,10 +74,10 @@ class Sources:
         for candidate in self._candidates(file):
             try:
                 path = candidate.resolve()
-                there = path.is_file()
+                is_file = path.is_file()
             except (OSError, RuntimeError, ValueError):  # too long, links in a circle
                 continue
-            if not there:
+            if not is_file:
                 continue
             if not any(path.is_relative_to(root) for root in self.roots) or not path.name.lower().endswith(_ENDINGS):
                 outside = True
@@ -109,9 +109,9 @@ class Sources:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise MissingError(f"{path.name} cannot be read: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise BadValueError(f"{path.name} has more than {LARGEST:,} bytes")
+    if len(data) > MAX_FILE_BYTES:
+        raise BadValueError(f"{path.name} has more than {MAX_FILE_BYTES:,} bytes")
     return data

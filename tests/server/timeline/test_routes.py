@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.timeline.counters import MOST
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.timeline.lanes import LANES
+from kinetoscope.server.timeline.lanes import MAX_LANES
 from tests.drawn import Event, annotation, job, kernel, launch, op, written
 from tests.server.serving import Client, serving
 
@@ -209,7 +209,7 @@ def test_a_range_as_a_file(device: Client, tmp_path: Path) -> None:
         ("timeline/tile", {"z": "x", "i": "../.."}, 400),
         ("timeline/tile", {"z": 3, "i": 0, "lanes": "nowhere"}, 404),
         ("timeline/tile", {"z": 3, "i": 0, "rank": 99}, 404),
-        ("timeline/tile", {"z": 3, "i": 0, "lanes": ",".join(map(str, range(LANES + 1)))}, 404),
+        ("timeline/tile", {"z": 3, "i": 0, "lanes": ",".join(map(str, range(MAX_LANES + 1)))}, 404),
         ("timeline/lanes", {"rank": "0-100"}, 400),
         ("timeline/event", {"row": 10**9}, 404),
         ("timeline/event", {"row": -1}, 404),
@@ -255,7 +255,7 @@ def test_ranks_beneath_one_another(ranks: Client) -> None:
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder = tmp_path_factory.mktemp("odd")
-    lanes = [op("a", number, 5, tid=number) for number in range(LANES + 100)]
+    lanes = [op("a", number, 5, tid=number) for number in range(MAX_LANES + 100)]
     busy = [op("<script>alert(1)</script>\u202e", 10 * number, 5, tid=5) for number in range(100)]
     nested = op("deep", 5_000, 10, **{"Input Dims": json.loads("[" * 200 + "]" * 200), "big": 1 << 60})
     broken = annotation("half \ud800 a pair", 6_000, 1_000)
@@ -268,10 +268,10 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def test_of_very_many_lanes_the_fullest_are_listed(odd: Client) -> None:
     answer = odd.get(f"runs/{odd.run()}/timeline/lanes")
-    assert len(lane_ids(answer, "host")) + len(lane_ids(answer, "device")) == LANES
-    assert any(f"the {LANES} with the most are shown" in note for note in answer["notes"])
+    assert len(lane_ids(answer, "host")) + len(lane_ids(answer, "device")) == MAX_LANES
+    assert any(f"the {MAX_LANES} with the most are shown" in note for note in answer["notes"])
     header, _ = tile_of(odd, odd.run(), z=4, i=0)
-    assert len(header["lanes"]) == LANES
+    assert len(header["lanes"]) == MAX_LANES
 
 
 def test_names_are_text_and_not_endless(odd: Client) -> None:

@@ -14,7 +14,7 @@ from kinetoscope.integrations.assistant.wording import brief
 from kinetoscope.server.query import selection as of_query
 from kinetoscope.views.text import nearest
 
-LONGEST_ASKED: Final = 20_000
+MAX_ARGUMENT_CHARACTERS: Final = 20_000
 """Characters of a query or a path."""
 
 
@@ -58,8 +58,8 @@ def _value(argument: Argument, value: Any) -> Any:
     if argument.kind == "string":
         if not isinstance(value, str):
             raise UsageError(f"{name} is {brief(json.dumps(value, default=str))}; it is a text")
-        if len(value) > LONGEST_ASKED:
-            raise UsageError(f"{name} has {len(value):,} characters; it can have {LONGEST_ASKED:,}")
+        if len(value) > MAX_ARGUMENT_CHARACTERS:
+            raise UsageError(f"{name} has {len(value):,} characters; it can have {MAX_ARGUMENT_CHARACTERS:,}")
         return value
     if argument.kind == "object":
         if not isinstance(value, dict):

@@ -54,42 +54,42 @@ class Folders:
         """What a run is called here: unlike its path it tells nothing about the machine."""
         return str(run.files.name)
 
-    def _found(self, asked: str) -> Run:
+    def _found(self, name: str) -> Run:
         listed = self.runs()
         for run in listed:
-            if asked in (run.id, self.shown(run), run.files.path):
+            if name in (run.id, self.shown(run), run.files.path):
                 return run
-        path = self._inside(asked)
+        path = self._inside(name)
         same = [run for run in listed if Path(run.files.path) == path]
-        return same[0] if same else self._opened(path, asked)
+        return same[0] if same else self._opened(path, name)
 
-    def _inside(self, asked: str) -> Path:
+    def _inside(self, name: str) -> Path:
         """The place that a path means, with links followed."""
-        if "\0" in asked or "://" in asked:
-            raise UsageError(f"{brief(asked)}: only paths below the served folders can be asked about")
+        if "\0" in name or "://" in name:
+            raise UsageError(f"{brief(name)}: only paths below the served folders can be asked about")
         for root in self._roots:
-            place = (root / asked).resolve()
+            place = (root / name).resolve()
             if not self._is_inside(place):
                 continue
             if place.exists():
                 return place
-        if all(not self._is_inside((root / asked).resolve()) for root in self._roots):
-            raise UsageError(f"{brief(asked)}: only paths below the served folders can be asked about")
-        raise NotFoundError(f"{brief(asked)}: no such run; list_runs names them")
+        if all(not self._is_inside((root / name).resolve()) for root in self._roots):
+            raise UsageError(f"{brief(name)}: only paths below the served folders can be asked about")
+        raise NotFoundError(f"{brief(name)}: no such run; list_runs names them")
 
-    def _opened(self, path: Path, asked: str) -> Run:
+    def _opened(self, path: Path, name: str) -> Run:
         """A run that the list does not have as one, such as a single file of several."""
         if path not in self._others:
             while len(self._others) >= MAX_UNLISTED_RUNS:
                 self._others.pop(next(iter(self._others))).close()
             self._others[path] = Workspace((str(path),))
-        found = self._others[path].runs()
-        if not found.runs:
-            raise NotFoundError(f"{brief(asked)}: no traces there; list_runs names the runs")
-        if len(found.runs) > 1:
-            names = ", ".join(brief(self.shown(run)) for run in found.runs[:5])
-            raise UsageError(f"{brief(asked)} holds {len(found.runs)} runs ({names}, …): ask about one; see list_runs")
-        return found.runs[0]
+        listed = self._others[path].runs()
+        if not listed.runs:
+            raise NotFoundError(f"{brief(name)}: no traces there; list_runs names the runs")
+        if len(listed.runs) > 1:
+            names = ", ".join(brief(self.shown(run)) for run in listed.runs[:5])
+            raise UsageError(f"{brief(name)} holds {len(listed.runs)} runs ({names}, …): ask about one; see list_runs")
+        return listed.runs[0]
 
     def _is_inside(self, path: str | Path) -> bool:
         place = Path(os.path.realpath(path))
@@ -98,6 +98,6 @@ class Folders:
     def _is_whole_inside(self, run: Run) -> bool:
         return all(self._is_inside(file.candidate.url) for file in run.files.files)
 
-    def _require_inside(self, path: str, asked: str) -> None:
+    def _require_inside(self, path: str, name: str) -> None:
         if not self._is_inside(path):
-            raise UsageError(f"{brief(asked)}: it leads out of the served folders")
+            raise UsageError(f"{brief(name)}: it leads out of the served folders")

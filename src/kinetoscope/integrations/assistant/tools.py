@@ -11,12 +11,12 @@ from typing import Any, Final
 from starlette.datastructures import QueryParams
 
 from kinetoscope.errors import UsageError
-from kinetoscope.integrations.assistant.arguments import LONGEST_ASKED, Argument, checked, selection
+from kinetoscope.integrations.assistant.arguments import MAX_ARGUMENT_CHARACTERS, Argument, checked, selection
 from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.wording import (
-    DEEPEST,
-    LONGEST,
-    MOST_ROWS,
+    MAX_LEVELS,
+    MAX_ROWS,
+    MAX_TEXT_CHARACTERS,
     ROWS,
     bounded,
     brief,
@@ -99,16 +99,20 @@ def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.server.query import parameters
 
     analysis = _analysis(given["name"])
-    asked = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
+    params = QueryParams([(f"p.{name}", _text(value)) for name, value in given.get("params", {}).items()])
     select = selection(given) if analysis.name in RECORDED else default_to_steady(selection(given))
-    result = analysis(folders.job(given), select=select, **parameters(analysis, asked))
+    result = analysis(folders.job(given), select=select, **parameters(analysis, params))
     return {"analysis": analysis.name, "question": analysis.question, **table(result, given)}
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)[:LONGEST_ASKED] if isinstance(value, str | int | float) else brief(json.dumps(value, default=str))
+    return (
+        str(value)[:MAX_ARGUMENT_CHARACTERS]
+        if isinstance(value, str | int | float)
+        else brief(json.dumps(value, default=str))
+    )
 
 
 def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     advice = advise(folders.job(given), select=selection(given))
     limit = given.get("limit", ROWS)
     return {
-        "headline": clean(advice.headline, DEEPEST),
+        "headline": clean(advice.headline, MAX_LEVELS),
         "step_ns": math.floor(advice.step + 0.5),
         "program": advice.program,
         "findings": [_finding(each) for each in advice.findings[:limit]],
@@ -128,35 +132,35 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _finding(found: Any) -> dict[str, Any]:
+def _finding(finding: Any) -> dict[str, Any]:
     from kinetoscope.advisor.finding import NO_STAKE
 
-    share = found.share or NO_STAKE
+    share = finding.share or NO_STAKE
     answer = {
-        "code": found.code,
-        "severity": found.severity,
-        "certainty": found.certainty,
-        "message": clean(found.message, DEEPEST),
-        "at_stake_ns": [round(found.stake.low), round(found.stake.high)],
+        "code": finding.code,
+        "severity": finding.severity,
+        "certainty": finding.certainty,
+        "message": clean(finding.message, MAX_LEVELS),
+        "at_stake_ns": [round(finding.stake.low), round(finding.stake.high)],
         "at_stake_share": [round(share.low, 4), round(share.high, 4)],
-        "confidence": found.confidence,
-        "why": clean(found.why, DEEPEST),
-        "change": [clean(line, DEEPEST) for line in found.change.splitlines()],
-        "ranks": list(found.ranks)[:64],
-        "same_time_as": found.same_time_as,
-        "where": [_evidence(each) for each in found.evidence],
+        "confidence": finding.confidence,
+        "why": clean(finding.why, MAX_LEVELS),
+        "change": [clean(line, MAX_LEVELS) for line in finding.change.splitlines()],
+        "ranks": list(finding.ranks)[:64],
+        "same_time_as": finding.same_time_as,
+        "where": [_evidence(each) for each in finding.evidence],
     }
     return {key: value for key, value in answer.items() if value not in ("", [], None)}
 
 
 def _evidence(each: Any) -> dict[str, Any]:
     answer = {
-        "what": clean(each.text, DEEPEST),
+        "what": clean(each.text, MAX_LEVELS),
         "analysis": each.analysis,
-        "params": {name: clean(value, LONGEST) for name, value in each.params.items()},
+        "params": {name: clean(value, MAX_TEXT_CHARACTERS) for name, value in each.params.items()},
         "rank": each.rank,
         "time": time_range_text(*each.time_range) if each.time_range else "",
-        "file": f"{clean(each.file, LONGEST)}:{each.line}" if each.file else "",
+        "file": f"{clean(each.file, MAX_TEXT_CHARACTERS)}:{each.line}" if each.file else "",
     }
     return {key: value for key, value in answer.items() if value not in ("", {}, None)}
 
@@ -175,12 +179,12 @@ def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.compare.diff.diff import diff
 
-    found = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
-    waterfall, rows = table(found.waterfall, {"limit": MOST_ROWS}, "waterfall"), table(found.rows, given)
+    difference = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
+    waterfall, rows = table(difference.waterfall, {"limit": MAX_ROWS}, "waterfall"), table(difference.rows, given)
     return {
-        "answer": clean(found.sentence, DEEPEST),
-        "base_step_ns": found.base,
-        "new_step_ns": found.new,
+        "answer": clean(difference.sentence, MAX_LEVELS),
+        "base_step_ns": difference.base,
+        "new_step_ns": difference.new,
         "waterfall_columns": waterfall["columns"],
         "waterfall": waterfall["waterfall"],
         **rows,
@@ -222,7 +226,7 @@ def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     offset, limit = given.get("offset", 0), given.get("limit", ROWS)
     rows = [
         {
-            "path": clean(folders.shown(run), LONGEST),
+            "path": clean(folders.shown(run), MAX_TEXT_CHARACTERS),
             "files": len(run.files.files),
             "bytes": run.files.bytes,
             "modified": int(run.files.modified),
@@ -235,7 +239,7 @@ def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 _RUN: Final = "A trace, or a folder with those of one run: its name in list_runs, or a path below the served folders."
 
-_LIMIT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MOST_ROWS)
+_LIMIT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MAX_ROWS)
 _OFFSET: Final = Argument("offset", "integer", "Rows to leave out first.", least=0, most=1 << 40)
 _SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, largest first: `calls`, `name:asc`.")
 _PARTS: Final = (

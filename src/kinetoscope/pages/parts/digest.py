@@ -28,11 +28,11 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
 """Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
 
-_FEW = 3  # findings
-_TOP = 4  # rows of a short table
-_UNEVEN = 1.15  # a step so much longer than the middle one is named
-_SHORT = 32  # cells; a longer path is not repeated in each command
-_NOTABLE = 0.05  # share of a step from which something is worth a word
+_MAX_CHANGES = 3  # findings
+_TOP_ROWS = 4  # rows of a short table
+_UNEVEN_RATIO = 1.15  # a step so much longer than the middle one is named
+_SHORT_PATH_CELLS = 32  # cells; a longer path is not repeated in each command
+_NOTABLE_SHARE = 0.05  # share of a step from which something is worth a word
 
 LABELS = {
     "computation": "computation",
@@ -102,13 +102,13 @@ class Digest:
     damage: tuple[str, ...] = ()
 
 
-def digest(path: str, results: Mapping[str, Result], found: Advice | None = None) -> Digest:
+def digest(path: str, results: Mapping[str, Result], advice: Advice | None = None) -> Digest:
     """The digest of a job.
 
     Args:
         path: what the user named, for the commands that are proposed.
         results: the results of `QUESTIONS`, and of `QUESTIONS_ACROSS_RANKS` where there are several ranks, by name.
-        found: what the rules say, if they were asked.
+        advice: the findings, where the rules were asked.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     device = recorded.has_device_work(info)
@@ -126,11 +126,11 @@ def digest(path: str, results: Mapping[str, Result], found: Advice | None = None
             before=recorded.has_work_before(info),
         ),
         loss=largest_loss(parts, device=device, stacks=stacks),
-        first=found.headline if found is not None else _NOT_ASKED,
-        changes=found.notable[:_FEW] if found is not None else (),
+        first=advice.headline if advice is not None else _NOT_ASKED,
+        changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=parts,
         spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
-        tops=_tops(results, _TOP - (ranks > 1), device=device),
+        tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device),
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
@@ -174,7 +174,7 @@ def _of_steps(steps: pl.DataFrame) -> Spread | None:
     columns = tuple(SpreadColumn(str(step), time) for step, time in steps.select("step", "duration").rows())
     longest = max(columns, key=lambda column: column.time)
     words = _range(times)
-    if longest.time > _UNEVEN * sorted(times)[len(times) // 2]:
+    if longest.time > _UNEVEN_RATIO * sorted(times)[len(times) // 2]:
         words += f"; step {longest.label} is the longest"
     return Spread("Steps", "host", columns, words)
 
@@ -183,12 +183,12 @@ def _of_ranks(steps: pl.DataFrame, parts: Sequence[TimePart]) -> Spread:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
-    what = "communication" if communicating > _NOTABLE * total else "duration"
+    what = "communication" if communicating > _NOTABLE_SHARE * total else "duration"
     means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
     columns = tuple(SpreadColumn(str(rank), time) for rank, time in means)
     low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
     words = _range([low.time, high.time])
-    if high.time <= _UNEVEN * low.time:
+    if high.time <= _UNEVEN_RATIO * low.time:
         label = "a step takes" if what == "duration" else "exposed communication"
         return Spread("Ranks", "host" if what == "duration" else what, columns, f"{label} {words}")
     if what == "duration":
@@ -230,7 +230,7 @@ def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[TopRow, ...]:
 def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
     """What to type next."""
     quoted = shlex.quote(path)
-    quoted = quoted if len(quoted) <= _SHORT else "PATH"
+    quoted = quoted if len(quoted) <= _SHORT_PATH_CELLS else "PATH"
     show = "kinetoscope show"
     of_host = ((f"{show} operators {quoted}", "all operators"),)
     of_device = (

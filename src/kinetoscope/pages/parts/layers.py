@@ -40,15 +40,15 @@ def joined(nodes: Iterable[tuple[Path, int, int]], prefix: str = "") -> dict[Pat
 
     `prefix` is how the names of modules begin; only these are joined.
     """
-    found: dict[Path, Node] = {}
+    nodes_by_path: dict[Path, Node] = {}
     keys: dict[str, str] = {}
     for path, time, calls in nodes:
         key = tuple(keys.setdefault(name, _class(name, prefix)) for name in path)
-        node = found.setdefault(key, Node())
+        node = nodes_by_path.setdefault(key, Node())
         node.time += time
         node.calls += calls
         node.paths.add(path)
-    return found
+    return nodes_by_path
 
 
 def _class(name: str, prefix: str) -> str:

@@ -23,8 +23,8 @@ from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
 
-_NAME: Final = 80  # cells of a name in a title
-_AROUND: Final = 2  # lengths of the event, in which it is shown on the timeline
+_NAME_CELLS: Final = 80  # cells of a name in a title
+_MARGIN_LENGTHS: Final = 2  # lengths of the event, in which it is shown on the timeline
 
 _SCHEMA = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -49,7 +49,7 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
     frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame
     frame = frame.select(*_SCHEMA.names, "cycle" if "cycle" in frame.columns else pl.lit(None).alias("cycle"))
     frame = frame.sort("cycle", "start")
-    called, words = f"`{brief(printable(name), _NAME)}`", _WORDS[measure]
+    called, words = f"`{brief(printable(name), _NAME_CELLS)}`", _WORDS[measure]
     title = f"Each call of {called}"
     if not frame.height:
         return NoteBlock(f"{called} has no call in what is selected.", title)
@@ -70,7 +70,7 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
 
 
 def _link(rank: int, cycle: int | None, row: int, start: int, length: int, text: str = "") -> Link:
-    margin = max(_AROUND * length, 1_000)
+    margin = max(_MARGIN_LENGTHS * length, 1_000)
     around = (max(start - margin, 0), start + length + margin)
     return Link(text, view="timeline", rank=rank, cycle=cycle, row=row, time=around)
 
@@ -111,23 +111,23 @@ def _kernels(view: Scope, name: str) -> tuple[Int32s, Int64s]:
 def _calls(view: Scope, name: str, measure: Measure) -> tuple[Int32s, Int64s]:
     """The calls that `operators` counts under that name, and what it sums of each."""
     trace = view.trace
-    found = calls(trace, EventKind.PYTHON)
-    every = np.flatnonzero(found.shown & view.host_mask_untimed).astype(np.int32)
+    every_call = calls(trace, EventKind.PYTHON)
+    every = np.flatnonzero(every_call.shown & view.host_mask_untimed).astype(np.int32)
     _, first, code = np.unique(call_names(trace)[every], return_index=True, return_inverse=True)
     named = names_of_calls(trace, every[first]).to_numpy() == name
     rows = every[named[code]] if len(every) else every
     if measure == "device_self":
         work = view.device_work
-        own = past_runtime(trace, found, launching_calls(found, work)[view.device_work_mask])
+        own = past_runtime(trace, every_call, launching_calls(every_call, work)[view.device_work_mask])
         length = view.clipped(work.start[view.device_work_mask], work.end[view.device_work_mask])
         charged, of = length.end - length.start, own
     else:
-        inside = np.flatnonzero(found.shown & (found.whole_parent >= 0)).astype(np.int32)
+        inside = np.flatnonzero(every_call.shown & (every_call.whole_parent >= 0)).astype(np.int32)
         length = view.clipped(trace.start[inside], trace.end[inside])
-        charged, of = length.end - length.start, found.whole_parent[inside]
+        charged, of = length.end - length.start, every_call.whole_parent[inside]
     sums = np.zeros(len(trace), np.int64)
     np.add.at(sums, of[of >= 0], np.maximum(charged[of >= 0], 0))
     if measure == "device_self":
         return rows, sums[rows]
     own_time = view.clipped(trace.start[rows], trace.end[rows])
-    return rows, np.where(found.asynchronous[rows], 0, np.maximum(own_time.end - own_time.start, 0) - sums[rows])
+    return rows, np.where(every_call.asynchronous[rows], 0, np.maximum(own_time.end - own_time.start, 0) - sums[rows])

@@ -47,7 +47,7 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     marked = sum(found_steps) // max(len(ranks), 1)
     of_all = f" of {grouped(marked)}" if marked > count else ""
     only = f"rank {ranks[0]}{of}" if ranks and (ranks[0] or of) else ""
-    found = (
+    words = (
         f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
         _devices(info),
         f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}",
@@ -55,7 +55,7 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
         f"{grouped(events)} events in {shown(window, 'ns')}",
         *(value[:10] for value in values(info, "time", "start")[:1]),
     )
-    return tuple(fact for fact in found if fact)
+    return tuple(fact for fact in words if fact)
 
 
 def _throughput(info: pl.DataFrame, ranks: int) -> str:
@@ -98,22 +98,22 @@ def damage(info: pl.DataFrame) -> tuple[str, ...]:
     """Which files are damaged, and how much of them is lost."""
     rows = info.filter((pl.col("topic") == "file") & (pl.col("item") == "damage"))
     several = info.get_column("rank").n_unique() > 1
-    found = rows.group_by("value", maintain_order=True).agg("rank")
+    by_message = rows.group_by("value", maintain_order=True).agg("rank")
     return tuple(
         f"{f'Rank {listed(ranks)}: ' if several else ''}{value}"
-        for value, ranks in found.select("value", "rank").rows()
+        for value, ranks in by_message.select("value", "rank").rows()
     )
 
 
 def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
     rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
-    found = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
-    said = [("warning", note) for note in notes if DAMAGED not in note]
-    for item, value, rank, ranks in found.rows():
+    by_code = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
+    messages = [("warning", note) for note in notes if DAMAGED not in note]
+    for item, value, rank, ranks in by_code.rows():
         others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
-        said.append((item.partition(" ")[0], value + others))
-    return tuple(sorted(said, key=lambda each: ("error", "warning", "note").index(each[0])))
+        messages.append((item.partition(" ")[0], value + others))
+    return tuple(sorted(messages, key=lambda each: ("error", "warning", "note").index(each[0])))
 
 
 def has_device_work(info: pl.DataFrame) -> bool:

@@ -13,7 +13,7 @@ from kinetoscope.schema import Result
 from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import grouped, shown
 
-_PIECES: Final = 4000
+_MAX_PIECES: Final = 4000
 """Pieces that are drawn each for itself; of more, the short ones are joined."""
 
 _COLUMNS: Final = 1600
@@ -31,7 +31,7 @@ def ribbon(events: Result, kinds: Mapping[str, str], labels: Mapping[int, str]) 
     frame = frame.sort("start", maintain_order=True).with_columns(pieces=pl.lit(1, pl.UInt32))
     note = events.schema["cause"].doc.replace("the columns of `critical_path`", "the parts of the bar above")
     note += " It is the path of the first cycle." if cycles else ""
-    if frame.height > _PIECES:
+    if frame.height > _MAX_PIECES:
         first, last = frame.select(pl.col("start").min(), (pl.col("start") + pl.col("time")).max().alias("end")).row(0)
         least = max((last - first) // _COLUMNS, 1)
         pieces, frame = frame.height, _joined(frame, least)

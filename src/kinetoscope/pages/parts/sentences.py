@@ -13,7 +13,7 @@ from kinetoscope.pages.parts.blocks import Link, NoteBlock
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 
-_SMALL = 0.05  # a loss under this share of the step is not worth a word
+_SMALL_SHARE = 0.05  # a loss under this share of the step is not worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,10 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
     largest = max(losses, key=lambda part: part.time, default=None)
     if largest is None or not total:
         return ""
-    if largest.time < _SMALL * total:
+    if largest.time < _SMALL_SHARE * total:
         what = "kernels" if device else "operators"
-        return f"No loss is larger than {shown(_SMALL, 'fraction')}: only faster {what}, or less work, shorten it now."
+        limit = shown(_SMALL_SHARE, "fraction")
+        return f"No loss is larger than {limit}: only faster {what}, or less work, shorten it now."
     why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
     time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
     return f"The largest loss is {largest.label}, {time} ({share}): {why}."
@@ -102,10 +103,8 @@ def who_waits(stragglers: Result, balance: Result) -> str:
         rank, lost, cause, share = slow.select("rank", "lost", "cause", "lost_share").row(0)
         others = f", and {grouped(slow.height - 1)} more" if slow.height > 1 else ""
         why = f" ({cause})" if cause else ""
-        found = (
-            f"The others wait for rank {rank}{why}{others}: {shown(lost, 'ns')} in all, {shown(share, 'fraction')} of"
-        )
-        return f"{found} their steps."
+        cost = f"{shown(lost, 'ns')} in all, {shown(share, 'fraction')} of their steps"
+        return f"The others wait for rank {rank}{why}{others}: {cost}."
     return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
 
 

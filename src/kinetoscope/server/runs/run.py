@@ -23,12 +23,12 @@ from kinetoscope.server.errors import MissingError
 from kinetoscope.server.runs.progress import Progress
 from kinetoscope.server.runs.scan_runs import RunFiles
 
-GROWING: Final = 3.0
+GROWING_SECONDS: Final = 3.0
 """Seconds without a change after which files are complete, and a run is another version of itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """How runs are read: keywords of `reading.read`."""
 
     ranks: tuple[int, ...] | None = None
@@ -57,11 +57,11 @@ class Run:
         error: why it cannot be opened or read; "" where nothing is known to be wrong.
     """
 
-    def __init__(self, files: RunFiles, reading: Reading, traces: SharedCache[Trace]) -> None:
+    def __init__(self, files: RunFiles, reading: ReadOptions, traces: SharedCache[Trace]) -> None:
         self.files = files
         self.version = files.stamp
         # The clock of whoever wrote the file may differ from ours: what lies in the future says nothing.
-        just_now = 0 <= time.time() - files.modified < GROWING
+        just_now = 0 <= time.time() - files.modified < GROWING_SECONDS
         self.changed = time.monotonic() if just_now else -math.inf
         self.progress = Progress()
         self.error = ""
@@ -78,7 +78,7 @@ class Run:
     @property
     def is_growing(self) -> bool:
         """Are its files being written?"""
-        return time.monotonic() - self.changed < GROWING
+        return time.monotonic() - self.changed < GROWING_SECONDS
 
     @property
     def ranks(self) -> tuple[int, ...] | None:

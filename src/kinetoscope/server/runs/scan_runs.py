@@ -24,7 +24,7 @@ from kinetoscope.readers.registry import stamp
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
 _PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
-_VARYING: Final = re.compile(
+_VARYING_PARTS: Final = re.compile(
     r"(?:rank|worker)[-_=]?\d{1,9}(?!\d)|[A-Z][a-z]{2}_\d{1,2}_\d\d_\d\d_\d\d\.\d+|\d{6,}", re.IGNORECASE
 )
 """What differs between the names of a run's files: the rank; times and processes."""
@@ -34,7 +34,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class RunFile:
     """A file of a run: where, its size, what changes when it does, seconds since 1970 of that (0: not known)."""
 
     candidate: CandidateFile
@@ -57,7 +57,7 @@ class RunFiles:
     id: str
     name: str
     path: str
-    files: tuple[File, ...]
+    files: tuple[RunFile, ...]
 
     @property
     def stamp(self) -> str:
@@ -105,7 +105,7 @@ class RunScanner:
             if files
         ], wrong
 
-    def _identity(self, files: Sequence[File], path: str, used: set[str]) -> str:
+    def _identity(self, files: Sequence[RunFile], path: str, used: set[str]) -> str:
         """The id that one of these files had before, whatever the folder is called for now; else a new one."""
         urls = [file.candidate.url for file in files]
         before = (self._ids[url] for url in urls if url in self._ids)
@@ -114,7 +114,7 @@ class RunScanner:
         self._ids |= dict.fromkeys(urls, identity)
         return identity
 
-    def _files(self, files: Iterable[CandidateFile]) -> tuple[File, ...]:
+    def _files(self, files: Iterable[CandidateFile]) -> tuple[RunFile, ...]:
         return tuple(file for each in files if (file := _file(each)))
 
     def _runs(self, files: Iterable[CandidateFile]) -> list[tuple[str, list[CandidateFile]]]:
@@ -144,8 +144,8 @@ class RunScanner:
                 groups[f"{home}/{_common_name(name)}"].append(file)
             else:
                 others.append(file)
-        told = self._told(others) if len(others) > 1 else []
-        if told and None not in told and len(set(told)) == len(told):
+        ranks_inside = self._told(others) if len(others) > 1 else []
+        if ranks_inside and None not in ranks_inside and len(set(ranks_inside)) == len(ranks_inside):
             groups[_home(others[0].url)].extend(others)
         else:
             for file in others:
@@ -163,16 +163,16 @@ class RunScanner:
         return [self._ranks[key] for key in keys]
 
 
-def _file(candidate: CandidateFile) -> File | None:
+def _file(candidate: CandidateFile) -> RunFile | None:
     """With size and time; None if it is gone by now."""
     if is_url(candidate.url):
-        return File(candidate, candidate.size or 0, f"{candidate.version} {candidate.size}", 0.0)
+        return RunFile(candidate, candidate.size or 0, f"{candidate.version} {candidate.size}", 0.0)
     try:
         text = stamp(candidate)
     except NotFoundError:
         return None
     size, _, time = text.partition(" ")
-    return File(candidate, int(size), text, int(time) / 1e9)
+    return RunFile(candidate, int(size), text, int(time) / 1e9)
 
 
 def _folder(url: str) -> str:
@@ -187,7 +187,7 @@ def _home(url: str) -> str:
 
 def _common_name(name: str) -> str:
     """What the names of a run's files have in common: `ddp4_rank1.pt.trace.json.gz` → `ddp4`."""
-    left = re.split(r"[-_.=]+", _VARYING.sub("", _ENDINGS.sub("", name)))
+    left = re.split(r"[-_.=]+", _VARYING_PARTS.sub("", _ENDINGS.sub("", name)))
     return "_".join(filter(None, left)) or "ranks"
 
 

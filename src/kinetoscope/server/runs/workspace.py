@@ -24,19 +24,19 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import MissingError
-from kinetoscope.server.runs.progress import Read
-from kinetoscope.server.runs.run import Reading, Run
+from kinetoscope.server.runs.progress import ReadProgress
+from kinetoscope.server.runs.run import ReadOptions, Run
 from kinetoscope.server.runs.scan_runs import RunFiles, RunScanner
 
 COMPILING: Final = "compiling (first run only)"
 
-_LOOK_AGAIN: Final = 1.0
+_SCAN_SECONDS: Final = 1.0
 """Seconds before folders are looked through again; longer where that takes long."""
 
-_SLOW: Final = 0.3
+_SLOW_SCAN_SECONDS: Final = 0.3
 """Seconds of looking from which on nobody waits for it."""
 
-_EASE: Final = 20
+_SCAN_PAUSE_RATIO: Final = 20
 """So many times as long as looking took it is left alone."""
 
 
@@ -80,7 +80,7 @@ class Workspace:
     """
 
     paths: tuple[str, ...]
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadOptions = field(default_factory=ReadOptions)
     memory: int = 0
     answers: SharedCache[Any] = field(default_factory=_answers)
 
@@ -102,8 +102,11 @@ class Workspace:
     def runs(self) -> RunList:
         """The runs; folders are looked through again if that is long enough ago."""
         with self._lock:
-            if time.monotonic() - self._looked > max(_LOOK_AGAIN, _EASE * self._took) and not self._looking:
-                if self._took < _SLOW:
+            if (
+                time.monotonic() - self._looked > max(_SCAN_SECONDS, _SCAN_PAUSE_RATIO * self._took)
+                and not self._looking
+            ):
+                if self._took < _SLOW_SCAN_SECONDS:
                     self._look()
                 else:  # far away, or many: what was there last is the answer until that is known
                     self._looking = True
@@ -118,9 +121,9 @@ class Workspace:
         """
         listed = self.runs()
         if (run := self._runs.get(identity)) is None:
-            said = f"; {listed.wrong[0]}" if listed.wrong else ""
+            reason = f"; {listed.wrong[0]}" if listed.wrong else ""
             raise MissingError(
-                f"there is no run {identity[:80]!r}{said}", "It may have been moved or removed; see the list of runs."
+                f"there is no run {identity[:80]!r}{reason}", "It may have been moved or removed; see the list of runs."
             )
         return run
 
@@ -137,7 +140,7 @@ class Workspace:
     def _compiles(self, name: str, begins: bool) -> None:
         self._compiling = name if begins else ""
 
-    def progress(self, run: Run) -> Read:
+    def progress(self, run: Run) -> ReadProgress:
         """How much of the files of a run has been read, and what those who ask are waiting for."""
         now = run.progress.now()
         if self._compiling:
@@ -158,8 +161,8 @@ class Workspace:
 
     def _look(self) -> None:
         begin = time.monotonic()
-        found, wrong = self._scanner.scan()
-        self._runs = runs = {files.id: self._updated(files) for files in found}
+        run_files, wrong = self._scanner.scan()
+        self._runs = runs = {files.id: self._updated(files) for files in run_files}
         newest = sorted(runs.values(), key=lambda run: (-run.files.modified, run.files.name))
         self._listed = RunList(tuple(newest), tuple(wrong))
         self._looked = time.monotonic()

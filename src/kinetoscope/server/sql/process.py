@@ -23,7 +23,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.server.runs.workspace import half_of_memory
 
-SECONDS: Final = 60.0
+MAX_SECONDS: Final = 60.0
 """A query may take, once its tables are there."""
 
 _STOPPED: Final = "SQL: the query was stopped"
@@ -31,7 +31,7 @@ _PROGRAM: Final = Path(__file__).with_name("program.py")
 _FILES_READ: Final = "SCAN ["
 """In a plan: that it reads a file."""
 
-_AT_ONCE: Final = threading.BoundedSemaphore(2)
+_SLOTS: Final = threading.BoundedSemaphore(2)
 
 _RUNNING: Final[dict[str, ChildProcess]] = {}
 """Queries that wait or run, by the word that whoever asked gave them."""
@@ -52,7 +52,7 @@ class ChildProcess:
         ticket: a word by which it can be stopped; "" for none.
     """
 
-    def __init__(self, memory: int = 0, seconds: float = SECONDS, ticket: str = "") -> None:
+    def __init__(self, memory: int = 0, seconds: float = MAX_SECONDS, ticket: str = "") -> None:
         self._memory = memory or half_of_memory() // 2
         self._seconds = seconds
         self._ticket = ticket
@@ -68,7 +68,7 @@ class ChildProcess:
     def __enter__(self) -> ChildProcess:
         if self._ticket:
             _RUNNING[self._ticket] = self
-        _AT_ONCE.acquire()
+        _SLOTS.acquire()
         self._folder = tempfile.TemporaryDirectory(prefix="kinetoscope-sql-")
         path = os.pathsep.join(each for each in sys.path if each)
         self._process = subprocess.Popen(
@@ -89,7 +89,7 @@ class ChildProcess:
         self._process.kill()
         self._process.communicate()
         self._folder.cleanup()
-        _AT_ONCE.release()
+        _SLOTS.release()
 
     def execute(self, query: str, tables: Mapping[str, pl.DataFrame], *, check: bool) -> pl.DataFrame:
         """The answer; with `check` only its columns.
@@ -104,7 +104,7 @@ class ChildProcess:
         for name, place in places.items():
             tables[name].write_ipc(place)
         size = sum(table.estimated_size() for table in tables.values())
-        said = self._told(
+        reply = self._told(
             {
                 "query": query,
                 "tables": places,
@@ -113,9 +113,9 @@ class ChildProcess:
                 "answer": str(folder / "answer"),
             }
         )
-        if "error" in said:
-            raise ValueError(said["error"])
-        if _FILES_READ in said["plan"]:
+        if "error" in reply:
+            raise ValueError(reply["error"])
+        if _FILES_READ in reply["plan"]:
             raise ForbiddenError("the query reads files, which the page may not")
         return pl.read_ipc(folder / "answer")
 
@@ -137,8 +137,8 @@ class ChildProcess:
             late = timer.finished.is_set()
             timer.cancel()
         if line.endswith(b"\n"):
-            told: dict[str, Any] = json.loads(line)
-            return told
+            reply: dict[str, Any] = json.loads(line)
+            return reply
         if self._stopped:
             raise UsageError(_STOPPED)
         if late:

@@ -24,13 +24,13 @@ def _bound(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(asked: dict[str, Any]) -> dict[str, str]:
-    tables = {name: pl.read_ipc(place).lazy() for name, place in asked["tables"].items()}
+def _answer(question: dict[str, Any]) -> dict[str, str]:
+    tables = {name: pl.read_ipc(place).lazy() for name, place in question["tables"].items()}
     try:
-        answer = pl.SQLContext(tables).execute(asked["query"])
-        plan = answer.explain(optimized=False) if asked["check"] else ""
-        frame = pl.DataFrame(schema=answer.collect_schema()) if asked["check"] else answer.collect()
-        frame.write_ipc(asked["answer"])
+        answer = pl.SQLContext(tables).execute(question["query"])
+        plan = answer.explain(optimized=False) if question["check"] else ""
+        frame = pl.DataFrame(schema=answer.collect_schema()) if question["check"] else answer.collect()
+        frame.write_ipc(question["answer"])
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OSError) as error:
         return {"error": str(error)}
     return {"plan": plan}
@@ -39,9 +39,9 @@ def _answer(asked: dict[str, Any]) -> dict[str, str]:
 def main() -> None:
     """Until nobody asks any more."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        _bound(asked["memory"])
-        sys.stdout.write(json.dumps(_answer(asked)) + "\n")
+        question = json.loads(line)
+        _bound(question["memory"])
+        sys.stdout.write(json.dumps(_answer(question)) + "\n")
         sys.stdout.flush()
 
 

@@ -19,18 +19,20 @@ from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, ForbiddenError
 from kinetoscope.server.sql.process import ChildProcess
 
-LONGEST: Final = 20_000
+MAX_QUERY_CHARACTERS: Final = 20_000
 """Characters of a query."""
 
-_TICKET: Final = 64
+_MAX_TICKET_CHARACTERS: Final = 64
 """Characters of a ticket."""
 
 _COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
-_READS: Final = re.compile(r"read_(?:csv|parquet|ipc|json|ndjson)|(?:read|scan)_\w*[\s\"`\]]*\(", re.IGNORECASE)
+_READING_FUNCTIONS: Final = re.compile(
+    r"read_(?:csv|parquet|ipc|json|ndjson)|(?:read|scan)_\w*[\s\"`\]]*\(", re.IGNORECASE
+)
 """The functions of Polars 2 that read files, wherever they stand, be it in a text; and what others could be called."""
 
 _FIRST_WORD: Final = re.compile(r"[\s(]*([a-z]+)", re.IGNORECASE)
-_ALLOWED: Final = ("select", "with", "values", "explain", "show", "from")
+_ALLOWED_WORDS: Final = ("select", "with", "values", "explain", "show", "from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,15 @@ def parsed_query(body: bytes) -> Query:
     text = request["query"]
     if not text.strip():
         raise BadValueError("the query is empty", "SELECT name, sum(duration) FROM kernels GROUP BY name")
-    if len(text) > LONGEST:
-        raise BadValueError(f"the query has {len(text):,} characters; it can have {LONGEST:,}")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise BadValueError(f"the query has {len(text):,} characters; it can have {MAX_QUERY_CHARACTERS:,}")
     return Query(text, tuple(_options(request)), ticket(request))
 
 
 def ticket(request: Mapping[str, Any]) -> str:
     """The word by which a query can be stopped, "" if it has none."""
     word = request.get("ticket")
-    return word[:_TICKET] if isinstance(word, str) else ""
+    return word[:_MAX_TICKET_CHARACTERS] if isinstance(word, str) else ""
 
 
 def ticket_to_stop(body: bytes) -> str:
@@ -98,11 +100,11 @@ def require_harmless(text: str) -> None:
         ForbiddenError: it would.
     """
     bare = _COMMENTS.sub(" ", text)
-    if found := _READS.search(text) or _READS.search(bare):
+    if function := _READING_FUNCTIONS.search(text) or _READING_FUNCTIONS.search(bare):
         hint = "`kinetoscope sql` on the command line may."
-        raise ForbiddenError(f"{found[0].rstrip('( ')} reads files, which the page may not", hint)
+        raise ForbiddenError(f"{function[0].rstrip('( ')} reads files, which the page may not", hint)
     first = _FIRST_WORD.match(bare)
-    if first is None or first[1].lower() not in _ALLOWED:
+    if first is None or first[1].lower() not in _ALLOWED_WORDS:
         raise ForbiddenError("a query here begins with SELECT or WITH")
 
 

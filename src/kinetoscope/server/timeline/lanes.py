@@ -22,7 +22,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.json_encoding import EXACT
 
-LANES: Final = 400
+MAX_LANES: Final = 400
 """Lanes of a rank that are listed, and asked for in one tile."""
 
 _MAX_STEPS: Final = 10_000
@@ -45,17 +45,17 @@ class ShownLanes:
 @derived
 def shown_lanes(trace: Trace) -> ShownLanes:
     """The lanes that are listed: of very many the main thread, devices' work, then those with the most events."""
-    found = timeline(trace).lanes
-    chosen = found
-    if len(found) > LANES:
+    lanes = timeline(trace).lanes
+    shown = lanes
+    if len(lanes) > MAX_LANES:
         main = main_thread(trace)
         by_events = sorted(
-            range(len(found)), key=lambda place: (found[place].track != main, *_importance(found[place]))
+            range(len(lanes)), key=lambda place: (lanes[place].track != main, *_importance(lanes[place]))
         )
-        kept = set(by_events[:LANES])
-        chosen = tuple(lane for place, lane in enumerate(found) if place in kept)
-    left = sum(lane.events for lane in found) - sum(lane.events for lane in chosen)
-    return ShownLanes(chosen, counter_lanes(trace), len(found) - len(chosen), left)
+        kept = set(by_events[:MAX_LANES])
+        shown = tuple(lane for place, lane in enumerate(lanes) if place in kept)
+    left = sum(lane.events for lane in lanes) - sum(lane.events for lane in shown)
+    return ShownLanes(shown, counter_lanes(trace), len(lanes) - len(shown), left)
 
 
 def _importance(lane: Lane) -> tuple[bool, bool, int]:
@@ -72,8 +72,8 @@ def named(trace: Trace, names: Sequence[str] | None) -> tuple[list[Lane], list[C
     if names is None:
         all_of_them = shown_lanes(trace)
         return list(all_of_them.lanes), list(all_of_them.counters)
-    if len(names) > LANES:
-        raise MissingError(f"{len(names):,} lanes are too many for one tile; {LANES} are possible")
+    if len(names) > MAX_LANES:
+        raise MissingError(f"{len(names):,} lanes are too many for one tile; {MAX_LANES} are possible")
     lanes, counters = _by_name(trace)
     for name in names:
         if name not in lanes and name not in counters:
@@ -88,8 +88,8 @@ def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
 
 def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
     """The lanes of some ranks, beneath one another on one clock."""
-    shifts, said = offsets(traces)
-    notes = list(said)
+    shifts, clock_notes = offsets(traces)
+    notes = list(clock_notes)
     ranks = []
     for trace, shift in zip(traces, shifts, strict=True):
         ranks.append(_rank(trace, shift, steps_by))
@@ -108,16 +108,16 @@ def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = N
 
 
 def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
-    found = shown_lanes(trace)
+    shown = shown_lanes(trace)
     groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
-    if found.counters:
+    if shown.counters:
         groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
         groups[-1]["lanes"] = [
             {"id": each.id, "title": each.title, "depth": 1, "sort": place, "kind": each.kind, "unit": each.unit}
             | ({} if each.max is None else {"max": each.max})
-            for place, each in enumerate(found.counters)
+            for place, each in enumerate(shown.counters)
         ]
-    for group, lanes in groupby(found.lanes, key=lambda lane: lane.group):
+    for group, lanes in groupby(shown.lanes, key=lambda lane: lane.group):
         kind = "device" if group.kind == "device" else "host"
         groups.append({"id": group.id, "title": group.title, "kind": kind, "lanes": []})
         if group.folded:
@@ -128,7 +128,7 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
             for place, lane in enumerate(lanes)
         ]
     ruler = _steps(trace, steps_by)
-    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": found.left_out, "steps": ruler}
+    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": shown.left_out, "steps": ruler}
 
 
 def _outer(trace: Trace, lane: Lane) -> int:
@@ -140,12 +140,12 @@ def _outer(trace: Trace, lane: Lane) -> int:
 
 def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
     """The steps as all views have them: as the device sees them; and when the host was in each."""
-    found, origin = steps(trace, steps_by), origin_of_time(trace)
-    if found.origin == "window":
+    marks, origin = steps(trace, steps_by), origin_of_time(trace)
+    if marks.origin == "window":
         return []
-    steady = np.isin(np.arange(len(found)), steady_places(trace, steps_by))
-    times = (found.device.start, found.device.end, found.host.start, found.host.end)
-    columns = (found.number, *(np.clip(each - origin, -EXACT, EXACT) for each in times), steady)
+    steady = np.isin(np.arange(len(marks)), steady_places(trace, steps_by))
+    times = (marks.device.start, marks.device.end, marks.host.start, marks.host.end)
+    columns = (marks.number, *(np.clip(each - origin, -EXACT, EXACT) for each in times), steady)
     names = "step", "start", "end", "host_start", "host_end", "steady"
     rows = zip(*(column[:_MAX_STEPS].tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -173,23 +173,23 @@ def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
-    found, stepped = shown_lanes(trace), steps(trace, steps_by)
-    notes = [stepped.note] if stepped.note else []
-    if found.left_out:
+    shown, marks = shown_lanes(trace), steps(trace, steps_by)
+    notes = [marks.note] if marks.note else []
+    if shown.left_out:
         notes.append(
-            f"Rank {trace.source.rank} has {found.left_out:,} more lanes, with {found.events_left_out:,} events; "
-            f"the {LANES} with the most are shown."
+            f"Rank {trace.source.rank} has {shown.left_out:,} more lanes, with {shown.events_left_out:,} events; "
+            f"the {MAX_LANES} with the most are shown."
         )
     if astray := timeline(trace).astray:
         notes.append(
             f"Rank {trace.source.rank}: the times of {number_of(astray, 'event')} cannot be right (30 days from the "
             "others, or as long): the picture is without them."
         )
-    if len(stepped) > _MAX_STEPS:
+    if len(marks) > _MAX_STEPS:
         notes.append(f"Rank {trace.source.rank} has more than {_MAX_STEPS:,} steps; the first ones are in the ruler.")
-    if counters := len(all_counters(trace)) - len(found.counters):
+    if counters := len(all_counters(trace)) - len(shown.counters):
         notes.append(f"Rank {trace.source.rank} has {counters:,} more counters.")
-    if not found.lanes:
+    if not shown.lanes:
         notes.append(f"Rank {trace.source.rank} recorded nothing that takes time.")
     return notes
 

@@ -29,14 +29,14 @@ from kinetoscope.server.timeline.range import range_answer
 from kinetoscope.server.timeline.tile import tile
 from kinetoscope.views.exports import perfetto
 
-RANKS: Final = 64
+MAX_RANKS: Final = 64
 """Ranks that are drawn beneath one another."""
 
-_LONGEST: Final = 500
-_WRITTEN: Final = 1_000_000
+_MAX_SEARCH_CHARACTERS: Final = 500
+_MAX_EVENTS_OF_FILE: Final = 1_000_000
 """Events that are taken out into a file; to write them takes half a minute."""
 
-_BINARY: Final = "application/octet-stream"
+_BINARY_TYPE: Final = "application/octet-stream"
 
 
 def timeline_routes(workspace: Workspace) -> list[Route]:
@@ -60,7 +60,7 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         content = tile(trace, scale, number, *named(trace, chosen))
-        return Response(content, media_type=_BINARY, headers=headers)
+        return Response(content, media_type=_BINARY_TYPE, headers=headers)
 
     def event(request: ApiRequest) -> Response:
         trace = _trace(workspace.run(request.path["run"]), request)
@@ -93,17 +93,17 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
 def _trace(run: Run, request: ApiRequest) -> Trace:
     """The trace of the rank that is named; of the first one if none is."""
-    found = run_part(request.query)
-    return run.trace(found.ranks[0] if found.ranks else None, found.cycle or 0)
+    part = run_part(request.query)
+    return run.trace(part.ranks[0] if part.ranks else None, part.cycle or 0)
 
 
 def _traces(run: Run, request: ApiRequest) -> Sequence[Trace]:
-    found = run_part(request.query)
-    if found.ranks is None:
-        return [run.trace(None, found.cycle or 0)]
-    if len(found.ranks) > RANKS:
-        raise BadValueError(f"{len(found.ranks):,} ranks are too many to be drawn; {RANKS} are possible")
-    return [run.trace(rank, found.cycle or 0) for rank in found.ranks]
+    part = run_part(request.query)
+    if part.ranks is None:
+        return [run.trace(None, part.cycle or 0)]
+    if len(part.ranks) > MAX_RANKS:
+        raise BadValueError(f"{len(part.ranks):,} ranks are too many to be drawn; {MAX_RANKS} are possible")
+    return [run.trace(rank, part.cycle or 0) for rank in part.ranks]
 
 
 def _whole(request: ApiRequest, name: str, low: int | None = None, high: int | None = None) -> int:
@@ -120,8 +120,8 @@ def _row(request: ApiRequest, trace: Trace, name: str) -> int:
 
 def _searched(request: ApiRequest, trace: Trace) -> dict[str, Any]:
     text = request.query.get("q", "")
-    if not text or len(text) > _LONGEST:
-        raise BadValueError(f"q has {len(text):,} characters; a search takes 1 to {_LONGEST:,}")
+    if not text or len(text) > _MAX_SEARCH_CHARACTERS:
+        raise BadValueError(f"q has {len(text):,} characters; a search takes 1 to {_MAX_SEARCH_CHARACTERS:,}")
     direction = request.query.get("direction", "next")
     if direction not in ("next", "previous"):
         raise BadValueError("direction is neither next nor previous")
@@ -140,9 +140,9 @@ def _time(request: ApiRequest) -> tuple[int, int]:
 def _file(trace: Trace, begin: int, end: int) -> Response:
     """The range as Perfetto reads it."""
     rows = rows_between(trace, begin, end)
-    if len(rows) > _WRITTEN:
-        said = f"there are {len(rows):,} events in this range; {_WRITTEN:,} can be taken out"
-        raise BadValueError(said, "Zoom in on a shorter range.")
+    if len(rows) > _MAX_EVENTS_OF_FILE:
+        message = f"there are {len(rows):,} events in this range; {_MAX_EVENTS_OF_FILE:,} can be taken out"
+        raise BadValueError(message, "Zoom in on a shorter range.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cut.json.gz"
         perfetto.write(trace, path, rows=rows)

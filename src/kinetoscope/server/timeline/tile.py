@@ -24,10 +24,10 @@ from kinetoscope.model.timeline.layout import Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
 
-WIDE: Final = 24
+MIN_NAMED_UNITS: Final = 24
 """Marks of so many units or more have room for a name."""
 
-_NAME: Final = 240
+_MAX_NAME_CHARACTERS: Final = 240
 """Characters of a name that can be seen in the widest mark."""
 
 
@@ -38,9 +38,9 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         BadValueError: there cannot be such a tile.
     """
     begin = begin_of(scale, number)
-    found = timeline(trace)
+    layout = timeline(trace)
     rows = np.concatenate([np.arange(lane.first, lane.first + lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
-    drawn = marks(found.pyramid, rows.astype(np.int64), origin=found.origin, scale=scale, tile=number)
+    drawn = marks(layout.pyramid, rows.astype(np.int64), origin=layout.origin, scale=scale, tile=number)
     ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
     depths = np.concatenate([np.arange(lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
     names = trace.name[drawn.span]
@@ -54,7 +54,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         "name": names,
         "cover": _cover(drawn),
     }
-    sampled = [_sampled(trace, counter, found.origin + begin, 1 << scale) for counter in counters]
+    sampled = [_sampled(trace, counter, layout.origin + begin, 1 << scale) for counter in counters]
     for place, key in enumerate(("time", "mean", "max")):
         columns[key] = np.concatenate([parts[place] for parts in sampled] or [np.empty(0, np.float32)])
     points = np.cumsum([0, *(len(parts[0]) for parts in sampled)]).tolist()
@@ -64,7 +64,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         "lanes": _slices([lane.id for lane in lanes], ends),
         "counters": _slices([counter.id for counter in counters], points),
         "kinds": MARK_KINDS,
-        "names": _names(trace, np.unique(names[drawn.end - drawn.start >= WIDE])),
+        "names": _names(trace, np.unique(names[drawn.end - drawn.start >= MIN_NAMED_UNITS])),
     }
     return packed(header, columns)
 
@@ -113,7 +113,10 @@ def _cover(drawn: Marks) -> UInt8s:
 
 def _names(trace: Trace, codes: Int32s) -> dict[str, str]:
     texts = ((code, trace.strings.label(code)) for code in codes.tolist())
-    return {str(code): text if len(text) <= _NAME else text[: _NAME - 1] + "…" for code, text in texts}
+    return {
+        str(code): text if len(text) <= _MAX_NAME_CHARACTERS else text[: _MAX_NAME_CHARACTERS - 1] + "…"
+        for code, text in texts
+    }
 
 
 def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[Float32s, ...]:
