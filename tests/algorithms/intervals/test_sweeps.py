@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.intervals.sweeps import (
-    Curve,
+    Levels,
     count_open,
     greatest,
     integrals,
@@ -33,7 +33,7 @@ def columns(drawn: Drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     return group, start, start + length, np.array([row[3] for row in drawn], np.float64)
 
 
-def at(curve: Curve, group: int, time: int) -> float:
+def at(curve: Levels, group: int, time: int) -> float:
     """The level of a group at a time, read from the points."""
     before = [k for k in range(curve.time.size) if curve.group[k] == group and curve.time[k] <= time]
     return curve.level[before[-1]] if before else 0
@@ -43,7 +43,7 @@ def weights_at(drawn: Drawn, group: int, time: int) -> list[float]:
     return [weight for each, start, length, weight in drawn if each == group and start <= time < start + length]
 
 
-def is_proper(curve: Curve) -> None:
+def is_proper(curve: Levels) -> None:
     points = list(zip(curve.group.tolist(), curve.time.tolist(), strict=True))
     assert points == sorted(set(points))
     previous = dict.fromkeys(range(GROUPS), 0.0)

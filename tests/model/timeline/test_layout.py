@@ -18,13 +18,13 @@ from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.utilization import kernels_of, use_of
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.matching.match import rank_offsets
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.model.timeline.alignment import offsets
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.counters import counter_curve, counter_lanes
 from kinetoscope.model.timeline.layout import CALLS, timeline, times
-from kinetoscope.model.timeline.minimap import BUCKETS, shares
+from kinetoscope.model.timeline.range import BUCKETS, minimap
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
@@ -355,7 +355,7 @@ def test_counters_of_the_file(tmp_path: Path) -> None:
 
 def test_the_minimap_says_how_busy_devices_were(tmp_path: Path) -> None:
     trace = job(tmp_path, kernel("a", 0, 512, 1), kernel("nccl_all_reduce", 512, 256, 2)).trace()
-    found = shares(trace, timeline(trace).origin, 2)
+    found = minimap(trace, timeline(trace).origin, 2)
     assert sorted(found) == ["communication", "computation"] or sorted(found) == ["computation"]
     assert sum(share.sum() for share in found.values()) * 2 == pytest.approx(768)
     assert all(len(share) == BUCKETS for share in found.values())
@@ -363,7 +363,7 @@ def test_the_minimap_says_how_busy_devices_were(tmp_path: Path) -> None:
 
 def test_the_minimap_of_a_run_on_the_host(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 512)).trace()
-    assert shares(trace, timeline(trace).origin, 2)["host"].sum() == 256
+    assert minimap(trace, timeline(trace).origin, 2)["host"].sum() == 256
 
 
 def test_ranks_lie_on_one_clock(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_ranks_lie_on_one_clock(tmp_path: Path) -> None:
             distributedInfo={"rank": rank, "world_size": 2},
         )
     opened = read(tmp_path, jobs=1)
-    shifts, notes = offsets([opened.trace(rank) for rank in opened.ranks])
+    shifts, notes = rank_offsets([opened.trace(rank) for rank in opened.ranks])
     assert shifts == [0, 3_000_000]
     assert "No collectives" in notes[0]
 
@@ -385,7 +385,7 @@ def test_ranks_that_were_recorded_at_quite_another_time(tmp_path: Path) -> None:
         top = {"baseTimeNanoseconds": base, "distributedInfo": {"rank": rank, "world_size": 2}}
         written(tmp_path / f"rank{rank}.json", op("a", 5_000, 1_000), **top)
     opened = read(tmp_path, jobs=1)
-    shifts, notes = offsets([opened.trace(rank) for rank in opened.ranks])
+    shifts, notes = rank_offsets([opened.trace(rank) for rank in opened.ranks])
     assert shifts == [0, 0]
     assert "hundred days" in notes[0]
 
@@ -401,7 +401,7 @@ def test_clocks_that_are_wrong_are_set_right(tmp_path: Path) -> None:
     simulate(Model(ranks=4, ranks_per_host=1, steps=3, clock_offset=10_000_000), tmp_path)
     opened = read(tmp_path, jobs=1)
     traces = [opened.trace(rank) for rank in opened.ranks]
-    shifts, _ = offsets(traces)
+    shifts, _ = rank_offsets(traces)
     raw = [trace.base + timeline(trace).origin for trace in traces]
     ends: dict[str, list[list[int]]] = {"aligned": [], "raw": []}
     for trace, shift, first in zip(traces, shifts, raw, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kinetoscope.model.timeline.counters import MOST
+from kinetoscope.model.timeline.counters import MAX_COUNTERS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.timeline.lanes import MAX_LANES
 from tests.drawn import Event, annotation, job, kernel, launch, op, written
@@ -329,12 +329,12 @@ def test_what_is_no_step_is_not_in_the_ruler(odd: Client) -> None:
 def test_of_very_many_counters_the_first_are_shown(tmp_path: Path) -> None:
     samples = [
         {"ph": "C", "name": f"counter {number}", "pid": 1, "tid": 1, "ts": 1, "args": {"value": number}}
-        for number in range(MOST + 3)
+        for number in range(MAX_COUNTERS + 3)
     ]
     written(tmp_path / "counters.json", op("a", 0, 5_000), *samples)
     with serving(tmp_path) as client:
         answer = client.get(f"runs/{client.run()}/timeline/lanes")
-        assert len(lane_ids(answer, "counter")) == MOST
+        assert len(lane_ids(answer, "counter")) == MAX_COUNTERS
         assert "Rank 0 has 3 more counters." in answer["notes"]
-        _, arrays = tile_of(client, client.run(), z=3, i=0, lanes=f"recorded.{MOST - 1}")
-        assert float(arrays["mean"][-1]) == MOST - 1
+        _, arrays = tile_of(client, client.run(), z=3, i=0, lanes=f"recorded.{MAX_COUNTERS - 1}")
+        assert float(arrays["mean"][-1]) == MAX_COUNTERS - 1

@@ -18,11 +18,11 @@ from kinetoscope.algorithms.grouping import sum_by
 _BITS = 61
 """Of the greatest sum of weights, as an integer: rounding and one more bit fit into int64 beside them."""
 
-_BLOCK = 1 << 16  # points of a curve at a time, so that there is room for long ones
-_FEW = 1 << 15  # groups that fit into 16 bits are sorted by counting
+_BLOCK_POINTS = 1 << 16  # points of a curve at a time, so that there is room for long ones
+_MAX_SMALL_GROUPS = 1 << 15  # groups that fit into 16 bits are sorted by counting
 
 
-class Curve(NamedTuple):
+class Levels(NamedTuple):
     """Levels that step: by group, then by time; no two points of a group are at one time, and each changes the level.
 
     Attributes:
@@ -43,7 +43,7 @@ class Curve(NamedTuple):
         return length
 
 
-def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
+def count_open(group: Int32s, start: Int64s, end: Int64s) -> Levels:
     """How many intervals of each group are open at each time; levels are int64.
 
     Args:
@@ -58,7 +58,7 @@ def count_open(group: Int32s, start: Int64s, end: Int64s) -> Curve:
     return _curve(_ordered(group, start, end), np.ones(start.size, np.int8))
 
 
-def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Floats) -> Curve:
+def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Floats) -> Levels:
     """The sum of the weights of the intervals of each group that are open at each time; levels are float64.
 
     Each weight is rounded to a multiple of 2^-k, such that the greatest weight times the most intervals open at once
@@ -87,19 +87,19 @@ def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Floats) -> Curve
     return curve._replace(level=np.ldexp(curve.level.astype(np.float64), -grain))
 
 
-def greatest(curve: Curve, groups: int) -> NDArray[Any]:
+def greatest(curve: Levels, groups: int) -> NDArray[Any]:
     """The greatest level of each group: of the levels' type [groups]; 0 for a group without points."""
     found = np.zeros(groups, curve.level.dtype)
     np.maximum.at(found, curve.group, curve.level)
     return found
 
 
-def time_at_least(curve: Curve, groups: int, limit: float) -> Int64s:
+def time_at_least(curve: Levels, groups: int, limit: float) -> Int64s:
     """How long the level of each group is `limit` (more than 0) or more: int64 [groups], ns."""
     return sum_by(curve.group, groups, np.where(curve.level >= limit, curve.length, 0))
 
 
-def integrals(curve: Curve, edges: Int64s) -> Floats:
+def integrals(curve: Levels, edges: Int64s) -> Floats:
     """The integral of a curve of one group from each edge to the next: float64 [edges − 1], level × ns.
 
     Each is a sum of so many rounded products as there are points, in order of time. Where no level exceeds 1, it does
@@ -115,8 +115,10 @@ def integrals(curve: Curve, edges: Int64s) -> Floats:
     if not edges.size:
         raise ValueError("integrals need an edge or more")
     total = np.zeros(edges.size - 1)
-    for first in range(0, curve.time.size - 1, _BLOCK):
-        time = curve.time[first : first + _BLOCK + 1]  # the last one ends the last level, and begins the next block
+    for first in range(0, curve.time.size - 1, _BLOCK_POINTS):
+        time = curve.time[
+            first : first + _BLOCK_POINTS + 1
+        ]  # the last one ends the last level, and begins the next block
         _add_areas(time, curve.level[first : first + time.size - 1], edges, total)
     return total
 
@@ -175,12 +177,14 @@ def _ordered(group: Int32s, start: Int64s, end: Int64s) -> _Changes:
     interval = rows[order]
     of = group[interval]
     if of.size and int(of.max()) > 0:
-        by_group = np.argsort(of.astype(np.int16) if int(of.max()) < _FEW else of, kind="stable").astype(np.int32)
+        by_group = np.argsort(of.astype(np.int16) if int(of.max()) < _MAX_SMALL_GROUPS else of, kind="stable").astype(
+            np.int32
+        )
         of, time, interval, sign = of[by_group], time[by_group], interval[by_group], sign[by_group]
     return _Changes(of, time, interval, sign)
 
 
-def _curve(changes: _Changes, weight: NDArray[np.integer[Any]]) -> Curve:
+def _curve(changes: _Changes, weight: NDArray[np.integer[Any]]) -> Levels:
     """Sum up the weights of what is open. The changes of a group sum to 0, so the next one begins at 0."""
     group, time, interval, sign = changes
     level = np.cumsum(weight[interval] * sign, dtype=np.int64)  # overflows at most between changes of one time
@@ -191,4 +195,4 @@ def _curve(changes: _Changes, weight: NDArray[np.integer[Any]]) -> Curve:
     differs[1:] = level[1:] != level[:-1]
     differs[:1] = level[:1] != 0
     last[last] = differs
-    return Curve(group[last], time[last], level[differs])
+    return Levels(group[last], time[last], level[differs])

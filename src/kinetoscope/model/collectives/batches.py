@@ -25,7 +25,7 @@ _SEND_RECV: Final = ("send", "recv", "send_recv", "all_to_all")
 
 
 @dataclass(frozen=True)
-class Batches:
+class CallBatches:
     """Arguments that kernels without a record take from the calls before them.
 
     Attributes:
@@ -46,13 +46,13 @@ class Batches:
         return own if of_batch is None else np.where(self.first >= 0, of_batch, own)
 
 
-def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) -> Batches:
+def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) -> CallBatches:
     """For each kernel the calls that it was launched for together.
 
     `row` and `launch` are the kernels and the calls of the runtime that launched them, `parameters` their records, −1
     for none.
     """
-    batches = Batches(np.full(len(row), -1, np.int32), np.full(len(row), -1, np.int64), {}, {})
+    batches = CallBatches(np.full(len(row), -1, np.int32), np.full(len(row), -1, np.int64), {}, {})
     kernels = np.flatnonzero((parameters < 0) & (launch >= 0) & (arguments.codes(trace, "collective", row) < 0))
     # A replayed graph launches many kernels at once, and none of them for calls of this time.
     launches, counts = np.unique(launch[kernels], return_counts=True)
@@ -98,7 +98,7 @@ def _batches(trace: Trace, kernels: Int64s, launch: Int32s, calls: Int32s) -> tu
     return batch, kernels
 
 
-def _summed(trace: Trace, batches: Batches, calls: Int32s, batch: Int64s, kernels: Int64s) -> Batches:
+def _summed(trace: Trace, batches: CallBatches, calls: Int32s, batch: Int64s, kernels: Int64s) -> CallBatches:
     codes = arguments.codes(trace, "collective", calls)
     kind_of = {code: kind_named(trace.strings.label(code)) for code in np.unique(codes).tolist()}
     elements = {name: np.full(len(batches.first), -1, np.int64) for name in ("elements_in", "elements_out")}
@@ -118,7 +118,7 @@ def _summed(trace: Trace, batches: Batches, calls: Int32s, batch: Int64s, kernel
         for name, values in others.items():
             named = np.unique(values[low:high][values[low:high] >= 0])
             peers[name][kernel] = named[0] if len(named) == 1 else -1
-    return Batches(batches.first, batches.kind, elements, peers)
+    return CallBatches(batches.first, batches.kind, elements, peers)
 
 
 def _together(kinds: set[str]) -> str | None:

@@ -17,7 +17,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MAX_ELEMENTS, POINT_TO_POINT, kind_named, size_of
-from kinetoscope.model.collectives.batches import Batches, joined_calls
+from kinetoscope.model.collectives.batches import CallBatches, joined_calls
 from kinetoscope.model.collectives.group_of_call import group_columns
 from kinetoscope.model.collectives.host_records import Records, on_device, on_host
 from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
@@ -247,7 +247,7 @@ def _steps(marked: Steps, trace: Trace, records: Records) -> pl.Series:
 # --- the content
 
 
-def _content(trace: Trace, records: Records, batches: Batches) -> dict[str, pl.Series]:
+def _content(trace: Trace, records: Records, batches: CallBatches) -> dict[str, pl.Series]:
     """Type and number of elements, and the bytes of one (`width`): by arguments, else as inputs on the host tell."""
     places, distinct = types(
         trace,

@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order, sum_by
-from kinetoscope.algorithms.intervals.sweeps import Curve, sum_open
+from kinetoscope.algorithms.intervals.sweeps import Levels, sum_open
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
@@ -127,7 +127,7 @@ class Transfers:
         return len(self.direction)
 
     @property
-    def bandwidth(self) -> Curve:
+    def bandwidth(self) -> Levels:
         """Bytes a second of all that run at a time, by group, without those of unknown rate."""
         has = ~np.isnan(self.rate)
         return sum_open(self.group[has], self.start[has], self.end[has], self.rate[has])

@@ -8,7 +8,7 @@ stay unmatched and are counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,18 +19,25 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
+from kinetoscope.model.collectives.calls import collective_calls, with_source
+from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.matching.clocks import Clocks, aligned, clocks
 from kinetoscope.model.matching.columns import CallArrays
 from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
 from kinetoscope.model.matching.order import Offsets, by_order
 from kinetoscope.model.matching.point_to_point import between_two, between_unnamed
 from kinetoscope.model.matching.sequences import by_shape
+from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.trace import Trace
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
 HOW: Final = (SEQUENCE, ORDER, SHAPE)
 """Evidence of a match, the most certain first: process group and number; process group and order of calls; order of
 calls that are alike in kind, type and size."""
+
+_MAX_OFFSET_NS: Final = 1 << 53
+"""Offset of ranks that ran together: a hundred days."""
 
 SYNCHRONIZING: Final = BINDING
 """Kinds that no rank leaves before all have arrived."""
@@ -80,6 +87,33 @@ def match_and_align(frame: pl.DataFrame) -> Aligned:
     matched = match(frame)
     offsets = clocks(matched.frame)
     return Aligned(aligned(matched.frame, offsets), offsets, (*matched.notes, *offsets.notes))
+
+
+def rank_offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
+    """Offsets of the time 0 of each trace from that of the first, on one clock, so that ranks can be drawn together.
+
+    Returns ns by trace, and notes on how they were set.
+    """
+    if len(traces) < 2:
+        return [0] * len(traces), ()
+    origins = [trace.base + origin_of_time(trace) for trace in traces]
+    calls = pl.concat([with_source(collective_calls(trace), trace) for trace in traces])
+    notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
+    if len(calls):
+        collectives = match_and_align(calls)
+        frame = pl.DataFrame(
+            {
+                "rank": [trace.source.rank for trace in traces],
+                "host": pl.Series([host_of(trace) for trace in traces], dtype=pl.String),
+                "end": pl.Series(origins, dtype=pl.Int64),
+            }
+        )
+        origins, notes = aligned(frame, collectives.clocks)["end"].to_list(), collectives.clocks.notes
+    shifts = [origin - origins[0] for origin in origins]
+    if max(map(abs, shifts)) > _MAX_OFFSET_NS:
+        note = "The ranks were recorded more than a hundred days apart: each is shown from its own beginning."
+        return [0] * len(traces), (note,)
+    return shifts, notes
 
 
 def match(frame: pl.DataFrame) -> Matched:

@@ -1,4 +1,4 @@
-"""What the timeline colours an event as."""
+"""Kinds of events, which give the marks of the timeline their colour."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OF_WORK: Final = {
 
 @derived
 def mark_kinds(trace: Trace) -> UInt8s:
-    """Which of MARK_KINDS each event is: uint8 [events]."""
+    """The kind of each event, a place in MARK_KINDS: uint8 [events]."""
     number = {kind: place for place, kind in enumerate(MARK_KINDS)}
     of_event = np.array([number[_OF_EVENT.get(kind, "other")] for kind in EventKind], np.uint8)
     kinds = of_event[trace.kind]

@@ -1,7 +1,7 @@
 """The counters beside the lanes of a timeline: how much is used, queued, moved and held, from moment to moment.
 
 They are the numbers of the analyses of utilization, queue length, memory bandwidth and memory, and the counters that a
-file itself holds. Each kind is computed when one of its lanes is looked at.
+file itself holds. Each kind is computed when one of its lanes is shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.algorithms.intervals.intervals import union
-from kinetoscope.algorithms.intervals.sweeps import Curve, count_open, sum_open
+from kinetoscope.algorithms.intervals.sweeps import Levels, count_open, sum_open
 from kinetoscope.algorithms.layout.sampling import Sampled, sampled
 from kinetoscope.model.device.copies import copies, transfers
 from kinetoscope.model.device.queues import queues
@@ -23,7 +23,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.memory.allocator import memory_instants
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
@@ -31,10 +31,10 @@ from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Unit
 
-MOST: Final = 64
+MAX_COUNTERS: Final = 64
 """Lanes of counters at most."""
 
-_ALWAYS: Final = -(1 << 62)
+_BEFORE_ALL_NS: Final = -(1 << 62)
 """Before all times, ns."""
 
 
@@ -43,11 +43,11 @@ class Counter:
     """A lane of a counter.
 
     Attributes:
-        id: tells it from the others of the trace.
-        title: what it is called.
+        id: unique in the trace.
+        title: of the lane.
         source: the kind of counter that it is, see `_SOURCES`.
         place: which of those of this kind.
-        kind: what it is coloured as.
+        kind: one of MARK_KINDS, for its colour.
         unit: of its levels.
         max: the greatest level that it can have, if there is one.
     """
@@ -63,18 +63,18 @@ class Counter:
 
 @derived
 def counter_lanes(trace: Trace) -> tuple[Counter, ...]:
-    """The counters that are shown of a trace: the first MOST."""
-    return all_counters(trace)[:MOST]
+    """The first MAX_COUNTERS counters of a trace, which are shown."""
+    return all_counters(trace)[:MAX_COUNTERS]
 
 
 @derived
 def all_counters(trace: Trace) -> tuple[Counter, ...]:
     """The counters that a trace has."""
-    found = []
+    every = []
     for source, (titles, _, kind, unit, most) in _SOURCES.items():
         for place, title in enumerate(titles(trace)):
-            found.append(Counter(f"{source}.{place}", title, source, place, kind, unit, most))
-    return tuple(found)
+            every.append(Counter(f"{source}.{place}", title, source, place, kind, unit, most))
+    return tuple(every)
 
 
 @derived
@@ -99,8 +99,8 @@ def _devices(trace: Trace) -> list[int]:
 
 @derived
 def device_titles(trace: Trace) -> dict[int, str]:
-    """What each device is called: `GPU 0`."""
-    work, named = device_work(trace), lanes(trace)
+    """The name of each device: `GPU 0`."""
+    work, named = device_work(trace), track_names(trace)
     devices, first = np.unique(work.device, return_index=True)
     tracks = trace.track[work.rows[first]].tolist()
     return {device: named[track].process for device, track in zip(devices.tolist(), tracks, strict=True)}
@@ -110,12 +110,12 @@ def _per_device(what: str) -> Callable[[Trace], list[str]]:
     return lambda trace: [f"{device_titles(trace)[device]} · {what}" for device in _devices(trace)]
 
 
-def _of_curve(curve: Curve, groups: int) -> Iterator[Sampled]:
+def _of_curve(curve: Levels, groups: int) -> Iterator[Sampled]:
     """The curves of the groups: 0 before the first point of each."""
     bounds = np.searchsorted(curve.group, np.arange(groups + 1))
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         yield sampled(
-            np.concatenate([[_ALWAYS], curve.time[low:high]]).astype(np.int64),
+            np.concatenate([[_BEFORE_ALL_NS], curve.time[low:high]]).astype(np.int64),
             np.concatenate([[0.0], curve.level[low:high]]),
         )
 
@@ -164,11 +164,11 @@ def _filling(trace: Trace) -> Iterator[Sampled]:
 
 
 def _queues(trace: Trace) -> Iterator[Sampled]:
-    found, devices = queues(trace, ALL), _devices(trace)
-    place = np.searchsorted(devices, found.device)
-    here = np.isin(found.device, devices)[found.queue]
-    of = place[found.queue][here].astype(np.int32)
-    yield from _of_curve(count_open(of, found.start[here], found.end[here]), len(devices))
+    launched, devices = queues(trace, ALL), _devices(trace)
+    place = np.searchsorted(devices, launched.device)
+    chosen = np.isin(launched.device, devices)[launched.queue]
+    of = place[launched.queue][chosen].astype(np.int32)
+    yield from _of_curve(count_open(of, launched.start[chosen], launched.end[chosen]), len(devices))
 
 
 def _copy_titles(trace: Trace) -> list[str]:
@@ -183,8 +183,8 @@ def _copy_titles(trace: Trace) -> list[str]:
 
 
 def _bandwidth(trace: Trace) -> Iterator[Sampled]:
-    found = transfers(scope(trace, ALL))
-    return _of_curve(found.bandwidth, len(found))
+    rates = transfers(scope(trace, ALL))
+    return _of_curve(rates.bandwidth, len(rates))
 
 
 # --- memory
@@ -192,29 +192,30 @@ def _bandwidth(trace: Trace) -> Iterator[Sampled]:
 
 def _memory_devices(trace: Trace) -> list[tuple[int, bool]]:
     """Each device with memory, and then again where it is told how much its allocator holds."""
-    found = memory_instants(trace)
-    held = np.zeros(len(found.devices), np.bool_)
-    held[found.device[found.reserved >= 0]] = True
-    return [(each, what) for each in range(len(found.devices)) for what in (False, True) if held[each] or not what]
+    instants = memory_instants(trace)
+    held = np.zeros(len(instants.devices), np.bool_)
+    held[instants.device[instants.reserved >= 0]] = True
+    return [(each, what) for each in range(len(instants.devices)) for what in (False, True) if held[each] or not what]
 
 
 def _memory_titles(trace: Trace) -> list[str]:
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     return [
-        f"{found.device_name(device)} · memory {'reserved' if reserved else 'allocated'}"
+        f"{instants.device_name(device)} · memory {'reserved' if reserved else 'allocated'}"
         for device, reserved in _memory_devices(trace)
     ]
 
 
 def _memory(trace: Trace) -> Iterator[Sampled]:
-    found = memory_instants(trace)
+    instants = memory_instants(trace)
     for device, reserved in _memory_devices(trace):
-        places = found.of_device(device)
-        levels = (found.reserved if reserved else found.allocated)[places].astype(np.float64)
+        places = instants.of_device(device)
+        levels = (instants.reserved if reserved else instants.allocated)[places].astype(np.float64)
         levels[levels < 0] = np.nan
-        before = np.nan if reserved else max(found.before(int(places[0])), 0)
+        before = np.nan if reserved else max(instants.before(int(places[0])), 0)
         yield sampled(
-            np.concatenate([[_ALWAYS], found.time[places]]).astype(np.int64), np.concatenate([[before], levels])
+            np.concatenate([[_BEFORE_ALL_NS], instants.time[places]]).astype(np.int64),
+            np.concatenate([[before], levels]),
         )
 
 
@@ -233,20 +234,20 @@ class _Recorded:
 
 @derived
 def _recorded(trace: Trace) -> _Recorded:
-    found = counters(trace)
-    code, first = group_in_order(trace.track[found.rows], trace.name[found.rows], found.key)
-    names, named = trace.strings, lanes(trace)
+    samples = counters(trace)
+    code, first = group_in_order(trace.track[samples.rows], trace.name[samples.rows], samples.key)
+    names, named = trace.strings, track_names(trace)
     titles = []
     for example in first.tolist():
-        row = int(found.rows[example])
+        row = int(samples.rows[example])
         parts = (
             named[int(trace.track[row])].process,
             names.label(int(trace.name[row])),
-            names.label(int(found.key[example])),
+            names.label(int(samples.key[example])),
         )
         titles.append(" · ".join(dict.fromkeys(part.strip() for part in parts if part.strip())))
-    order = np.argsort(trace.start[found.rows], kind="stable")
-    return _Recorded(tuple(titles), code[order], trace.start[found.rows][order], found.value[order])
+    order = np.argsort(trace.start[samples.rows], kind="stable")
+    return _Recorded(tuple(titles), code[order], trace.start[samples.rows][order], samples.value[order])
 
 
 def _recorded_titles(trace: Trace) -> list[str]:
@@ -254,12 +255,12 @@ def _recorded_titles(trace: Trace) -> list[str]:
 
 
 def _recorded_curves(trace: Trace) -> Iterator[Sampled]:
-    found = _recorded(trace)
-    for each in range(min(len(found.titles), MOST)):
-        here = found.code == each
+    recorded = _recorded(trace)
+    for each in range(min(len(recorded.titles), MAX_COUNTERS)):
+        chosen = recorded.code == each
         yield sampled(
-            np.concatenate([[_ALWAYS], found.time[here]]).astype(np.int64),
-            np.concatenate([[np.nan], found.value[here]]),
+            np.concatenate([[_BEFORE_ALL_NS], recorded.time[chosen]]).astype(np.int64),
+            np.concatenate([[np.nan], recorded.value[chosen]]),
         )
 
 

@@ -1,4 +1,4 @@
-"""The part of a trace that lies in a stretch of time, as a file for other viewers has it."""
+"""Events of a stretch of time, for a file for other viewers."""
 
 from __future__ import annotations
 

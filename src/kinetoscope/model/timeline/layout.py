@@ -21,8 +21,8 @@ from kinetoscope.algorithms.layout.pyramid import LONGEST, Pyramid, pyramid
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.timeline.categories import mark_kinds
-from kinetoscope.model.timeline.groups import Group, Groups
-from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.timeline.groups import LaneGroup, LaneGroups
+from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, SPANS, EventKind
@@ -31,18 +31,18 @@ from kinetoscope.model.trace.trace import Trace, stray
 CALLS, WORK, REST = range(3)
 """Layers of a track, each a lane: calls of the host, device work, and everything else."""
 
-_ROWS: Final = 1000, 64, 64
+_MAX_ROWS: Final = 1000, 64, 64
 """Rows of a lane at most, by layer: Python's own limit of calls; of work that overlaps."""
 
-_FEW: Final = 10
-_FAR: Final = 100
-"""How many times longer than the time of nearly all events the whole must be for a few to lie far away."""
+_MIN_EVENTS: Final = 10
+_FAR_RATIO: Final = 100
+"""Length of the whole timeline / time of nearly all events, from which on a few lie far away."""
 
-_EXACT: Final = (1 << 53) - 1
+_MAX_TIME_NS: Final = (1 << 53) - 1
 """ns from the origin to the first and to the last time that is drawn, 104 days: a browser counts no further."""
 
-_ASIDE: Final = (EventKind.SPAN, EventKind.INSTANT, EventKind.OVERHEAD)
-"""What the profiler says of itself."""
+_PROFILER_KINDS: Final = (EventKind.SPAN, EventKind.INSTANT, EventKind.OVERHEAD)
+"""Kinds of events of the profiler itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Lane:
     """One lane.
 
     Attributes:
-        id: tells it from the others of the trace.
-        title: what it is called within its group.
-        group: what it belongs to.
+        id: unique in the trace.
+        title: within its group.
+        group: of lanes.
         track: of the trace.
         layer: CALLS, WORK or REST.
         first: its first row in the pyramid; rows: how many it has.
@@ -61,7 +61,7 @@ class Lane:
 
     id: str
     title: str
-    group: Group
+    group: LaneGroup
     track: int
     layer: int
     first: int
@@ -76,7 +76,7 @@ class Timeline:
     Attributes:
         lanes: in the order in which they are shown.
         pyramid: what is drawn, row by row; its spans are rows of the trace.
-        depth: int16 [events], the row within its lane in which each is drawn, −1 for what is not.
+        depth: int16 [events], the row within its lane in which each is drawn, −1 if it is not.
         layer: int8 [events], the layer of its track, −1 for what is not drawn.
         origin: time 0, ns, see `scope.origin_of_time`; end: the last instant, counted from there.
         astray: how many events are not drawn, or not to their end, for their times cannot be right.
@@ -98,24 +98,24 @@ def timeline(trace: Trace) -> Timeline:
     layer = _layers(trace)
     depth = np.full(len(trace), packing.NO_ROW, np.int32)
     row = np.full(len(trace), packing.NO_ROW, np.int32)
-    orders, found = [], []
+    orders, lane_rows = [], []
     first = 0
     for number in (CALLS, WORK, REST):
         order, offsets, parent = _order(trace, layer, number)
-        own = packing.packed(start, end, order, offsets, parent, most=_ROWS[number])[order]
+        own = packing.packed(start, end, order, offsets, parent, most=_MAX_ROWS[number])[order]
         sizes = _sizes(own, offsets)
         firsts = first + np.cumsum(sizes) - sizes
         depth[order] = own
         row[order] = own + firsts[trace.track[order]]
         used = np.flatnonzero(sizes)
         columns = used, np.full(len(used), number), firsts[used], sizes[used], np.diff(offsets)[used]
-        found += list(zip(*(column.tolist() for column in columns), strict=True))
+        lane_rows += list(zip(*(column.tolist() for column in columns), strict=True))
         orders.append(order)
         first += int(sizes.sum())
     order, rows = packing.by_number(row, np.concatenate(orders), first)
     origin = _origin(trace)
     return Timeline(
-        lanes=_lanes(trace, found, layer),
+        lanes=_lanes(trace, lane_rows, layer),
         pyramid=pyramid(start, end, mark_kinds(trace), order, rows),
         depth=depth.astype(np.int16),
         layer=layer,
@@ -157,34 +157,34 @@ def _is_astray(trace: Trace) -> bool:
 
 @derived
 def timeline_body(trace: Trace) -> tuple[int, int]:
-    """From where to where nearly all events lie, ns after the origin: all of it, unless a few lie far away."""
-    found = timeline(trace)
+    """Start and end of nearly all events, ns after the origin: of the whole, unless a few lie far away."""
+    layout = timeline(trace)
     start, end = times(trace)
-    rows = np.flatnonzero(found.layer >= 0)
-    if len(rows) < _FEW:
-        return 0, found.end
+    rows = np.flatnonzero(layout.layer >= 0)
+    if len(rows) < _MIN_EVENTS:
+        return 0, layout.end
     cut = max(len(rows) // 100, 1)
     ordered = np.partition(start[rows], (cut, len(rows) - 1 - cut))
     low, high = int(ordered[cut]), int(ordered[-1 - cut])
     near = rows[(start[rows] >= 2 * low - high) & (start[rows] <= 2 * high - low)]
     last = np.partition(end[near], len(near) - 1 - cut)[len(near) - 1 - cut]  # without those that are far too long
-    body = int(start[near].min()) - found.origin, max(int(last), high) - found.origin
-    return body if (body[1] - body[0]) * _FAR < found.end else (0, found.end)
+    body = int(start[near].min()) - layout.origin, max(int(last), high) - layout.origin
+    return body if (body[1] - body[0]) * _FAR_RATIO < layout.end else (0, layout.end)
 
 
 @derived
 def _origin(trace: Trace) -> int:
-    return min(max(origin_of_time(trace), _EXACT - LONGEST), LONGEST - _EXACT)
+    return min(max(origin_of_time(trace), _MAX_TIME_NS - LONGEST), LONGEST - _MAX_TIME_NS)
 
 
 @derived
 def _bounds(trace: Trace) -> tuple[int, int]:
-    return _origin(trace) - _EXACT, _origin(trace) + _EXACT
+    return _origin(trace) - _MAX_TIME_NS, _origin(trace) + _MAX_TIME_NS
 
 
 @derived
 def _astray(trace: Trace) -> Bools:
-    """Which events have a time beyond what can be shown: bool [events]."""
+    """Whether each event has a time beyond what can be shown: bool [events]."""
     low, high = _bounds(trace)
     return (trace.start < low) | (trace.start > high) | (trace.end < low) | (trace.end > high)
 
@@ -209,7 +209,7 @@ def _layers(trace: Trace) -> Int8s:
 
 
 def _sizes(depth: Int32s, offsets: Int64s) -> Int64s:
-    """How many rows each track has, of the depths of its events: int64 [tracks]."""
+    """Number of rows of each track, by the depths of its events: int64 [tracks]."""
     sizes = np.zeros(len(offsets) - 1, np.int64)
     used = np.flatnonzero(np.diff(offsets))
     if len(used):
@@ -218,7 +218,7 @@ def _sizes(depth: Int32s, offsets: Int64s) -> Int64s:
 
 
 def _end(trace: Trace, layer: Int8s, end: Int64s) -> int:
-    """The last instant of what is drawn; what the profiler says of itself counts only if there is nothing else.
+    """The last instant of what is drawn; events of the profiler itself count only if there are no others.
 
     Nor do times count that cannot be right.
     """
@@ -231,20 +231,20 @@ def _end(trace: Trace, layer: Int8s, end: Int64s) -> int:
 
 # --- lanes
 
-_Found = tuple[int, int, int, int, int]
+_LaneRows = tuple[int, int, int, int, int]
 """Track, layer, first row, rows and events of a lane."""
 
 
-def _lanes(trace: Trace, found: Sequence[_Found], layer: Int8s) -> tuple[Lane, ...]:
+def _lanes(trace: Trace, lane_rows: Sequence[_LaneRows], layer: Int8s) -> tuple[Lane, ...]:
     """The lanes in order: devices, the process of the main thread, others, and what stands aside."""
-    named, main = lanes(trace), main_thread(trace)
+    named, main = track_names(trace), main_thread(trace)
     aside = _tracks_aside(trace, layer)
     autograd = _autograd_threads(trace, main)
-    work = {track: events for track, number, _, _, events in found if number == WORK}
-    groups = Groups(trace, main, aside, work)
-    others = {track for track, number, *_ in found if number != REST}
+    work = {track: events for track, number, _, _, events in lane_rows if number == WORK}
+    groups = LaneGroups(trace, main, aside, work)
+    others = {track for track, number, *_ in lane_rows if number != REST}
     keyed = []
-    for track, number, first, rows, events in found:
+    for track, number, first, rows, events in lane_rows:
         lane = named[track]
         group = groups.of(track, is_work=number == WORK)
         title = lane.name
@@ -278,9 +278,9 @@ def _thread_title(track: int, main: int, autograd: dict[int, int], name: str) ->
 
 
 def _tracks_aside(trace: Trace, layer: Int8s) -> set[int]:
-    """Tracks on which nothing is drawn but what the profiler says of itself."""
+    """Tracks on which nothing is drawn but events of the profiler itself."""
     rest = np.flatnonzero(layer == REST)
-    own = np.isin(trace.kind[rest], _ASIDE)
+    own = np.isin(trace.kind[rest], _PROFILER_KINDS)
     others = np.bincount(trace.track[rest[~own]], minlength=len(trace.tracks)) > 0
     others |= np.bincount(trace.track[(layer == CALLS) | (layer == WORK)], minlength=len(trace.tracks)) > 0
     return {track for track in np.unique(trace.track[rest[own]]).tolist() if not others[track]}

@@ -1,4 +1,4 @@
-"""What happens in a stretch of time: how busy the devices are, what the host does while they idle, what takes most."""
+"""Summary of a stretch of time: busy devices, host activity while they idle, the names that take most."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, merge, union
+from kinetoscope.algorithms.intervals.intervals import (
+    Intervals,
+    covered,
+    difference,
+    exclusive,
+    intersection,
+    merge,
+    union,
+)
 from kinetoscope.model.device.busy import busy
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.autograd import backward_links
@@ -34,19 +42,22 @@ from kinetoscope.model.trace.trace import Trace
 KINDS: Final = ("computation", "communication", "memory")
 
 PHASES: Final = ("data loading", "waiting", "optimizer", "backward", "forward", "operators", "python", "nothing")
-"""What the host can be doing; each instant belongs to the first that is going on. In a trace without a backward pass
-operators are not said to be of the forward pass."""
+"""Phases of the host; each instant belongs to the first that is going on. In a trace without a backward pass operators
+are not of the forward pass."""
 
 _OPTIMIZER: Final = ("Optimizer.", "optimizer")
 _BACKWARD: Final = ("backward", "Backward")
 _FORWARD: Final = ("forward", "Forward")
 """Words in the names of ranges that somebody named; in 2021 that of the optimizer was an operator."""
 
-_TOP: Final = 5
+_TOP_NAMES: Final = 5
+
+BUCKETS: Final = 512
+"""Stretches of time of the minimap."""
 
 
-class Top(NamedTuple):
-    """What takes much of the time: name code, kind of mark, ns, calls that touch the range, row of the longest."""
+class TopName(NamedTuple):
+    """A name that takes much of the time: its code, kind of mark, ns, calls in the range, row of the longest."""
 
     name: int
     kind: str
@@ -66,10 +77,10 @@ class Range:
         busy: time of each device with any work, ns.
         kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
         before: time of work from before the recording, the sum of the devices, ns.
-        idle: int64 [PHASES], idle time of devices by what the host does, the sum of the devices, ns.
+        idle: int64 [PHASES], idle time of devices by the phase of the host, the sum of the devices, ns.
         longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
         host: time in which the main thread is in a call, ns.
-        device_top, host_top: what takes most on devices, and (as self time) on the host.
+        device_top, host_top: the names that take most on devices, and (as self time) on the host.
     """
 
     length: int
@@ -82,12 +93,12 @@ class Range:
     idle: Int64s
     longest: tuple[int, int] | None
     host: int
-    device_top: tuple[Top, ...]
-    host_top: tuple[Top, ...]
+    device_top: tuple[TopName, ...]
+    host_top: tuple[TopName, ...]
 
 
 def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> Range:
-    """What of the stretch from `begin` to `end`, ns after the origin, was recorded; `steps_by` as for `steps`."""
+    """The summary from `begin` to `end`, ns after the origin; `steps_by` as for `steps`."""
     origin, last = timeline(trace).origin, timeline(trace).end
     begin = min(max(begin, 0), max(last, 0))
     end = max(min(end, last), begin)
@@ -108,18 +119,18 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         gaps = difference(difference(window, worked), earlier)
         idle += _charged(gaps, phases)
         quiet = intersection(quiet, gaps)
-    found = steps(trace, steps_by)
-    inside = (found.device.start < window.end) & (found.device.end > window.start)
-    whole = (found.device.start >= window.start) & (found.device.end <= window.end)
+    every = steps(trace, steps_by)
+    inside = (every.device.start < window.end) & (every.device.end > window.start)
+    whole = (every.device.start >= window.start) & (every.device.end <= window.end)
     longest = None
     if len(quiet.start):
         place = int(np.argmax(quiet.end - quiet.start))
         longest = int(quiet.start[place]) - origin, int(quiet.end[place]) - origin
     return Range(
         length=end - begin,
-        steps=tuple(found.number[inside].tolist()),
+        steps=tuple(every.number[inside].tolist()),
         whole=bool(whole[inside].all()),
-        marked=found.origin != "window",
+        marked=every.origin != "window",
         busy=ran,
         kinds=tuple((kinds / max(len(devices), 1)).tolist()),
         before=before,
@@ -132,7 +143,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
 
 
 def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> Int64s:
-    """The time of gaps by what the host does in them, each instant for the first: int64 [PHASES]."""
+    """The time of gaps by the phase of the host, each instant for the first: int64 [PHASES]."""
     left = [gaps.length]
     for phase in phases:
         gaps = difference(gaps, phase)
@@ -141,7 +152,7 @@ def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> Int64s:
 
 
 def _cut(intervals: Intervals, window: Intervals) -> Intervals:
-    """What of a union lies in a window."""
+    """The part of a union that lies in a window."""
     low = int(np.searchsorted(intervals.end, window.start[0], side="right"))
     high = int(np.searchsorted(intervals.start, window.end[0]))
     return Intervals(*(np.clip(ends[low:high], window.start[0], window.end[0]) for ends in intervals))
@@ -149,7 +160,7 @@ def _cut(intervals: Intervals, window: Intervals) -> Intervals:
 
 @derived
 def _busy(trace: Trace) -> tuple[tuple[int, Intervals, Intervals, Intervals], ...]:
-    """Each device, and when work of each of KINDS ran."""
+    """Each device, with the intervals of work of each of KINDS."""
     return tuple((each.device, each.computation, each.communication, each.memory) for each in busy(scope(trace, ALL)))
 
 
@@ -164,7 +175,7 @@ def _main_calls(trace: Trace) -> Intervals:
 
 @derived
 def _phases(trace: Trace) -> tuple[Intervals, ...]:
-    """When the host was in each of PHASES but the last, on the threads that launch work."""
+    """Intervals of each of PHASES but the last, on the threads that launch work."""
     working = call_tree(trace).member & np.isin(trace.track, list(_threads(trace)))
     activity = host_activities(trace)
     links = backward_links(trace).forward >= 0
@@ -196,17 +207,17 @@ def _united(trace: Trace, chosen: Bools) -> Intervals:
     return union(trace.start[rows], trace.end[rows])
 
 
-# --- what takes most
+# --- names that take most
 
 
-def _device_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+def _device_top(trace: Trace, window: Intervals) -> tuple[TopName, ...]:
     work = device_work(trace)
     here = np.flatnonzero((work.start < window.end) & (work.end > window.start))
     time = np.minimum(work.end[here], window.end) - np.maximum(work.start[here], window.start)
     return _top(trace, work.rows[here], time)
 
 
-def _host_top(trace: Trace, window: Intervals) -> tuple[Top, ...]:
+def _host_top(trace: Trace, window: Intervals) -> tuple[TopName, ...]:
     """By self time, durations less those of the calls directly inside; on the threads that launch work."""
     around = whole_parent(trace)
     parts = [_calls_within(trace, track, window) for track in sorted(_threads(trace))]
@@ -241,19 +252,48 @@ def _calls_within(trace: Trace, track: int, window: Intervals) -> Int32s:
     return np.concatenate([np.array(open_, np.int32), order[low:high]])
 
 
-def _top(trace: Trace, rows: Int32s, time: Int64s) -> tuple[Top, ...]:
+def _top(trace: Trace, rows: Int32s, time: Int64s) -> tuple[TopName, ...]:
     if not len(rows):
         return ()
     codes, first = group(call_names(trace)[rows], trace.kind[rows])
     total = sum_by(codes, len(first), time)
     calls = np.bincount(codes, minlength=len(first))
-    found = []
-    for place in np.argsort(-total, kind="stable")[:_TOP].tolist():
+    top = []
+    for place in np.argsort(-total, kind="stable")[:_TOP_NAMES].tolist():
         if total[place] <= 0:
             break
         of = np.flatnonzero(codes == place)
         longest = int(rows[of[np.argmax(time[of])]])
         kind = MARK_KINDS[mark_kinds(trace)[longest]]
         name = int(call_names(trace)[longest])
-        found.append(Top(name, kind, int(total[place]), int(calls[place]), longest))
-    return tuple(found)
+        top.append(TopName(name, kind, int(total[place]), int(calls[place]), longest))
+    return tuple(top)
+
+
+# --- the whole at a glance
+
+
+@derived
+def minimap(trace: Trace, first: int, bucket: int) -> dict[str, Floats]:
+    """Share of each kind of activity in each of BUCKETS stretches of time: float64 [BUCKETS] each.
+
+    It is the mean of the devices, each instant of one for one kind; without devices that of the main thread.
+
+    Args:
+        trace: of one rank.
+        first: beginning of the first stretch, ns as the file counts them.
+        bucket: length of each, ns.
+    """
+    edges = first + bucket * np.arange(BUCKETS + 1, dtype=np.int64)
+    windows = Intervals(edges[:-1], edges[1:])
+    devices = busy(scope(trace, ALL))
+    if not devices:
+        calls = call_tree(trace)
+        outermost = (calls.depth == 0) & (trace.track == main_thread(trace))
+        ran = union(trace.start[outermost], trace.end[outermost])
+        return {"host": covered(windows, ran) / bucket} if len(ran.start) else {}
+    total = np.zeros((BUCKETS, len(KINDS)))
+    for each in devices:
+        total += exclusive(windows, [each.computation, each.communication, each.memory])[:, :3] / bucket
+    mean = total / len(devices)
+    return {kind: mean[:, place] for place, kind in enumerate(KINDS) if mean[:, place].any()}

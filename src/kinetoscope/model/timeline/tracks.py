@@ -16,8 +16,8 @@ from kinetoscope.model.trace.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """What a track is called.
+class TrackName:
+    """The name of a track.
 
     Attributes:
         process: name of the process, or label of the device.
@@ -33,8 +33,8 @@ class Lane:
 
 
 @derived
-def lanes(trace: Trace) -> tuple[Lane, ...]:
-    """The lanes of all tracks, by track number.
+def track_names(trace: Trace) -> tuple[TrackName, ...]:
+    """The names of all tracks, by track number.
 
     Of several names for one thread the last one counts, as in viewers. Some versions of torch write the Python calls of
     a thread that began before the recording with the pid of a device: these are the host's all the same.
@@ -49,19 +49,21 @@ def lanes(trace: Trace) -> tuple[Lane, ...]:
                 threads.setdefault((pid, tid), {})[f"{what} {key}"] = value
     works, calls = _tracks_with(trace, device_work(trace).rows), _tracks_with(trace, trace.rows(*HOST_KINDS))
     return tuple(
-        _lane(pid, tid, processes.get(_key(pid), {}), threads.get((_key(pid), _key(tid)), {}), *kinds)
+        _track_name(pid, tid, processes.get(_key(pid), {}), threads.get((_key(pid), _key(tid)), {}), *kinds)
         for pid, tid, *kinds in zip(trace.tracks.pids, trace.tracks.tids, works, calls, strict=True)
     )
 
 
 def _tracks_with(trace: Trace, rows: Int32s) -> list[bool]:
-    """On which tracks some of these events lie."""
-    found: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
-    return found
+    """Whether any of these events lie on each track."""
+    has: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
+    return has
 
 
-def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], works: bool, calls: bool) -> Lane:
-    """The lane of a track on which device work or calls of the host lie."""
+def _track_name(
+    pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], works: bool, calls: bool
+) -> TrackName:
+    """The name of a track on which device work or calls of the host lie."""
     labels = _text(process.get("process_labels labels"))
     is_device = works or (labels.startswith("GPU") and not calls)
     named = _text(process.get("process_name name"))
@@ -71,7 +73,7 @@ def _lane(pid: Any, tid: Any, process: dict[str, Any], thread: dict[str, Any], w
     if not name:  # tids were texts such as `stream 7` in 2021
         name = _text(tid) if isinstance(tid, str) and " " in tid else f"{'stream' if is_device else 'thread'} {tid}"
     order = (_number(process.get("process_sort_index sort_index")), _number(thread.get("thread_sort_index sort_index")))
-    return Lane(words, name.strip(), is_device, order)
+    return TrackName(words, name.strip(), is_device, order)
 
 
 def metadata_rows(trace: Trace) -> Int32s:

@@ -17,7 +17,7 @@ from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables.sql import schema_of
 from kinetoscope.model.tables.tables import TABLES
-from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages import PAGES
@@ -132,7 +132,7 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
     """Host threads with their names, those with most events first."""
     host = trace.track[np.isin(trace.kind, HOST_KINDS)]
     counts = np.bincount(host, minlength=len(trace.tracks))
-    numbers, names = trace.tracks.integer_tids(), lanes(trace)
+    numbers, names = trace.tracks.integer_tids(), track_names(trace)
     order = np.argsort(-counts, kind="stable")
     return [
         {"thread": int(numbers[track]), "name": names[track].name, "process": names[track].process}

@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.matching.match import rank_offsets
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.timeline.alignment import offsets
 from kinetoscope.model.timeline.counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline.layout import REST, WORK, Lane, timeline, timeline_body
-from kinetoscope.model.timeline.minimap import BUCKETS, shares
+from kinetoscope.model.timeline.range import BUCKETS, minimap
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -88,7 +88,7 @@ def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
 
 def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
     """The lanes of some ranks, beneath one another on one clock."""
-    shifts, clock_notes = offsets(traces)
+    shifts, clock_notes = rank_offsets(traces)
     notes = list(clock_notes)
     ranks = []
     for trace, shift in zip(traces, shifts, strict=True):
@@ -200,7 +200,7 @@ def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: in
     total: dict[str, Any] = {}
     for trace, shift in zip(traces, shifts, strict=True):
         first = timeline(trace).origin + start - shift
-        for kind, share in shares(trace, first, bucket).items():
+        for kind, share in minimap(trace, first, bucket).items():
             total[kind] = total.get(kind, 0.0) + share / len(traces)
     busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}
     return {"start": start, "bucket": bucket, "busy": busy}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.timeline.counters import device_titles
-from kinetoscope.model.timeline.range import KINDS, PHASES, Range, Top, in_range
+from kinetoscope.model.timeline.range import KINDS, PHASES, Range, TopName, in_range
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.grammar import short
@@ -106,13 +106,13 @@ def _facts(stretch: Range) -> Iterator[str]:
         yield f"longest idle stretch {shown(stretch.longest[1] - stretch.longest[0], 'ns')}"
 
 
-def _top(trace: Trace, top: Top, side: str) -> dict[str, Any]:
+def _top(trace: Trace, top: TopName, side: str) -> dict[str, Any]:
     name = _name(trace, top)
     named = {"name": name, "label": short(name), "kind": top.kind, "ns": top.time, "calls": top.calls, "row": top.row}
     return {**named, "side": side}
 
 
-def _name(trace: Trace, top: Top) -> str:
+def _name(trace: Trace, top: TopName) -> str:
     return call_name(trace.strings.label(top.name), int(trace.kind[top.row]))
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.layout import stacking
-from kinetoscope.model.timeline.tracks import lanes
+from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.exports.trace_json import value_text
@@ -151,7 +151,7 @@ def names(trace: Trace, where: Places) -> Iterator[tuple[str, str, str, str]]:
     for row in trace.rows(EventKind.METADATA).tolist():
         named.setdefault(trace.strings.label(int(trace.name[row])), set()).add(int(trace.track[row]))
     pids = {where.pids[track] for track in named.get("process_name", ())}
-    labels = lanes(trace)
+    labels = track_names(trace)
     for track in np.unique(trace.track[trace.ph == _SPAN]).tolist():
         pid, tid = where.of(track, 0)
         if pid not in (*pids, "null"):
