@@ -35,7 +35,7 @@ _MAX_ROWS: Final = 1000, 64, 64
 """Rows of a lane at most, by layer: Python's own limit of calls; of work that overlaps."""
 
 _MIN_EVENTS: Final = 10
-_FAR_RATIO: Final = 100
+_LENGTH_RATIO: Final = 100
 """Length of the whole timeline / time of nearly all events, from which on a few lie far away."""
 
 _MAX_TIME_NS: Final = (1 << 53) - 1
@@ -169,7 +169,7 @@ def timeline_body(trace: Trace) -> tuple[int, int]:
     near = rows[(start[rows] >= 2 * low - high) & (start[rows] <= 2 * high - low)]
     last = np.partition(end[near], len(near) - 1 - cut)[len(near) - 1 - cut]  # without those that are far too long
     body = int(start[near].min()) - layout.origin, max(int(last), high) - layout.origin
-    return body if (body[1] - body[0]) * _FAR_RATIO < layout.end else (0, layout.end)
+    return body if (body[1] - body[0]) * _LENGTH_RATIO < layout.end else (0, layout.end)
 
 
 @derived
