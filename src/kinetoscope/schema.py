@@ -91,9 +91,23 @@ class Schema:
         """The columns named, in the order of `names`."""
         return Schema(*(self[name] for name in names))
 
+    @property
+    def per_rank(self) -> Schema:
+        """The columns of the answer of one rank: all but `rank`, which the job adds."""
+        return self.without("rank")
+
+    @property
+    def types(self) -> pl.Schema:
+        """The type of each column by name, as Polars takes them."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    def frame(self, rows: Sequence[Sequence[Any]] = ()) -> pl.DataFrame:
+        """A frame of these columns from rows of values."""
+        return pl.DataFrame(rows, schema=self.types, orient="row")
+
     def empty(self) -> pl.DataFrame:
         """A frame of these columns with no rows."""
-        return pl.DataFrame(schema={column.name: column.dtype for column in self.columns})
+        return self.frame()
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """`frame` with exactly these columns, in this order, of these types.

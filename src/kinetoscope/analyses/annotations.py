@@ -83,7 +83,7 @@ def annotations(
 ANALYSIS = Analysis("Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))
 
 _WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 
 Values = dict[str, pl.Series | Int64s | None]
 

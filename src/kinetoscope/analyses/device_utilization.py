@@ -67,7 +67,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
-        return Partial(RESULT.without("rank").empty(), (*view.notes, no_work_note(view)))
+        return Partial(RESULT.per_rank.empty(), (*view.notes, no_work_note(view)))
     # The device's time in the steps: from the first to the last, or in those selected; clipped to a range of time.
     start, end = view.steps.device
     if view.select.steps is None:
@@ -75,14 +75,14 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     windows = union(*view.clipped(start, end))
     if not windows.length:
         note = "No device step takes any time in what was selected: there is no window."
-        return Partial(RESULT.without("rank").empty(), (*view.notes, note))
+        return Partial(RESULT.per_rank.empty(), (*view.notes, note))
     notes = [*view.warm_up, *view.notes]
     rows = []
     for device in devices:
         kernels = kernels_of(view, device)
         rows.append(_of_device(trace, kernels, windows, device))
         notes += _outside(kernels, windows, device) + fill_notes(kernels, device)
-    frame = pl.DataFrame(rows, schema=RESULT.without("rank").names, orient="row")
+    frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 
 

@@ -80,7 +80,7 @@ def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
-        return Partial(RESULT.without("rank").empty(), (no_work_note(view),))
+        return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
     buckets = _buckets(*_window(view), bucket)
     notes = list(view.notes) if select.steps is not None else []
     frames = []

@@ -68,8 +68,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         notes.append(not_recorded("device work", "the columns of the device are empty"))
     elif any(number not in known for number in used):
         notes.append("The file does not describe the devices that were used: what is not stated is null.")
-    schema = RESULT.without("rank").empty().schema
-    return Partial(pl.DataFrame(rows, schema=schema, orient="row"), tuple(notes))
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 def _described(number: int, device: Device | None) -> tuple[int | str | None, ...]:

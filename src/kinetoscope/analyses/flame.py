@@ -90,7 +90,7 @@ def flame(
 ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
 
 _UNLINKED, _NO_CALL = "unlinked", "no call"
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ RESULT = Schema(
 By = Literal["op", "module", "step"]
 Values = dict[str, Any]
 
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 _MAX_PEAK: Final = 1e18
 """Operations a second that no device does; what is above would not fit into 64 bits everywhere."""
 
@@ -146,7 +146,7 @@ def _by_op(trace: Trace, rates: FlopRates) -> pl.DataFrame:
 def _by_module(trace: Trace, rates: FlopRates) -> pl.DataFrame:
     tree = modules(trace)
     if not len(rates) or not len(tree):
-        return RESULT.without("rank").empty()
+        return RESULT.per_rank.empty()
     paths = tree.paths
     codes, first = group(tree.node[rates.rows])
     names = [paths[node] if node >= 0 else None for node in tree.node[rates.rows[first]].tolist()]

@@ -90,7 +90,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     values = counters(trace, EventKind.COUNTER_RANGE)
     if not len(values.rows):
         note = not_recorded("counters")
-        return Partial(RESULT.without("rank").empty(), (note,))
+        return Partial(RESULT.per_rank.empty(), (note,))
     launch, notes = _launches(trace)
     of_event = launch[values.rows]
     chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
@@ -161,7 +161,7 @@ def _frame(view: Scope, samples: _Samples, by: By) -> pl.DataFrame:
             "min": polars_columns.numbers(least),
             "max": polars_columns.numbers(greatest),
         },
-        schema=RESULT.without("rank").empty().schema,
+        schema=RESULT.per_rank.types,
     )
     nothing = ((pl.col("min") == 0) & (pl.col("max") == 0)).all().over("counter")
     order = [nothing, "counter", "total", "mean", "outer_operator", "operator", "kernel"]

@@ -123,7 +123,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
     view = scope(trace, select)
     notes = [*view.warm_up, *(view.notes if select != ALL else ())]
     if not counted_work(view).any():
-        return Partial(RESULT.without("rank").empty(), (*notes, no_work_note(view)))
+        return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
         notes += notes_of_earlier_work(trace)
     idle = gaps(view, by_stream=by == "stream")

@@ -52,7 +52,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
     notes = [*view.warm_up, *(view.notes if select != ALL else ()), *([] if rows else [no_work_note(view)])]
-    return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 def _rows(each: Busy) -> Iterator[Row]:

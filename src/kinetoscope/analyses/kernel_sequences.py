@@ -94,7 +94,7 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
     selected = unclipped(view).device_work_mask
     if not selected.any():
         notes.append(no_work_note(view))
-        return Partial(RESULT.without("rank").empty(), tuple(notes))
+        return Partial(RESULT.per_rank.empty(), tuple(notes))
     launched = _launched(view, chosen, selected)
     names = call_names(trace)
     kernels = trace.name[work.rows[launched.work]]
@@ -116,7 +116,7 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
             "host_time": sum_by(codes, len(first), host)[shown],
             "share": device[shown] / everything if everything else [None] * len(shown),
         },
-        schema=RESULT.without("rank").empty().schema,
+        schema=RESULT.per_rank.types,
     )
     notes += _notes(operator, min_length, launched, selected, first[length[first] < min_length], codes)
     order = ["device_time", "calls", "operator", "sequence"]

@@ -108,7 +108,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     )
     chosen = np.flatnonzero(listed)
     if not len(chosen):
-        return Partial(RESULT.without("rank").empty(), (*notes, _nothing(work)))
+        return Partial(RESULT.per_rank.empty(), (*notes, _nothing(work)))
     rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
     attributes = _attributes(trace, work, chosen)

@@ -74,7 +74,7 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
     chosen = np.flatnonzero(is_selected(view, calls))
     notes = [*(view.notes if select != ALL else ()), *launch_notes(view, calls, chosen)]
     if not len(chosen):
-        return Partial(RESULT.without("rank").empty(), tuple(notes))
+        return Partial(RESULT.per_rank.empty(), tuple(notes))
     rows = calls.rows[chosen]
     time = np.maximum(trace.end[rows] - trace.start[rows], 0)
     waits = runtime_call_kinds(trace)[rows] == RuntimeCallKind.COPY_AND_WAIT

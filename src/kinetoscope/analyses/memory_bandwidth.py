@@ -60,7 +60,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     copies = transfers(view)
     groups = len(copies)
     if not groups:
-        return Partial(RESULT.without("rank").empty(), copies.notes)
+        return Partial(RESULT.per_rank.empty(), copies.notes)
     has = ~np.isnan(copies.rate)
     duration = copies.end - copies.start
     measured = sum_by(copies.group[has], groups, duration[has])

@@ -97,7 +97,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     own = gather_parent(nested.around, innermost_calls(trace))
     rows = _rows(view, nested)
-    frames = [RESULT.without("rank").empty()]
+    frames = [RESULT.per_rank.empty()]
     for device in np.unique(instants.device[chosen]).tolist():
         here = np.flatnonzero(chosen & (instants.device == device))
         name = pl.lit(instants.device_name(device)).alias("device")
@@ -153,7 +153,7 @@ def _outside(own: Int32s, size: Int64s) -> pl.DataFrame:
     row = {"name": MEMORY_NAME, "kind": IN_NO_CALL, "calls": int(alone.sum())}
     for name, value in sums.items():
         row |= {name: value, f"self_{name}": value}
-    return pl.DataFrame([row] if alone.any() else [], schema=RESULT.without("rank", "device").empty().schema)
+    return pl.DataFrame([row] if alone.any() else [], schema=RESULT.without("rank", "device").types)
 
 
 def _notes(view: Scope, records: int, any_chosen: bool) -> Iterator[str]:

@@ -44,7 +44,7 @@ _MIN_STEPS: Final = 3
 _CONSTANT_SHARE: Final = 0.001
 """Share of what is in use by which it may grow in a step and count as constant."""
 
-_COLUMNS: Final = RESULT.without("rank", "device").empty().schema
+_COLUMNS: Final = RESULT.without("rank", "device").types
 
 
 def memory_growth(
@@ -84,7 +84,7 @@ def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     used = view.places >= warmup
     windows = Intervals(view.steps.host.start[used], view.steps.host.end[used])
     instants = memory_instants(trace)
-    frames = [RESULT.without("rank").empty()]
+    frames = [RESULT.per_rank.empty()]
     for device, (_, number) in enumerate(instants.devices):
         if select.devices is not None and number not in select.devices:
             continue

@@ -55,7 +55,7 @@ RESULT = Schema(
 
 _NAME_OF_EARLIER: Final = "[before the recording]"
 _NAME_WITHOUT_ADDRESS: Final = "[without address]"
-_COLUMNS: Final = RESULT.without("rank", "device", "time", "share").empty().schema
+_COLUMNS: Final = RESULT.without("rank", "device", "time", "share").types
 _NO_PLACE: Final = -1
 _MAX_TIME_NS: Final = 1 << 62
 
@@ -106,7 +106,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
     view = scope(trace, select)
     instants, origin = memory_instants(trace), origin_of_time(trace)
     chosen = instants_in(view)
-    frames, empty = [RESULT.without("rank").empty()], []
+    frames, empty = [RESULT.per_rank.empty()], []
     for device in np.unique(instants.device[chosen]).tolist():
         if at is None:
             place = _peak(instants, chosen, device)

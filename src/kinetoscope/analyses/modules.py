@@ -69,7 +69,7 @@ def modules(job: Job, *, select: Selection = ALL) -> Result:
 ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"))
 
 _FORWARD, _BACKWARD = 0, 1
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 
 _NOTE_WITHOUT_MODULES: Final = not_recorded("modules")
 

@@ -105,7 +105,7 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
         within = f"whose name begins with {operators}" if operators else "at all"
         notes.append(f"{outside:,} of {len(op):,} launches are in no operator {within}, and are left out.")
     if outside == len(op):
-        return Partial(RESULT.without("rank").empty(), tuple(notes))
+        return Partial(RESULT.per_rank.empty(), tuple(notes))
     calls = _op_calls(every_launch, chosen[op >= 0], op[op >= 0])
     return Partial(_frame(view, every_launch, calls), tuple(notes))
 

@@ -102,7 +102,7 @@ ANALYSIS = Analysis(
     "Call stacks of operators", operator_stacks, RESULT, chart=Bars("call_stack", "device_self", instead="host_self")
 )
 
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 _SHOWN_KINDS: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 

@@ -58,7 +58,7 @@ RESULT = Schema(
 )
 
 
-_SCHEMA: Final = RESULT.without("rank").empty().schema
+_SCHEMA: Final = RESULT.per_rank.types
 
 
 def operators(

@@ -72,7 +72,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
         notes.append("No communication was recorded: there is nothing to overlap.")
     elif by == "device" and silent:
         notes.append(f"No communication ran on device {listed(silent)}: there is nothing to overlap.")
-    frame = pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row")
+    frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 
 

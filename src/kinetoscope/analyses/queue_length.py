@@ -68,7 +68,7 @@ ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "
 def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
     every_queue = queues(trace, select)
     if not len(every_queue):
-        return Partial(RESULT.without("rank").empty(), every_queue.notes)
+        return Partial(RESULT.per_rank.empty(), every_queue.notes)
     start, end = every_queue.clipped
     curve = count_open(every_queue.queue, start, end)
     window = _window(every_queue)

@@ -59,7 +59,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     notes = [*view.warm_up, *(view.notes if select != ALL else ()), *(() if rows else (no_work_note(view),))]
     if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
         notes += notes_of_earlier_work(trace)
-    return Partial(pl.DataFrame(rows, schema=RESULT.without("rank").empty().schema, orient="row"), tuple(notes))
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 def _row(each: Busy) -> tuple[int | float | None, ...]:

@@ -165,7 +165,8 @@ def _value(trace: Trace, row: int, key: str, kind: int, value: Any) -> str:
         number = trace.strings.number(value)
         return _string(number) if isinstance(number, str) else _number(trace, value, number)
     if kind == TIME_DECIMAL:
-        return _time(trace, row, key)
+        start, end = int(trace.start[row]), int(trace.end[row])
+        return microseconds(start if key == trace.strings.text(TS) else end - start)
     return value_text(value)
 
 
@@ -174,11 +175,6 @@ def _number(trace: Trace, code: int, number: float) -> str:
     finite = abs(number) < math.inf
     text = trace.strings.raw(code).decode("ascii", "replace")
     return text if finite or text[-1:].isdigit() else json.dumps(number)
-
-
-def _time(trace: Trace, row: int, key: str) -> str:
-    start, end = int(trace.start[row]), int(trace.end[row])
-    return microseconds(start if key == trace.strings.text(TS) else end - start)
 
 
 def _valid(text: str) -> str:

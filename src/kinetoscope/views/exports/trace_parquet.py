@@ -14,7 +14,7 @@ import polars as pl
 
 from kinetoscope.model.tables import parquet
 from kinetoscope.model.tables.parquet import Manifest
-from kinetoscope.model.tables.tables import TABLES, DeclaredTable, table
+from kinetoscope.model.tables.tables import TABLES, table
 from kinetoscope.model.trace.shapes import pack_item
 from kinetoscope.model.trace.trace import Trace
 
@@ -32,17 +32,16 @@ def write(trace: Trace, folder: str | Path) -> None:
     marker.unlink(missing_ok=True)  # until all is there, the folder holds no trace
     for name, declared in TABLES.items():
         frame = declared.schema.conform(table(trace, name))
-        frame.write_parquet(folder / f"{name}.parquet", metadata={parquet.COLUMNS: _meanings(declared)})
+        columns = {column.name: {"unit": column.unit, "doc": column.doc} for column in declared.schema}
+        frame.write_parquet(
+            folder / f"{name}.parquet",
+            metadata={parquet.COLUMNS: json.dumps({"doc": declared.doc, "columns": columns})},
+        )
     for name, frame in _frames(trace).items():
         frame.write_parquet(inner / f"{name}.parquet", compression="lz4", statistics=False)
     manifest = json.dumps(_manifest(trace).plain())
-    frame = _events(trace)
+    frame = pl.DataFrame({name: getattr(trace, name) for name in parquet.FILES[parquet.EVENTS]})
     frame.write_parquet(marker, compression="lz4", statistics=False, metadata={parquet.MANIFEST: manifest})
-
-
-def _meanings(declared: DeclaredTable) -> str:
-    columns = {column.name: {"unit": column.unit, "doc": column.doc} for column in declared.schema}
-    return json.dumps({"doc": declared.doc, "columns": columns})
 
 
 def _manifest(trace: Trace) -> Manifest:
@@ -58,10 +57,6 @@ def _manifest(trace: Trace) -> Manifest:
         arena_bytes=trace.strings.capacity,
         reading=trace.reading,
     )
-
-
-def _events(trace: Trace) -> pl.DataFrame:
-    return pl.DataFrame({name: getattr(trace, name) for name in parquet.FILES[parquet.EVENTS]})
 
 
 def _frames(trace: Trace) -> dict[str, pl.DataFrame]:
