@@ -84,11 +84,8 @@ def blocks() -> str:
     from kinetoscope.pages.parts import blocks as module
     from kinetoscope.schema import Unit
 
-    classes = [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and dataclasses.is_dataclass(each) and each.__module__ == module.__name__
-    ]
+    every = [each for each in vars(module).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]
+    classes = [each for each in every if each.__module__ == module.__name__ and each is not module.Block]
     kinds = [each for each in classes if issubclass(each, module.Block)]
     parts = [_MADE, f"export type Unit = {_typed(Unit)};\n"]
     parts += [_interface(each, is_block=each in kinds) for each in classes]

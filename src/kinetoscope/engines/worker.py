@@ -11,6 +11,7 @@ import platform
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -156,9 +157,8 @@ def _traces(memory: int) -> SharedCache[Trace]:
 
 def memory_of_this_machine() -> int:
     """Bytes of memory that processes here may have together: those of the container, if there is one."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:
-        return whole
-    return min(whole, int(text)) if text.isdecimal() else whole
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # no container, or "max"
+            memory = min(memory, int(Path(file).read_text(encoding="ascii")))
+    return memory

@@ -30,7 +30,7 @@ Limits = Mapping[str, str | float] | Iterable["Limit | str"] | None
 
 
 class PerfGate(Protocol):
-    """What the fixture gives."""
+    """The type of the fixture."""
 
     def __call__(
         self,

@@ -71,7 +71,7 @@ class Plugin(base_plugin.TBPlugin):  # type: ignore[misc,unused-ignore]
         self._found = False
 
     def get_plugin_apps(self) -> Mapping[str, Wsgi]:
-        """What answers below `/data/plugin/kinetoscope`."""
+        """The answers below `/data/plugin/kinetoscope`."""
         return {"/index.js": _entry, f"{_APP}/*": self._page}
 
     def is_active(self) -> bool:

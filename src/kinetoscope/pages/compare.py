@@ -42,7 +42,7 @@ _CALL_COLUMNS: Final = (
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | None = None) -> Page:
-    """What changed from `base` to `job`."""
+    """The page of what changed from `base` to `job`."""
     del params
     if base is None:
         return Page("compare", "Compare", "Choose a run to compare with, at the top.")
@@ -72,7 +72,7 @@ def _fall(difference: Diff, categories: list[dict[str, Any]]) -> ChartBlock:
 
 
 def _in_order(categories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As instants are charged."""
+    """The parts in the order in which instants are charged."""
     order = list(LABELS)
     return sorted(categories, key=lambda row: order.index(str(row["category"])))
 
@@ -88,7 +88,7 @@ def _label(category: str) -> str:
 
 
 def _parts(difference: Diff) -> RowsBlock:
-    """What changed most in each kind of time, by name."""
+    """The largest changes in each kind of time, by name."""
     frame = difference.waterfall.frame
     divided = frame.filter(pl.col("part").is_not_null()).get_column("category").unique().to_list()
     shown = frame.filter(pl.col("part").is_not_null() | ~pl.col("category").is_in(divided))

@@ -47,7 +47,7 @@ _MAX_PERCENT: Final = 200.0  # per cent
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """What bounds the step."""
+    """The page of what bounds the step."""
     shares = {cause: _share(params, cause) for cause in _SLIDERS}
     what_if = "; ".join(f"{cause}={share / 100:g}" for cause, share in shares.items() if share != 100)
     times = named("critical_path")(job, select=select, what_if=what_if)
@@ -85,7 +85,7 @@ def _sentence(frame: pl.DataFrame) -> str:
 
 
 def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
-    """What the reader's question brings, after the sentence; "" where none is asked."""
+    """The effect of the sliders, to follow the sentence; "" where none is moved."""
     mean = frame.select(pl.col("duration", "what_if").cast(pl.Float64).mean()).row(0, named=True)
     if mean["what_if"] is None:
         return ""
@@ -115,7 +115,7 @@ def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]
         for cause, share in shares.items()
     ]
     note = "The schedule of each step is computed again: what was hidden may come to the fore."
-    yield ControlsBlock(sliders, "What if it took …", note, width="wide")
+    yield ControlsBlock(sliders, "What if it took …", note=note, width="wide")
     yield _prediction(times)
     of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
     yield TableBlock("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})

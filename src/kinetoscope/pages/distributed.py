@@ -52,7 +52,7 @@ _SPLIT_UNKNOWN_DOC: Final = (
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """How the ranks work together."""
+    """The page of how the ranks work together."""
     del params
     questions = ("stragglers", "rank_balance", "collectives", "overlap")
     results = {name: named(name)(job, select=select) for name in questions}

@@ -22,7 +22,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     ranks = len(job.ranks)
     timed = [_row(each, about, ranks) for each in advice.timed]
     others = [_row(each, about, ranks) for each in advice.findings if each not in advice.timed]
-    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, _METHOD_NOTE, width="full")]
+    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, note=_METHOD_NOTE, width="full")]
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)
@@ -46,7 +46,7 @@ def _row(finding: Finding, about: Mapping[str, str], ranks: int) -> FindingRow:
 
 
 def _links(evidence: Evidence) -> Iterator[Link]:
-    """Where it is to be seen: the timeline, the source, the table."""
+    """Links to the evidence: the timeline, the source, the table."""
     rank = evidence.rank
     if evidence.row is not None or evidence.start is not None:
         yield Link(evidence.text, view="timeline", rank=rank, time=evidence.time_range, row=evidence.row)

@@ -51,7 +51,7 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
 
 
 def _trunk(tree: Mapping[Path, Node], whole: int) -> int:
-    """How many calls stand around everything, one in the other, less the innermost: the way into the program."""
+    """The number of nested calls around everything, less the innermost: the way into the program."""
     depth = 0
     while True:
         here = [node.time for path, node in tree.items() if len(path) == depth + 1 and node.time]

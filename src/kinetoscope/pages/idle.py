@@ -140,7 +140,7 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]
 
 
 def _delays(launches: Result) -> Iterator[ChartBlock]:
-    """How many launches waited how long, on a logarithmic axis."""
+    """The distribution of launch delays, on a logarithmic axis."""
     delays = launches.frame.get_column("delay").drop_nulls().to_numpy()
     waited = delays[delays > 0]
     if not len(waited):

@@ -37,7 +37,7 @@ _NAMED_DOC: Final = "Only runs whose path holds one of these words, separated by
 def page(
     job: Job, select: Selection, params: Mapping[str, str], *, runs: Iterable[Job] | None = None, listed: int = 0
 ) -> Page:
-    """What each of the runs brought, oldest first: those of the open run's program, unless the reader wants others.
+    """The gain of each run, oldest first: those of the open run's program, unless the reader wants others.
 
     `listed` is how many runs there are, where `runs` are the newest of them.
     """
@@ -84,7 +84,7 @@ def _is_like(own: Program | None, other: Program | None) -> bool:
 
 
 def _facts(shown: int, count: int, listed: int, other: int) -> tuple[str, ...]:
-    """How many of how many runs are here, and why."""
+    """The number of runs shown out of all, and why."""
     facts = [f"{grouped(shown)} of {grouped(listed)} runs"]
     if count < listed:
         facts.append(f"the newest {grouped(count)} were looked at")

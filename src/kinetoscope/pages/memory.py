@@ -38,7 +38,7 @@ _VERDICTS = 1 << 62
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """How much memory was in use, and whose it was at the peak."""
+    """The page of the memory in use, and its owners at the peak."""
     curve = named("memory_curve")(job, select=select)
     frame = curve.frame
     if not frame.height:
@@ -104,7 +104,7 @@ def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], 
 
 
 def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
-    """Who owns what is in use, upon one another; what is reserved the tables tell."""
+    """The memory in use by owner, stacked; reserved memory is in the tables."""
     first = curve.get_column("rank")[0]
     curve = first_cycle(curve.filter(rank=first))
     line = series.thinned(next(series.each(curve, Lines("time", "allocated"), 1)), _POINTS)

@@ -27,7 +27,7 @@ _PASS_CHOICES = (("total", "forward and backward"), ("forward", "forward"), ("ba
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """Which module the time is spent for."""
+    """The page of the modules that the time is spent for."""
     result = named("modules")(job, select=select)
     on_device = bool(result.frame.get_column("device_total").sum())
     where = chosen_value(params, "where", [value for value, _ in _TIME_CHOICES], "device" if on_device else "host")

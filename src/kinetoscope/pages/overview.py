@@ -40,7 +40,7 @@ _EVERY_STEP = "step_breakdown of every step"
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """Where a step goes."""
+    """The page of where a step goes."""
     del params
     questions = QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})
     ask = {name: partial(named(name), select=select, **params) for name, params in questions.items()}
@@ -114,7 +114,7 @@ def _parts(summary: Digest, steps: Result) -> PartsBlock:
 
 
 def _meanings(steps: Result) -> dict[str, str]:
-    """What each kind of time of a step means: the sentences of its columns."""
+    """The meaning of each kind of time of a step: the sentences of its columns."""
     facts = steps.chart_facts
     names = facts.parts if isinstance(facts, StackedBars) else ()
     meant: dict[str, str] = {}
@@ -208,7 +208,7 @@ _MAX_DEVICE_COLUMNS = 4
 
 
 def _heads(used: pl.DataFrame, labels: Mapping[int, str]) -> list[str]:
-    """What each column of a device is called: with the rank and the cycle, where there are several."""
+    """The heading of each device's column, with rank and cycle where there are several."""
     several = [name for name in ("rank", "cycle") if name in used.columns and used.n_unique(name) > 1]
     return [
         " · ".join([*(f"{name} {row[name]}" for name in several), labels.get(row["device"], "device")])

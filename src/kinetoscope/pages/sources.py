@@ -41,7 +41,7 @@ _TIMES: Final = (("device_self", "device time"), ("host_self", "host time"))
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
-    """Which functions of the user's program take the time."""
+    """The page of the functions of the user's program that take the time."""
     result = named("operator_stacks")(job, select=select, backward="forward")
     on_device = bool(result.frame.get_column("device_self").sum())
     time = chosen_value(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")

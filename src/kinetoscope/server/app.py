@@ -50,7 +50,7 @@ class Server:
     editor: str = ""
     auth: bool = False
     _activity: dict[str, str] = field(default_factory=dict, init=False)
-    """What is being worked on for a page about many runs, by the run that is open."""
+    """The run that a page about many runs is reading, by the run that is open."""
 
     def prepare(self) -> None:
         """Answer in advance what a page asks first about the newest run."""

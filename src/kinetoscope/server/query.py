@@ -24,7 +24,7 @@ MAX_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """Which part of a run is asked about.
+    """A part of a run: ranks, cycle, selection.
 
     Attributes:
         ranks: the ranks; None for all.

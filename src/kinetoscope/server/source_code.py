@@ -25,7 +25,7 @@ _ENDINGS: Final = (".py", ".pyx", ".pxd", ".pyi", ".cpp", ".cc", ".c", ".h", ".h
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where sources may be read.
+    """The folders in which source files may be read.
 
     Attributes:
         roots: folders that the user allowed, resolved.
@@ -37,7 +37,7 @@ class Sources:
 
     @classmethod
     def of(cls, roots: Sequence[str], maps: Sequence[tuple[str, str]] = ()) -> Sources:
-        """With folders as the user names them."""
+        """The sources in folders as the user names them."""
         return cls(tuple(Path(root).resolve() for root in roots), tuple(maps))
 
     def lines(self, file: str, line: int, around: int | None) -> dict[str, Any]:

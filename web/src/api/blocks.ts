@@ -2,7 +2,7 @@
 
 export type Unit = "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
 
-/** Where to go from here; what is not named stays as it is. */
+/** A link; what it does not name stays as it is. */
 export interface Link {
   readonly text: string;
   readonly view: string;
@@ -29,11 +29,11 @@ export interface Part {
 /** One bar divided into parts, with its key beneath: value and share of each part. */
 export interface Parts {
   readonly block: "parts";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly parts: readonly Part[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** One column of `ColumnsBlock`: a label, a value for each part (None where there is none), where a click leads. */
@@ -47,12 +47,12 @@ export interface Stack {
 /** Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own. */
 export interface Columns {
   readonly block: "columns";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly parts: readonly Part[];
   readonly stacks: readonly Stack[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** One bar of `BarsBlock`. */
@@ -71,12 +71,12 @@ export interface Bar {
 /** The few that make most of it: ranked bars with their share, and the share of all so far. */
 export interface Bars {
   readonly block: "bars";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly bars: readonly Bar[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
   readonly cumulative: boolean;
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A number with its unit, or words. `text` is shown if it is there; `doc` on hover. */
@@ -98,11 +98,11 @@ export interface Fact {
 /** A few named numbers, in one column or one for each device. */
 export interface Facts {
   readonly block: "facts";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly facts: readonly Fact[];
   readonly heads: readonly string[];
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** Something to change: time at stake per step (ns, from sure to possible), why, and how. */
@@ -119,29 +119,31 @@ export interface FindingRow {
   readonly rule: string;
 }
 
-/** What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn. */
+/** Findings, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn. */
 export interface Findings {
   readonly block: "findings";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly findings: readonly FindingRow[];
   readonly step: number;
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** The findings of another page, under the same selection: they take longer, so this page does not wait for them. */
 export interface Elsewhere {
   readonly block: "elsewhere";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly page: string;
   readonly limit: number;
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** The rows of an analysis under the selection of the header, sorted, searched and paged by the server. */
 export interface Table {
   readonly block: "table";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly analysis: string;
   readonly params: Readonly<Record<string, string>>;
@@ -150,8 +152,6 @@ export interface Table {
   readonly filter: string;
   readonly limit: number;
   readonly links: Readonly<Record<string, string>>;
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A column of `RowsBlock`: its name, Polars type as text, unit and meaning. */
@@ -165,27 +165,29 @@ export interface Head {
 /** A table that no single analysis answers with: all its rows, which the page sorts and searches itself. */
 export interface Rows {
   readonly block: "rows";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly columns: readonly Head[];
   readonly rows: readonly (readonly unknown[])[];
   readonly scales: Readonly<Record<string, readonly [string, number]>>;
   readonly short: Readonly<Record<string, string>>;
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each. */
 export interface Chart {
   readonly block: "chart";
-  readonly title: string;
-  readonly spec: Readonly<Record<string, unknown>>;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly spec: Readonly<Record<string, unknown>>;
 }
 
 /** A tree as nested rectangles, roots above: columns of equal length, parents before children. */
 export interface Icicle {
   readonly block: "icicle";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly name: readonly string[];
   readonly parent: readonly number[];
@@ -193,13 +195,13 @@ export interface Icicle {
   readonly kind: readonly string[];
   readonly detail: readonly string[];
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
-/** What follows what, as one coloured band over time: segments by start. */
+/** One coloured band over time: segments by start. */
 export interface Ribbon {
   readonly block: "ribbon";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly texts: readonly string[];
   readonly start: readonly number[];
@@ -208,8 +210,6 @@ export interface Ribbon {
   readonly kind: readonly number[];
   readonly lane: readonly number[];
   readonly row: readonly number[];
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A line of a file that took time: its number, nanoseconds in itself and in all, and a few words. */
@@ -223,11 +223,11 @@ export interface LineTime {
 /** A file with the time of its lines in the gutter. Its text is asked for separately, if it may be read at all. */
 export interface Source {
   readonly block: "source";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly title: string;
   readonly file: string;
   readonly lines: readonly LineTime[];
-  readonly note: string;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A parameter of the page that its reader may change: a choice (`choices` of value and label) or a slider. */
@@ -246,19 +246,20 @@ export interface Control {
 /** Parameters of the page; a change asks for the page anew. */
 export interface Controls {
   readonly block: "controls";
-  readonly controls: readonly Control[];
-  readonly title: string;
   readonly note: string;
   readonly width: "full" | "wide" | "narrow";
+  readonly controls: readonly Control[];
+  readonly title: string;
 }
 
 /** A few sentences, where a picture would be empty, or to explain one. */
 export interface Note {
   readonly block: "note";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
   readonly text: string;
   readonly title: string;
   readonly link: Link | null;
-  readonly width: "full" | "wide" | "narrow";
 }
 
 /** A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell. */

@@ -20,7 +20,7 @@ MAX_ARGUMENT_CHARACTERS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a tool takes: `string`, `integer` (from `least` to `most`) or `object`."""
+    """An argument of a tool: `string`, `integer` (from `least` to `most`) or `object`."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Argument:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """As JSON Schema has it."""
+        """The argument as JSON Schema."""
         bounds = {"minimum": self.least, "maximum": self.most} if self.kind == "integer" else {}
         return {"type": self.kind, "description": self.doc, **bounds}
 

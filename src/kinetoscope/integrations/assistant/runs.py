@@ -51,7 +51,7 @@ class Folders:
         return [run for run in self._workspace.runs().runs if self._is_whole_inside(run)]
 
     def shown(self, run: Run) -> str:
-        """What a run is called here: unlike its path it tells nothing about the machine."""
+        """The name of a run, which unlike its path tells nothing about the machine."""
         return str(run.files.name)
 
     def _found(self, name: str) -> Run:

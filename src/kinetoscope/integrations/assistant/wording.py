@@ -81,7 +81,7 @@ def brief(text: str) -> str:
 
 
 def bounded(answer: dict[str, Any]) -> str:
-    """As JSON of at most `MOST_CHARACTERS`: of the longest list the end goes until it fits."""
+    """JSON of at most `MAX_CHARACTERS`: the longest list is cut at its end until it fits."""
     answer = {"about": DATA, **answer}
     text = _json(answer)
     while len(text) > MAX_CHARACTERS:
@@ -100,7 +100,7 @@ def _json(value: Any) -> str:
 
 
 def error_line(error: Exception) -> str:
-    """What is said of an error: one line, printable, not long."""
+    """An error in one line, printable, not long."""
     hint = getattr(error, "hint", "")
     text = f"{error}{f' {hint}' if hint else ''}" if isinstance(error, KinetoscopeError) else _ours(error)
     return clean(" ".join(text.split()), MAX_LEVELS)

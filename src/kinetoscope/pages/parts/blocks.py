@@ -19,15 +19,21 @@ Width = Literal["full", "wide", "narrow"]
 """Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A part of a page. The front end knows it by its class in small letters, without `Block`: `bars`, `table`."""
+    """A part of a page. The front end knows it by its class in small letters, without `Block`: `bars`, `table`.
 
-    __slots__ = ()
+    Attributes:
+        note: a few words beneath it.
+    """
+
+    note: str = ""
+    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where to go from here; what is not named stays as it is.
+    """A link; what it does not name stays as it is.
 
     Attributes:
         text: what is clicked; "" where a mark itself is the link.
@@ -71,8 +77,6 @@ class PartsBlock(Block):
     title: str
     parts: Sequence[Part]
     unit: Unit = "ns"
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,6 @@ class ColumnsBlock(Block):
     parts: Sequence[Part]
     stacks: Sequence[Stack]
     unit: Unit = "ns"
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,6 @@ class BarsBlock(Block):
     bars: Sequence[Bar]
     unit: Unit = "ns"
     cumulative: bool = True
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,7 @@ class FactsBlock(Block):
     title: str
     facts: Sequence[Fact]
     heads: Sequence[str] = ()
-    note: str = ""
-    width: Width = "narrow"
+    width: Width = field(default="narrow", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +190,12 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True)
 class FindingsBlock(Block):
-    """What to change, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
+    """Findings, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
 
     title: str
     findings: Sequence[FindingRow]
     step: float = 0.0
-    note: str = ""
-    width: Width = "wide"
+    width: Width = field(default="wide", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +210,7 @@ class ElsewhereBlock(Block):
     title: str
     page: str
     limit: int = 3
-    note: str = ""
-    width: Width = "wide"
+    width: Width = field(default="wide", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +235,6 @@ class TableBlock(Block):
     filter: str = ""
     limit: int = 200
     links: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +262,6 @@ class RowsBlock(Block):
     rows: Sequence[Sequence[Any]]
     scales: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     short: Mapping[str, str] = field(default_factory=dict)
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +274,6 @@ class ChartBlock(Block):
 
     title: str
     spec: Mapping[str, Any]
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,13 +292,11 @@ class IcicleBlock(Block):
     kind: Sequence[str]
     detail: Sequence[str] = ()
     unit: Unit = "ns"
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
 class RibbonBlock(Block):
-    """What follows what, as one coloured band over time: segments by start.
+    """One coloured band over time: segments by start.
 
     Attributes:
         texts: distinct names, kinds and lanes.
@@ -324,8 +313,6 @@ class RibbonBlock(Block):
     kind: Sequence[int]
     lane: Sequence[int]
     row: Sequence[int]
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,8 +332,6 @@ class SourceBlock(Block):
     title: str
     file: str
     lines: Sequence[LineTime]
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,8 +367,6 @@ class ControlsBlock(Block):
 
     controls: Sequence[Control]
     title: str = ""
-    note: str = ""
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +376,6 @@ class NoteBlock(Block):
     text: str
     title: str = ""
     link: Link | None = None
-    width: Width = "full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class SpreadColumn:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How even the steps, or the ranks, are."""
+    """The spread of the steps, or of the ranks."""
 
     title: str
     kind: str
@@ -142,7 +142,7 @@ _NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscop
 
 
 def _waits(results: Mapping[str, Result], ranks: int) -> str:
-    """Who waits for whom, as the page Distributed says it."""
+    """The sentence about who waits for whom, as on the page Distributed."""
     if ranks < 2 or not all(name in results for name in QUESTIONS_ACROSS_RANKS):
         return ""
     return who_waits(results["stragglers"], results["rank_balance"])
@@ -228,7 +228,7 @@ def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[TopRow, ...]:
 
 
 def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
-    """What to type next."""
+    """Commands to type next, each with its purpose."""
     quoted = shlex.quote(path)
     quoted = quoted if len(quoted) <= _SHORT_PATH_CELLS else "PATH"
     show = "kinetoscope show"

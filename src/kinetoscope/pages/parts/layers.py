@@ -16,7 +16,7 @@ _NUMBERED: Final = re.compile(r"(.+)_\d+")
 
 @dataclass(slots=True)
 class Node:
-    """What stands at one place of the tree: time in all, calls, and the paths that are joined in it."""
+    """A place of the tree: time in all, calls, and the paths that are joined in it."""
 
     time: int = 0
     calls: int = 0

@@ -76,7 +76,7 @@ def _link(rank: int, cycle: int | None, row: int, start: int, length: int, text:
 
 
 def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
-    """Of each stretch of calls the least and the most, where there are too many for a picture."""
+    """The shortest and the longest call of each stretch, where there are too many for a picture."""
     if frame.height <= POINTS:
         return frame
     stretches = frame.with_columns(stretch=pl.int_range(pl.len()) * (POINTS // 2) // pl.len())

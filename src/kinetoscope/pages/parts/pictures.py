@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis shows.
+    """An axis of a picture.
 
     Attributes:
         name: its words.
@@ -271,7 +271,7 @@ def curves(
 def waterfall(
     title: str, begin: tuple[str, float], changes: Sequence[tuple[str, float]], end: str, *, unit: Unit, note: str = ""
 ) -> ChartBlock:
-    """From one value to another by changes, each begun where the one before ended; more is worse."""
+    """A waterfall from one value to another by changes; more is worse."""
     total = begin[1] + sum(change for _, change in changes)
     of = scale([begin[1], total], unit)
     at = begin[1]

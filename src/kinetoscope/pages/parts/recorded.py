@@ -24,7 +24,7 @@ _NUMBER: Final = re.compile(r"\d{1,9}")
 
 
 def values(info: pl.DataFrame, topic: str, item: str) -> list[str]:
-    """What each rank says of an item."""
+    """The values of an item, one for each rank."""
     return info.filter((pl.col("topic") == topic) & (pl.col("item") == item)).get_column("value").to_list()
 
 
@@ -95,7 +95,7 @@ _LABEL_TYPES: Final = {"device": pl.Int64, "label": pl.String}
 
 
 def damage(info: pl.DataFrame) -> tuple[str, ...]:
-    """Which files are damaged, and how much of them is lost."""
+    """Sentences about damaged files, and how much of them is lost."""
     rows = info.filter((pl.col("topic") == "file") & (pl.col("item") == "damage"))
     several = info.get_column("rank").n_unique() > 1
     by_message = rows.group_by("value", maintain_order=True).agg("rank")
@@ -117,12 +117,12 @@ def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], .
 
 
 def has_device_work(info: pl.DataFrame) -> bool:
-    """Was there any kernel, copy or set."""
+    """Whether there was any kernel, copy or set."""
     return info.filter((pl.col("topic") == "events") & pl.col("item").str.ends_with("on devices")).height > 0
 
 
 def has_stacks(info: pl.DataFrame) -> bool:
-    """Were Python's calls recorded, or the stacks of operators, on any rank?"""
+    """Whether Python's calls, or the stacks of operators, were recorded on any rank."""
     return any("recorded" in value or value == "on" for value in values(info, "options", "with_stack"))
 
 

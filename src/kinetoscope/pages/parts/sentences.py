@@ -44,7 +44,7 @@ _STACKS = {"idle": "the host runs Python outside of operators, or waits"}
 
 
 def headline(parts: Sequence[TimePart], *, ranks: int, device: bool, marked: bool, before: bool = False) -> str:
-    """Where the average step goes, in one sentence.
+    """A sentence about where the average step goes.
 
     Args:
         parts: the average step.
@@ -94,7 +94,7 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
 
 
 def who_waits(stragglers: Result, balance: Result) -> str:
-    """Which rank the others wait for and why, or that none makes them wait."""
+    """A sentence about the rank that the others wait for and why, or that there is none."""
     slow = stragglers.frame.filter("straggler").sort("lost", descending=True)
     waiting = float(balance.frame.get_column("exposed_waiting").sum() or 0)
     whole = float(balance.frame.get_column("duration").sum() or 0)
@@ -113,13 +113,13 @@ EVERYTHING = Link("Show everything", clear=True)
 
 
 def is_part(select: Selection) -> bool:
-    """Whether less is looked at than all steps: a range, a device, a thread."""
+    """Whether the selection is less than all steps: a range, a device, a thread."""
     chosen = (select.time, select.devices, select.streams, select.threads, select.annotation)
     return select.steps not in (None, "steady") or any(each is not None for each in chosen)
 
 
 def nothing(what: str, select: Selection) -> str:
-    """What is missing, and whether in the selection or at all: one sentence."""
+    """A sentence about what is missing, in the selection or at all."""
     return f"There is no {what} in what is selected." if is_part(select) else f"No {what} was recorded."
 
 

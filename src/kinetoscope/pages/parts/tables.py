@@ -42,7 +42,7 @@ def table(title: str, schema: Schema, frame: pl.DataFrame, note: str = "") -> Ro
     """All rows of `frame`, which has the columns of `schema`."""
     heads = [Head(column.name, str(column.dtype), column.unit, column.doc) for column in schema]
     units = {name: (unit.label, unit.divisor) for name, unit in scales(frame, schema).items()}
-    return RowsBlock(title, heads, frame.select(schema.names).rows(), units, short_names(frame), note)
+    return RowsBlock(title, heads, frame.select(schema.names).rows(), units, short_names(frame), note=note)
 
 
 def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
 
 
 def concentration_sentence(frame: pl.DataFrame, value: str, select: Selection, *, what: str, of: str) -> str:
-    """How few names make most of a column, and which is the first; `what` is the word for one of them."""
+    """A sentence about the few names that make most of a column; `what` is the word for one of them."""
     rows = summed(frame, value)
     total = float(rows.get_column(value).sum())
     if not total:

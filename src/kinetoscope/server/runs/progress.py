@@ -18,7 +18,7 @@ class ReadProgress:
 
 
 class Progress:
-    """Told by readers, from any thread. When nothing is read any more it begins anew."""
+    """The bytes that readers have read, from any thread; it starts again when nothing is being read."""
 
     def __init__(self) -> None:
         self._done = 0
@@ -33,7 +33,7 @@ class Progress:
 
     @contextmanager
     def reading(self, size: int | None) -> Iterator[Callable[[int], None]]:
-        """While it is open, a file of this size is being read; gives what is to be told of each piece."""
+        """A file of this size is being read while this is open; the value counts the bytes of each piece."""
         with self._lock:
             self._under_way += 1
             self._total += size or 0

@@ -29,7 +29,7 @@ GROWING_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How runs are read: keywords of `reading.read`."""
+    """The options by which runs are read: keywords of `reading.read`."""
 
     ranks: tuple[int, ...] | None = None
     jobs: int | None = None
@@ -41,7 +41,7 @@ class ReadOptions:
     cache_size: int | None = None
 
     def keywords(self) -> dict[str, Any]:
-        """Those that are set."""
+        """The options that are set."""
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """As URLs have it."""
+        """The run's id in URLs."""
         return self.files.id
 
     @property
@@ -139,7 +139,7 @@ class Run:
             self._job.engine.close()
 
     def tell(self, error: str) -> None:
-        """What came of reading a trace: if it is the only one, what is wrong with it is wrong with the run."""
+        """Take note of a trace's error ("": none): of the only trace it is the error of the run."""
         if self._job is not None and len(self._job) == 1:
             self.error = error
 
@@ -177,7 +177,7 @@ class _Remembering(Threads):
 
 
 def state_of(run: Run) -> str:
-    """What the list of runs says: `ready`, `growing` (its files are being written), `error`."""
+    """The state in the list of runs: `ready`, `growing` (its files are being written), `error`."""
     if run.is_growing:
         return "growing"
     return "error" if run.error else "ready"

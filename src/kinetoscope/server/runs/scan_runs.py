@@ -67,12 +67,12 @@ class RunFiles:
 
     @property
     def modified(self) -> float:
-        """When the last file changed."""
+        """The time of the last change of a file."""
         return max((file.modified for file in self.files), default=0.0)
 
     @property
     def bytes(self) -> int:
-        """Of all files, as stored."""
+        """Bytes of all files, as stored."""
         return sum(file.size for file in self.files)
 
 
@@ -164,7 +164,7 @@ class RunScanner:
 
 
 def _file(candidate: CandidateFile) -> RunFile | None:
-    """With size and time; None if it is gone by now."""
+    """The file with size and time; None if it is gone by now."""
     if is_url(candidate.url):
         return RunFile(candidate, candidate.size or 0, f"{candidate.version} {candidate.size}", 0.0)
     try:
@@ -186,13 +186,13 @@ def _home(url: str) -> str:
 
 
 def _common_name(name: str) -> str:
-    """What the names of a run's files have in common: `ddp4_rank1.pt.trace.json.gz` → `ddp4`."""
+    """The common part of the names of a run's files: `ddp4_rank1.pt.trace.json.gz` → `ddp4`."""
     left = re.split(r"[-_.=]+", _VARYING_PARTS.sub("", _ENDINGS.sub("", name)))
     return "_".join(filter(None, left)) or "ranks"
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """What to call each: its path below what all have in common."""
+    """A name for each path: its part below the folder that all have in common."""
     if not paths:
         return []
     parts = [path.rstrip("/").split("/") for path in paths]

@@ -7,19 +7,18 @@ being written it stays what it was, and is said to grow. What cannot be read is 
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from kinetoscope.algorithms.compiled import on_compile
 from kinetoscope.caching import SharedCache
+from kinetoscope.engines.worker import memory_of_this_machine
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
@@ -130,25 +129,25 @@ class Workspace:
     def begin(self) -> None:
         """Read the first trace of the newest run, which is what a page opens with."""
         for run in self.runs().runs[:1]:
-            with suppress(KinetoscopeError, MemoryError):  # told when it is asked for
+            with suppress(KinetoscopeError, MemoryError):  # raised again when a request needs it
                 run.trace()
 
     def watch(self) -> None:
-        """From now on know when code is being compiled, until this is closed."""
+        """Follow when code is being compiled, until this is closed."""
         self._watching.enter_context(on_compile(self._compiles))
 
     def _compiles(self, name: str, begins: bool) -> None:
         self._compiling = name if begins else ""
 
     def progress(self, run: Run) -> ReadProgress:
-        """How much of the files of a run has been read, and what those who ask are waiting for."""
+        """The bytes of a run's files that have been read, and the work that requests wait for."""
         now = run.progress.now()
         if self._compiling:
             return dataclasses.replace(now, what=COMPILING)
         return now if now.what or not self._asking else dataclasses.replace(now, what="analysing")
 
     def close(self) -> None:
-        """Let go of clusters."""
+        """Release clusters."""
         self._watching.close()
         for run in self._runs.values():
             run.close()
@@ -179,11 +178,11 @@ class Workspace:
             return Run(files, self.reading, self._traces)
         return run
 
-    # --- so that what can wait does not get into the way of what is asked
+    # --- requests come before work that can wait
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """While it is open, somebody waits for an answer."""
+        """A request waits for an answer while this is open."""
         with self._lock_of_asking:
             self._asking += 1
         try:
@@ -194,16 +193,10 @@ class Workspace:
                 self._asked = time.monotonic()
 
     def is_idle(self, seconds: float) -> bool:
-        """Has nobody asked for so long?"""
+        """Whether no request came for so many seconds."""
         return not self._asking and time.monotonic() - self._asked > seconds
 
 
 def half_of_memory() -> int:
-    """Half of what this machine, or the container, can give to traces."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            total = min(total, int(Path(file).read_text(encoding="ascii")))
-        except (OSError, ValueError):  # no container, or "max"
-            continue
-    return total // 2
+    """Half of the memory of this machine, or of its container: for traces."""
+    return memory_of_this_machine() // 2

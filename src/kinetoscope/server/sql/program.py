@@ -37,7 +37,7 @@ def _answer(question: dict[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Until nobody asks any more."""
+    """The loop over questions, until the input ends."""
     for line in sys.stdin:
         question = json.loads(line)
         _bound(question["memory"])

@@ -37,7 +37,7 @@ _ALLOWED_WORDS: Final = ("select", "with", "values", "explain", "show", "from")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What the body of a request asks; rows are arranged as those of an analysis. By its ticket it can be stopped."""
+    """A query from the body of a request, how its rows are arranged, and the ticket by which it can be stopped."""
 
     text: str
     options: tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ def _json_with(body: bytes, key: str) -> dict[str, Any]:
 
 
 def _options(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What else it says, as the query of a URL would have it: several values of a name one by one."""
+    """The other members, as pairs of a URL's query: several values of a name one by one."""
     for name, value in request.items():
         if name not in ("query", "ticket"):
             values = value if isinstance(value, list) else [value]

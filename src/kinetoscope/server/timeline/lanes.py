@@ -34,7 +34,7 @@ _SPARSE_ROW_EVENTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownLanes:
-    """What is shown of a trace: lanes, counters, and how many lanes and events are not."""
+    """The lanes and counters of a trace that are listed, and the number of lanes and events left out."""
 
     lanes: tuple[Lane, ...]
     counters: tuple[Counter, ...]
@@ -59,7 +59,7 @@ def shown_lanes(trace: Trace) -> ShownLanes:
 
 
 def _importance(lane: Lane) -> tuple[bool, bool, int]:
-    """What is less goes first."""
+    """The sort key of a lane: work first, then those with the most events."""
     return lane.layer == REST, lane.layer != WORK, -lane.events
 
 
@@ -132,7 +132,7 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
 
 
 def _outer(trace: Trace, lane: Lane) -> int:
-    """How many of the first rows hold next to nothing: the frames around the training loop."""
+    """The number of first rows that are almost empty: the frames around the training loop."""
     bounds = timeline(trace).pyramid.rows[lane.first : lane.first + lane.rows + 1]
     fuller = np.flatnonzero(np.diff(bounds) > _SPARSE_ROW_EVENTS)
     return int(fuller[0]) if len(fuller) else 0
@@ -152,7 +152,7 @@ def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
 
 
 def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> dict[str, int] | None:
-    """What is shown at first: of each rank the steady steps, of very many some in the middle; else nearly all events.
+    """The range shown at first: the steady steps, of very many some in the middle; else nearly all events.
 
     None: all of it.
     """

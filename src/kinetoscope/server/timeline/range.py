@@ -28,7 +28,7 @@ _NOTABLE_SHARE: Final = 0.05
 
 
 def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> dict[str, Any]:
-    """What happens from `begin` to `end`, ns after the origin."""
+    """The answer about a range from `begin` to `end`, ns after the origin."""
     stretch = in_range(trace, begin, end, steps_by)
     titles = device_titles(trace)
     return {

@@ -70,7 +70,7 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
 
 
 def begin_of(scale: int, number: int) -> int:
-    """When a tile begins, ns after the origin.
+    """The beginning of a tile, ns after the origin.
 
     Raises:
         BadValueError: there cannot be such a tile.
@@ -105,7 +105,7 @@ def _slices(names: Iterable[str], ends: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _cover(drawn: Marks) -> UInt8s:
-    """How much of each mark is busy, 0 to 255; never 0, for something is there."""
+    """The busy share of each mark, 1 to 255."""
     share = np.where(drawn.extent > 0, drawn.busy / np.maximum(drawn.extent, 1), 1.0)
     cover: UInt8s = np.clip(np.ceil(share * 255), 1, 255).astype(np.uint8)
     return cover
@@ -120,7 +120,7 @@ def _names(trace: Trace, codes: Int32s) -> dict[str, str]:
 
 
 def _sampled(trace: Trace, counter: Counter, first: int, unit: int) -> tuple[Float32s, ...]:
-    """Where the level of a counter changes in the tile, and its mean and greatest value from there on."""
+    """The places in the tile where a counter's level changes, with its mean and greatest value from there on."""
     curve = counter_curve(trace, counter.source, counter.place)
     mean, greatest = sample(curve, first, unit, UNITS)
     with np.errstate(over="ignore"):
