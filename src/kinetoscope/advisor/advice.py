@@ -48,8 +48,8 @@ RESULT = Schema(
 )
 
 METHOD: Final = (
-    "The time at stake is what a replay of the recorded steps without the fault is shorter by; what device work hides"
-    " brings nothing. Of time that two findings share, the first counts all."
+    "The time at stake is the difference between the recorded steps and their replay without the fault; time that"
+    " device work hides does not count. Time that two findings share is counted by the first."
 )
 """How findings are computed: said once wherever they are shown, and in full by each rule."""
 

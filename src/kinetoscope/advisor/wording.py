@@ -100,8 +100,8 @@ _OTHER_WORDING: Final = Wording(
     batch_fits="A larger batch fits into the device's memory",
     steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
     "      for batch in batches:\n          model(batch)\n+         prof.step()",
-    synchronize="- if rank == 0: log(value.item())\n+ log(value.detach())  # fetch it now and then",
-    save="- if rank == 0: ...  # what this rank alone does on its host\n+ do it beside the loop; look for other"
+    synchronize="- if rank == 0: log(value.item())\n+ log(value.detach())  # fetch it every n steps",
+    save="- if rank == 0: ...  # what this rank alone does on its host\n+ move it out of the loop; check for other"
     " processes on its cores",
 )
 
@@ -114,8 +114,8 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
         batch_fits="A larger batch fits into the device's memory",
         steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
         "      for batch in loader:\n          train(batch)\n+         prof.step()",
-        synchronize="- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it now and then",
-        save="- if rank == 0: save(...)\n+ save asynchronously, or after the step; look for other processes on"
+        synchronize="- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it every n steps",
+        save="- if rank == 0: save(...)\n+ save asynchronously, or after the step; check for other processes on"
         " its cores",
     ),
     "serving": Wording(

@@ -142,7 +142,7 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     )
 
 
-EARLY_SHARE: Final = 0.12
+EARLY_WORK_SHARE: Final = 0.12
 """Share of the computation before which no gradient can be ready; what is reduced earlier is needed at once."""
 
 PAIRWISE: Final = ("send", "recv", "send_recv")

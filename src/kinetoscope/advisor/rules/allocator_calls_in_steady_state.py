@@ -21,15 +21,16 @@ _CERTAIN_SHARE: Final = 0.8
 def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
     """Does the allocator ask the driver for memory in every step?
 
-    What it checks. Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in steps after the warm-up, if the later
-    half of the steps has them, too: at the beginning torch's pool of memory only fills up.
+    What it checks. Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in steps after the warm-up, if they also
+    occur in the later half of the steps. At the beginning torch's memory pool is still filling up.
 
-    Why it matters. These calls take long, and freeing waits until the device is idle. Torch keeps what it has once got,
-    so that a steady loop needs none of them: if they go on, requests of ever other sizes do not fit into the free
-    blocks, memory is nearly full so that the pool is given back, or the program calls `empty_cache`. At stake is what
-    the steps gain without these calls, of which eight tenths are taken to be sure.
+    Why it matters. These calls are slow, and freeing waits until the device is idle. Torch keeps the memory that it
+    once got, so a steady loop needs none of them. If they go on, requests of ever new sizes do not fit into the free
+    blocks, memory is nearly full so that the pool is given back, or the program calls `empty_cache`. At stake is the
+    time that the steps gain without these calls; eight tenths of it count as sure.
 
-    What to do. Let segments grow (`expandable_segments`), bring inputs to few sizes, call no `empty_cache` in the loop.
+    What to do. Let segments grow (`expandable_segments`), use few different input sizes, and do not call `empty_cache`
+    in the loop.
     """
     trace = rank.trace
     rows = in_steady_state(rank, allocator_calls(trace))
@@ -52,7 +53,7 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
         stake=Stake(max(_CERTAIN_SHARE * least, 0.0), min(most, rank.step)),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
-        why="These calls go, and with those that free the waiting for the device.",
+        why="These calls go, and so does the waiting for the device in those that free memory.",
         evidence=(event_evidence(rank, longest, "the longest of these calls", "memory_curve"),),
         time=rank.exposed(calls),
     )

@@ -27,14 +27,14 @@ _CERTAIN_SHARE: Final = 0.85
 def blocking_copies(rank: RankView) -> Iterator[Finding]:
     """Does the host wait for copies to the device?
 
-    What it checks. Copies from the host to a device, from memory that the trace does not call pageable, by a call that
-    returns only when the copy is over, or with a synchronisation of the stream behind them in the same operator.
+    What it checks. Copies from the host to a device, from memory that the trace does not call pageable, where the call
+    returns only when the copy is over, or the same operator synchronizes the stream right after it.
 
-    Why it matters. The host stands still until the device has done all that it was given, and the copy. Meanwhile it
-    launches nothing, so the device runs dry right after. From pinned memory there is no need for it: the copy is
-    queued like a kernel, and what comes after it on the stream waits for it by itself. At stake is what the steps gain
-    without this waiting, of which 85 % are taken to be sure. Where the trace does not tell whether memory was pinned
-    (ROCm), large copies are taken to run at the speed of the link, as for copies from pageable memory.
+    Why it matters. The host blocks until the device has finished all earlier work and the copy. Meanwhile it launches
+    nothing, so the device runs out of work. Copies from pinned memory need not block: the copy is queued like a kernel,
+    and later work on the stream waits for it anyway. At stake is the time that the steps gain without this waiting; 85
+    % of it count as sure. Where the trace does not say whether memory was pinned (ROCm), large copies are assumed to
+    run at the speed of the link, as for copies from pageable memory.
 
     What to do. Copy without blocking, from pinned memory.
     """

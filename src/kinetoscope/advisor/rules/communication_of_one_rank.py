@@ -18,13 +18,13 @@ _MIN_STEP_SHARE: Final = 0.03
 
 
 def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
-    """Does this rank wait in collectives, of a job whose other traces are not here?
+    """Does this rank wait in collectives while the traces of the other ranks are missing?
 
     What it checks. Collectives of a rank that no computation of it hides, where its trace is the only one.
 
-    Why it matters. Exposed communication is either transfer, which could be hidden or made smaller, or waiting for a
-    rank that is late, which only that rank can mend. One trace cannot tell which: at most all of it is at stake, and
-    nothing surely.
+    Why it matters. Exposed communication is either transfer, which could be hidden or reduced, or waiting for a late
+    rank, which only that rank can fix. One trace cannot tell which: at most all of it is at stake, and none of it is
+    sure.
 
     What to do. Record all ranks, and ask for advice on the folder that holds their traces.
     """
@@ -41,12 +41,12 @@ def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message="Computation waits for collectives, for data or for a late rank. It waits"
         f" {rank.time_per_step(exposed.length)} of each step, in {rank.each_step(len(calls), 'call')};"
-        " only the traces of all ranks tell for which.",
+        " only the traces of all ranks show the cause.",
         stake=Stake(0.0, float(np.mean(sums))),
         change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
         why="No computation of this rank hides these collectives; one rank cannot tell transfer from waiting.",
         confidence="medium",
-        evidence=(event_evidence(rank, longest, "the longest that is not hidden", "overlap"),),
+        evidence=(event_evidence(rank, longest, "the longest exposed collective", "overlap"),),
         time=exposed,
         at_most="note",
         broad=1,

@@ -48,10 +48,10 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
     What it checks. Spans of the compiler (`… (dynamo_timed)`) in the selected steps; and whether several compiled
     regions (`Torch-Compiled Region: 1/0`) of different code follow one another in a step.
 
-    Why it matters. A compilation takes from tenths of a second to minutes, and comes again whenever a size or a value
-    that the code was compiled for changes. At stake is the time of the compilations, surely nine tenths of it: these
-    steps are all that was seen, so nothing is said of others. Between the pieces of a broken graph Python goes on, and
-    nothing is fused across: what lies between them is at stake, nothing of it surely.
+    Why it matters. A compilation takes from tenths of a second to minutes, and is repeated whenever a size or a value
+    that the code was compiled for changes. At stake is the compilation time in the recorded steps, of which nine tenths
+    count as sure; nothing is assumed about other steps. Between the pieces of a broken graph Python runs, and nothing
+    is fused across them: that time is at stake, and none of it is sure.
 
     What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
     `TORCH_LOGS="recompiles,graph_breaks"` says what changed, and where a graph broke.
@@ -133,7 +133,7 @@ def _broken(rank: RankView) -> Iterator[Finding]:
         f" between compiled regions {joined(names)}.",
         stake=stake,
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
-        why="What lies between the pieces is at stake; what of it remains when they are one is not known.",
+        why="The time between the pieces is at stake; how much of it remains without graph breaks is unknown.",
         confidence="low",
         evidence=(rank.longest_of(between, "the longest time between two pieces", "step_breakdown", source=where),),
         time=rank.exposed(union(*between)),

@@ -31,15 +31,15 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     """Is data copied to the device from pageable memory?
 
     What it checks. Copies of 64 KiB and more from the host to a device whose name says that the host's memory was
-    pageable, how fast they are, and how long the host stands in their calls and in the synchronisation behind them.
+    pageable: how fast they are, and how long the host blocks in their calls and in the synchronization behind them.
 
-    Why it matters. A device can only read memory that is pinned. What is not, the driver copies piece by piece into a
-    pinned buffer first: several times more slowly, and the host waits until it is done, before that for all that the
-    stream was given. At stake is what the steps gain if the host only queues these copies and they run at the speed of
-    the link: that of other copies from pinned memory in the trace, else at most what the device's link allows and, to
-    be sure, 11 GB/s (PCI Express 3.0), of which gain nine tenths are counted.
+    Why it matters. A device can only read pinned memory. The driver copies other memory piece by piece into a pinned
+    buffer first, which is several times slower, and the host blocks until that and all earlier work of the stream is
+    done. At stake is the time that the steps gain if the host only queues these copies and they run at the speed of the
+    link. That speed is taken from copies from pinned memory in the trace, else it is at most what the device's link
+    allows and at least 11 GB/s (PCI Express 3.0). Nine tenths of the gain at the lower speed count as sure.
 
-    What to do. Let the loader pin its batches, in a thread of its own, and copy them without blocking.
+    What to do. Let the loader pin its batches, which it does in a thread of its own, and copy them without blocking.
     """
     trace = rank.trace
     found = copies_to_device(trace)

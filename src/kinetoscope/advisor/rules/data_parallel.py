@@ -26,10 +26,11 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
 
     What it checks. `DataParallel.forward` in the recording, and how long devices compute one after the other.
 
-    Why it matters. The threads of one process share Python's lock, so devices are served in turn; each step copies the
-    model to all devices, and gathers outputs and gradients on the first one. With a process for each device they
-    compute at the same time, and gradients are reduced while the backward pass goes on. At stake is, at most, what the
-    step takes longer than its busiest device computes; surely six tenths of the time in which only others compute.
+    Why it matters. The threads of one process share Python's lock, so devices are served in turn. Each step copies the
+    model to all devices, and gathers outputs and gradients on the first one. With one process per device they compute
+    at the same time, and gradients are reduced during the backward pass. At most, the step gains the time by which it
+    is longer than its busiest device computes. Six tenths of the time in which only other devices compute count as
+    sure.
 
     What to do. Use DistributedDataParallel, even on one machine.
     """
@@ -54,13 +55,13 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     yield Finding(
         message=f"One process drives {number_of(len(parts), 'device')} (DataParallel)."
-        f" {rank.time_per_step(intersection(others, rank.time).length)} of each step others compute while"
-        " the busiest does not.",
+        f" During {rank.time_per_step(intersection(others, rank.time).length)} of each step other devices compute while"
+        " the busiest one does not.",
         stake=rank.stake(_CERTAIN_SHARE * rank.by_step(others), rank.by_step(rest)),
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",
-        why="A step cannot be shorter than its busiest device computes; where only others compute, devices are served"
-        " in turn, and six tenths of that count as sure.",
+        why="A step cannot be shorter than its busiest device computes; of the time in which only others compute, six"
+        " tenths count as sure.",
         confidence="medium",
         evidence=(event_evidence(rank, longest, "the longest forward pass", "step_breakdown"),),
         time=rest,

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY_SHARE, CommunicationCosts, communication_costs
+from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, CommunicationCosts, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted, share
@@ -24,10 +24,10 @@ _MIN_BYTES: Final = 1 << 20
 _FORWARD: Final = 1 / 3
 """Share of a step's computation that is the forward pass: the backward pass does twice as much."""
 
-_LATE_SHARE: Final = 0.6
+_LATE_WORK_SHARE: Final = 0.6
 """Share of the computation after which the first reduction begins too late to be hidden well."""
 
-_HIDDEN_SHARE: Final = 0.1
+_HIDDEN_TRANSFER_SHARE: Final = 0.1
 """Share of the transfer that is hidden by chance."""
 
 _MIN_STEP_SHARE: Final = 0.02
@@ -66,7 +66,7 @@ class _Gradients:
         Where gradients are accumulated over several batches, they begin late in the step as well, but the last backward
         pass hides some of them.
         """
-        return self.before >= _LATE_SHARE and self.hidden < _HIDDEN_SHARE * self.transfer
+        return self.before >= _LATE_WORK_SHARE and self.hidden < _HIDDEN_TRANSFER_SHARE * self.transfer
 
     @property
     def last(self) -> float:
@@ -82,12 +82,11 @@ def exposed_communication(job: JobView) -> Iterator[Finding]:
     parameters that are gathered (FSDP) only when they are needed; gradients that are overlapped, but more than the
     backward pass can hide.
 
-    Why it matters. Devices stop computing. Of gradients reduced too late the backward pass behind the first bucket
-    could hide as much as it takes, all but the last bucket. A gather can be hidden by the layer before. Gradients in
-    float32 take half the time in bfloat16; nothing of that is sure where collectives are under 1 MiB, or where hosts
-    carry them out (gloo), for latency and casts stay. What is at stake is computed from these, and is never more than
-    the exposed transfer; collectives whose result is needed at once, as in tensor parallel layers, only count if
-    nothing is sure.
+    Why it matters. Devices stop computing. If gradients are reduced too late, the backward pass after the first bucket
+    could hide all but the last bucket. A gather can be hidden by the layer before. Gradients in float32 take half the
+    time in bfloat16; none of that is sure where collectives are under 1 MiB, or where hosts carry them out (gloo), as
+    latency and casts remain. The time at stake is computed from these, and is never more than the exposed transfer.
+    Collectives whose result is needed at once, as in tensor-parallel layers, count only where nothing is sure.
 
     What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
     bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
@@ -103,7 +102,7 @@ def exposed_communication(job: JobView) -> Iterator[Finding]:
 
 def _gradients(costs: CommunicationCosts) -> Iterator[_Gradients]:
     reductions = costs.collectives.filter(
-        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY_SHARE) & ~pl.col("on_host")
+        pl.col("kind").is_in(["all_reduce"]) & (pl.col("before") >= EARLY_WORK_SHARE) & ~pl.col("on_host")
     )
     each = pl.col("calls") * pl.col("members")
     for (_,), part in reductions.group_by("group_size", maintain_order=True):
@@ -178,7 +177,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
         change=change,
         why=why,
         confidence="medium",
-        evidence=(Evidence("sizes and bandwidths", "collectives"), Evidence("what is hidden", "overlap")),
+        evidence=(Evidence("sizes and bandwidths", "collectives"), Evidence("how much is hidden", "overlap")),
         time=costs.of_transfer(stake.high),
         key="bytes",
         at_most="critical" if gradients.wide and follows_bytes else "note",
@@ -208,10 +207,10 @@ def _gathers(costs: CommunicationCosts) -> Iterator[Finding]:
         stake=_stake(0.75 * room, 1.1 * room, exposed),
         change="+ FSDP(..., forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,"
         " limit_all_gathers=False)",
-        why="Gathered a layer ahead, all but the first of each pass can be hidden by the layer before, as far as that"
-        " computes long enough.",
+        why="If parameters are gathered a layer ahead, the layer before hides all but the first gather of each pass, as"
+        " far as it computes long enough.",
         confidence="medium",
-        evidence=(Evidence("what is hidden in each process group", "overlap", {"by": "group"}),),
+        evidence=(Evidence("how much is hidden in each process group", "overlap", {"by": "group"}),),
         time=costs.of_transfer(1.1 * room),
         key="gathers",
     )

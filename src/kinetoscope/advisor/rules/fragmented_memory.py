@@ -20,16 +20,17 @@ _SCARCE: Final = 0.7
 
 
 def fragmented_memory(rank: RankView) -> Iterator[Finding]:
-    """Does the allocator hold much more than is in use when most is?
+    """Does the allocator hold much more memory than is in use at the peak?
 
-    What it checks. What the allocator had reserved on each device at the instant at which most was allocated. If three
-    tenths of it or more were not in use, and it holds seven tenths of the device's memory, or still asks the driver for
-    more in each step: then free blocks are there, but too small or in the wrong place.
+    What it checks. The memory that the allocator had reserved on each device when most was allocated. The rule reports
+    it if three tenths of it or more were not in use, and the allocator holds seven tenths of the device's memory or
+    still asks the driver for more in each step. Then there are free blocks, but they are too small or in the wrong
+    place.
 
-    Why it matters. Memory runs out though there is enough of it, or a batch must be smaller than it could be. No time
-    is at stake, so it is a note; what the allocator's calls cost, another rule says.
+    Why it matters. Memory runs out although there is enough of it, or the batch is smaller than it could be. No time is
+    at stake, so it is a note; MEMORY003 counts the time of the allocator's calls.
 
-    What to do. Let segments grow, and bring inputs to few sizes.
+    What to do. Let segments grow, and use few different input sizes.
     """
     calling = bool(len(in_steady_state(rank, allocator_calls(rank.trace))))
     for use in memory_use(rank):
@@ -40,14 +41,13 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
         of = f" of {shown(use.total, 'bytes')}" if use.total else ""
         yield Finding(
             message="The allocator holds much more memory than is in use. It holds"
-            f" {shown(use.reserved, 'bytes')}{of} on"
-            f" {use.device} when most is in use, and {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) lie"
-            " idle.",
+            f" {shown(use.reserved, 'bytes')}{of} on {use.device} at the peak, and"
+            f" {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) are unused.",
             stake=NO_STAKE,
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
-            why="No time is at stake, but memory: it would suffice for a larger batch.",
+            why="No time is at stake, but memory for a larger batch.",
             confidence="medium",
-            evidence=(event_evidence(rank, use.row, "the peak of what is allocated", "memory_curve"),),
+            evidence=(event_evidence(rank, use.row, "the peak of allocated memory", "memory_curve"),),
             key=use.device,
             at_most="note",
         )

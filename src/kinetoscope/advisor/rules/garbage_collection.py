@@ -24,16 +24,16 @@ _COST_RATIO: Final = 1.1
 
 
 def garbage_collection(rank: RankView) -> Iterator[Finding]:
-    """Does Python's garbage collector hold up the training?
+    """Does Python's garbage collector stop the training?
 
     What it checks. Spans `Python GC`, which torch records from 2.9 on with stacks if it is asked to
     (`record_python_gc_info` of the experimental configuration), and how much of them no device work hides.
 
-    Why it matters. A full collection looks at every object of the process, and nothing else runs in Python meanwhile.
-    It comes when enough objects were made, which is at another time on each rank: then all ranks wait for the one. At
-    stake is what the steps gain without the collections, surely eight tenths of it.
+    Why it matters. A full collection visits every object of the process, and no other Python code runs meanwhile. It
+    starts when enough objects were made, at a different time on each rank, and then all ranks wait for that one. At
+    stake is the time that the steps gain without the collections; eight tenths of it count as sure.
 
-    What to do. Freeze what lives for good after the model is built, and collect at times of your own, on all ranks at
+    What to do. Freeze long-lived objects after the model is built, and collect at times of your choice, on all ranks at
     once.
     """
     trace = rank.trace
@@ -56,8 +56,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
         f" {rank.time_per_step(spans.length)} of each step, and the longest takes"
         f" {shown(int(trace.end[longest] - trace.start[longest]), 'ns')}.",
         stake=stake,
-        change="+ gc.collect(); gc.freeze()  # once, before the loop\n"
-        "+ gc.disable()  # and gc.collect() every so many steps",
+        change="+ gc.collect(); gc.freeze()  # once, before the loop\n+ gc.disable()  # and gc.collect() every n steps",
         why="Some garbage has to be collected some time: eight tenths of the gain count as sure.",
         evidence=(rank.event(longest, "the longest collection", "step_breakdown"),),
         time=rank.exposed(spans),

@@ -24,15 +24,15 @@ _CERTAIN_SHARE_WITHOUT_SIZES: Final = 0.25
 
 
 def gloo_between_devices(job: JobView) -> Iterator[Finding]:
-    """Do devices exchange gradients by a library that works on hosts?
+    """Do devices exchange data through a library that runs on hosts?
 
     What it checks. Collectives on the host (gloo) in a job whose work is on devices, and how much of their transfer
     no computation hides.
 
-    Why it matters. gloo copies each tensor to the host, sends it by the host's network, and copies it back. NCCL and
-    its kin send from device to device. At stake is, at most, all of that transfer that is exposed; surely nine tenths
-    of it, less what the same bytes take at 4 GB/s on the bus, which devices of one machine reach without any fast link.
-    Between machines, or where sizes were not recorded, only a quarter of it is sure.
+    Why it matters. gloo copies each tensor to the host, sends it over the host's network, and copies it back. NCCL and
+    similar libraries send from device to device. At most, all of the exposed transfer is at stake. Sure is nine tenths
+    of it, less the time that the same bytes take at 4 GB/s on the bus, which devices of one machine reach without any
+    fast link. Between machines, or where sizes were not recorded, a quarter of it is sure.
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """

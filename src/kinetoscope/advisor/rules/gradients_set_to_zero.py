@@ -40,10 +40,10 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Operators `zero_` inside torch's spans `Optimizer.zero_grad#…`.
 
-    Why it matters. Zeros are written over all gradients, and the backward pass then adds to them instead of just
-    storing what it has. At stake is what the steps gain if the zeros, and the additions in `AccumulateGrad`, go;
-    surely 85 % of it, of the zeros alone where gradients of several batches are added up. On the host alone
-    nothing of it is sure: memory of gradients that were dropped is taken anew, which costs about as much.
+    Why it matters. All gradients are overwritten with zeros, and the backward pass then adds to them instead of just
+    storing its result. At stake is the time that the steps gain without the zeros and the additions in
+    `AccumulateGrad`. 85 % of it count as sure; of the zeros alone where gradients of several batches are accumulated.
+    On the host alone none of it is sure: allocating memory for new gradients costs about as much.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """

@@ -20,11 +20,11 @@ _MIN_BYTES_PER_STEP: Final = 4096
 def growing_memory(rank: RankView) -> Iterator[Finding]:
     """Does memory grow from step to step?
 
-    What it checks. `memory_growth`: whether what is in use at the ends of the steps rises, with 99 % confidence, and
-    what was taken in a step and kept.
+    What it checks. The analysis `memory_growth`: whether memory in use at the ends of the steps grows, with 99 %
+    confidence, and which memory was taken in a step and kept.
 
-    Why it matters. A run that keeps some memory of each step ends when there is no more. Mostly a loss with its graph,
-    outputs or hidden states are kept in a list or carried on. No time is at stake, so it is a note.
+    Why it matters. A run that keeps some memory of each step ends when none is left. The usual cause is a loss with its
+    graph, outputs or hidden states that are kept in a list or carried over. No time is at stake, so it is a note.
 
     What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
     """
@@ -43,7 +43,7 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
             if rank.program == "training"
             else "",
             why=f"No time is at stake, but the run. {whole['evidence']}",
-            evidence=(Evidence("what is kept, and where it was taken", "memory_growth"),),
+            evidence=(Evidence("the memory that is kept, and where it was allocated", "memory_growth"),),
             key=device,
             at_most="note",
         )

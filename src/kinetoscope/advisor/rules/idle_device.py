@@ -39,11 +39,11 @@ _WORDS: Final = {
 def idle_device(rank: RankView) -> Iterator[Finding]:
     """Is the device idle, and why?
 
-    What it checks. Time of the selected steps in which no device of the rank does anything, a tenth of them or more.
-    What other findings count is left out: this is what remains.
+    What it checks. The time of the selected steps in which every device of the rank is idle, if it is a tenth of them
+    or more. Time that other findings count is left out.
 
-    Why it matters. An idle device computes nothing. At stake is what is idle and no other rule can explain, nothing of
-    it surely, for it is not known what would shorten it.
+    Why it matters. An idle device computes nothing. At stake is the idle time that no other rule explains. None of it
+    is sure, as it is not known what would shorten it.
 
     What to do. Look at the reasons of the idle time, and at the timeline where it is longest. Record with stacks if the
     host is late for a reason that was not recorded.

@@ -26,16 +26,16 @@ _CERTAIN_SHARE: Final = 0.8
 
 
 def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
-    """Are images copied to the device in a type larger than theirs?
+    """Are images copied to the device in a wider type than they need?
 
     What it checks. Copies from the host to a device by operators whose input has the shape of images or video (a batch,
     1, 3 or 4 channels in front of two sides of 16 pixels or more, or behind them) and a floating-point type.
 
     Why it matters. Most images have 8 bits a channel: as float32 four times as much is copied, and the loader's workers
-    convert, pickle and pin four times as much. At stake is what the steps gain if these copies take a quarter of their
-    time (half of it for 16 bits), of which eight tenths are taken to be sure, for the device has to convert then. It
-    is supposed that the images come from 8 bits: with one channel or four, which may be anything (spectrograms, masks,
-    latents of an autoencoder), it is a note.
+    convert, pickle and pin four times as much. At stake is the time that the steps gain if these copies take a quarter
+    of their time (half for 16 bits). Eight tenths of it count as sure, as the device then has to convert. The images
+    are assumed to have had 8 bits; with one channel or four, which may be anything (spectrograms, masks, latents of an
+    autoencoder), it is a note.
 
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """

@@ -40,17 +40,17 @@ _MAX_KERNELS: Final = 3
 
 
 def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
-    """Do kernels that matter leave most of the device empty?
+    """Do long kernels leave most of the device idle?
 
     What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
     that use no matrix units and whose estimated occupancy is under 10 %. ROCm does not record occupancy.
 
-    Why it matters. With fewer blocks than multiprocessors the rest of the device does nothing. At stake is what the
-    steps gain if the same work were spread over all of them; surely half of that, for the parts have to be put
-    together. Few warps on a multiprocessor cannot hide what they wait for, though some kernels need no more: of that
-    nothing is sure.
+    Why it matters. With fewer blocks than multiprocessors the rest of the device is idle. At stake is the time that the
+    steps gain if the same work were spread over all of them; half of it counts as sure, as partial results have to be
+    combined. Few warps on a multiprocessor cannot hide their latency, but some kernels need no more: none of that is
+    sure.
 
-    What to do. Give the kernel more to do at once, mostly by a larger batch; of your own kernels change the grid.
+    What to do. Give the kernel more to do at once, usually by a larger batch; change the grid of your own kernels.
     """
     if not rank.has_device or not rank.step_count:
         return
@@ -115,8 +115,8 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iter
             f" {what}.",
             stake=stake,
             change=wording(rank.program).larger_batch(4),
-            why="This work spreads over the whole device"
-            + ("; half of the gain counts as sure." if sure else ", which not every kernel gains by."),
+            why="The gain assumes the same work spread over the whole device"
+            + ("; half of it counts as sure." if sure else ", which does not help every kernel."),
             confidence="medium" if sure else "low",
             evidence=(rank.event(int(work.rows[longest]), "the longest call", "kernels"),),
             time=spans,

@@ -33,15 +33,15 @@ _IDLE: Final = 0.05
 
 
 def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
-    """Does the device run dry because the host cannot launch kernels as fast as it runs them?
+    """Is the device idle because the host cannot launch kernels fast enough?
 
-    What it checks. The time in which a thread that launches is in operators and launch calls (short pauses between
-    them count with them; waiting, allocating and data loading do not), and how much of it no device work hides.
+    What it checks. The time in which a launching thread is in operators and launch calls, including short pauses
+    between them, but not waiting, allocating and data loading; and the part of it that no device work hides.
 
     Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
-    than that the queue is empty, and the device waits for the next launch. At stake is what the steps gain if launching
-    takes no time, and surely nine tenths of that with 1 µs
-    between them, as a captured graph leaves out what cannot be captured.
+    than that, the queue is empty and the device waits for the next launch. At stake is the time that the steps gain if
+    launching takes no time. Nine tenths of it, less 1 µs between kernels, count as sure: a captured graph leaves out
+    what cannot be captured.
 
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
     with `mode="reduce-overhead"` launches them as one CUDA graph.

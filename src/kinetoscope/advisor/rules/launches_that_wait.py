@@ -32,17 +32,17 @@ _CERTAIN_SHARE: Final = 0.8
 
 
 def launches_that_wait(rank: RankView) -> Iterator[Finding]:
-    """Does each launch call wait until its kernel is over, as with `CUDA_LAUNCH_BLOCKING=1`?
+    """Does each launch call block until its kernel is over, as with `CUDA_LAUNCH_BLOCKING=1`?
 
-    What it checks. Launch calls of kernels that end after their kernel has: a launch only puts a kernel into a queue,
-    and is over in some microseconds. If 95 % of them end later than their kernels, they wait on purpose.
+    What it checks. Kernel launch calls that end after their kernel. A launch only queues a kernel and returns after
+    some microseconds. If 95 % of them end later than their kernels, launches block on purpose.
 
-    Why it matters. The host stands still while the device works, and the device while the host prepares the next
-    kernel: nothing overlaps. At stake is what the steps gain if launches take 4 µs, surely eight tenths of what they
-    gain if launches take 12 µs.
+    Why it matters. The host blocks while the device works, and the device is idle while the host prepares the next
+    kernel: nothing overlaps. At most, the steps gain what launches of 4 µs would save. Eight tenths of what launches of
+    12 µs would save count as sure.
 
-    What to do. Take `CUDA_LAUNCH_BLOCKING` (`AMD_SERIALIZE_KERNEL`, `HIP_LAUNCH_BLOCKING`) out of the environment: it
-    is for finding errors.
+    What to do. Remove `CUDA_LAUNCH_BLOCKING` (`AMD_SERIALIZE_KERNEL`, `HIP_LAUNCH_BLOCKING`) from the environment: it
+    is meant for debugging.
     """
     trace, work = rank.trace, device_work(rank.trace)
     kernels = np.flatnonzero(rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))

@@ -22,19 +22,19 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 
-_SHARE_LEFT: Final = 0.15
+_TIME_LEFT: Final = 0.15
 """Share that remains at most: where the images come in and where something else needs the other layout."""
 
 
 def layout_transposes(rank: RankView) -> Iterator[Finding]:
-    """Does the device turn images from channels first to channels last, and back, around convolutions?
+    """Does the device transpose images between channels first and channels last around convolutions?
 
     What it checks. Kernels of cuDNN and MIOpen that only change the layout (`nchwToNhwc`, `nhwcToNchw`,
     `batched_transpose`).
 
-    Why it matters. Tensor cores want the channels last. If tensors have them first, each convolution turns its inputs
-    and outputs: the image is read and written twice more. At stake is what the steps gain if these kernels go, surely
-    85 % of them.
+    Why it matters. Tensor cores need the channels last. If tensors have them first, each convolution transposes its
+    inputs and outputs, so that the image is read and written twice more. At stake is the time that the steps gain
+    without these kernels; 85 % of it count as sure.
 
     What to do. Keep model and images in the layout that the convolutions want.
     """
@@ -43,7 +43,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     if not len(work) or not rank.step_count:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
-    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _SHARE_LEFT)
+    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _TIME_LEFT)
     leave_only(high, found[rank.work.rows] & rank.scope.device_work_mask, 0.0)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
@@ -59,7 +59,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why=f"These kernels go; {_SHARE_LEFT:.0%} of them stays at most.",
+        why=f"These kernels go; at most {_TIME_LEFT:.0%} of their time remains.",
         evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip

@@ -31,19 +31,18 @@ _ROOM: Final = 1.25
 
 
 def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
-    """Are batches made by the thread that trains?
+    """Does the training thread make the batches itself?
 
-    What it checks. Spans of torch's single-process loader on the main thread, and how much of them no device work
+    What it checks. Spans of torch's single-process loader on the main thread, and the part of them that no device work
     hides.
 
-    Why it matters. While that thread makes a batch it launches nothing, so the device runs dry. With workers batches
-    are made beside the training, and the thread takes one that is ready. At most the steps gain what they are shorter
-    by if these spans vanish. Surely they gain three quarters of what remains of that if the workers asked for make
-    batches just as fast as this thread does: workers share memory and disks with the training, and a batch that is
-    ready has still to be taken. Where the training runs on the host, too, it is half, for they share the cores. It is a
-    note where there is a device whose work was not recorded.
+    Why it matters. While that thread makes a batch it launches nothing, so the device runs out of work. Workers make
+    batches beside the training, and the thread takes one that is ready. At most, the steps gain the time of these
+    spans. Three quarters of that count as sure (half where the training also runs on the host's cores), as far as the
+    suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
+    It is a note where there is a device whose work was not recorded.
 
-    What to do. Give the loader workers, and let them live on from epoch to epoch.
+    What to do. Give the loader workers, and keep them from epoch to epoch.
     """
     rows = fetches(rank.trace, IN_PROCESS)
     rows = rows[rank.scope.host_mask[rows]]

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.evidence.communication import EARLY_SHARE, communication_costs
+from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted
@@ -41,10 +41,10 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
     What it checks. Collectives of up to 1 MiB of one process group, kind and type, eight or more in a step, whose
     transfer is exposed.
 
-    Why it matters. Each costs its latency, however little it carries, and the host has to ask for each. One collective
-    takes latency + bytes / bandwidth; put together, all but a few of the latencies go. At stake is, surely, seven
-    tenths of these latencies, as far as they are exposed; at most all of the exposed transfer of these collectives, and
-    what devices idle while hosts ask for them.
+    Why it matters. Each collective costs its latency, however little it carries, and the host has to launch it. One
+    collective takes latency + bytes / bandwidth; combined, all but a few of the latencies go. Sure are seven tenths of
+    these latencies, as far as they are exposed. At most, all of the exposed transfer of these collectives is at stake,
+    and the time for which devices idle while hosts launch them.
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
@@ -54,7 +54,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
         & (pl.col("bytes") > 0)
         & ~pl.col("on_host")
         & pl.col("transfer").is_not_null()
-        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY_SHARE)))
+        & (pl.col("kind").is_in(_JOINED) | ((pl.col("kind") == "all_reduce") & (pl.col("before") >= EARLY_WORK_SHARE)))
     )
     idle = _mean(costs.balance["other"])
     for (_, kind, _), part in small.group_by(_GROUP_KEY, maintain_order=True):
@@ -85,8 +85,8 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
             change="- DistributedDataParallel(model, bucket_cap_mb=1)\n+ DistributedDataParallel(model)  # 25 MB"
             if kind == "all_reduce"
             else "- for t in tensors: dist.all_reduce(t)\n+ with dist._coalescing_manager(): ...",
-            why=f"Each costs a latency of {shown(latency, 'ns')}, whatever it carries; put together all but"
-            f" {math.ceil(size / _BUCKET)} of these go, and seven tenths of that count as sure.",
+            why=f"Each costs a latency of {shown(latency, 'ns')}; combined, all but {math.ceil(size / _BUCKET)} of"
+            " these latencies go, and seven tenths of that count as sure.",
             confidence="medium",
             evidence=(Evidence("how long each size takes", "collectives"),),
             time=costs.of_transfer(exposed),

@@ -56,15 +56,15 @@ _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_co
 def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     """Are products computed in FP32 on a device that has tensor cores?
 
-    What it checks. Matrix products, convolutions and attention whose elements are FP32 and whose kernels, by their
-    names, do not use tensor cores, on NVIDIA devices of compute capability 7.0 and above. Where shapes were not
-    recorded, kernels whose names alone say so (`sgemm`, `scudnn`). Kernels whose names leave it open count as good.
+    What it checks. Matrix products, convolutions and attention with FP32 elements whose kernels, by their names, do not
+    use tensor cores, on NVIDIA devices of compute capability 7.0 and above. Where shapes were not recorded, only
+    kernels whose names say so (`sgemm`, `scudnn`). Kernels with ambiguous names are left out.
 
-    Why it matters. Tensor cores multiply matrices 8 to 16 times as fast in 16 bits as plain units do in FP32, from
-    Ampere on 8 times in TF32, which needs one line. At stake is what the steps gain if each product takes the time that
-    it needs at 80 % of the peak in 16 bits (or the memory needs for it); surely if at 30 % of the peak in TF32, on
-    devices without it in FP16 (large products at twice that), with 60 % of the bandwidth. Without TF32 other
-    kernels gain at most, too: 16 bits halve what they move.
+    Why it matters. Tensor cores multiply matrices in 16 bits 8 to 16 times as fast as plain units do in FP32; from
+    Ampere on they are 8 times as fast in TF32, which needs one line. At most, the steps gain if each product runs at 80
+    % of the peak in 16 bits, or at the memory's bandwidth. Sure is the gain at 30 % of the peak in TF32 (without TF32:
+    in FP16, large products at 60 %) and 60 % of the bandwidth. Without TF32 other kernels may gain, too: 16 bits halve
+    the bytes that they move.
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """

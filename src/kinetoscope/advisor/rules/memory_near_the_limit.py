@@ -14,20 +14,20 @@ from kinetoscope.model.memory.allocator import out_of_memory
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
-_FULL_SHARE: Final = 0.9
+_FULL_MEMORY_SHARE: Final = 0.9
 """Share of a device's memory in use from which on a slightly larger batch does not fit."""
 
 
 def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
     """Is the device's memory nearly full?
 
-    What it checks. The most that the allocator had given out on each device, against what the device has; and whether
-    the allocator reported that memory had run out.
+    What it checks. The peak of allocated memory on each device against the device's memory; and whether the allocator
+    reported that memory had run out.
 
     Why it matters. From nine tenths on, the next longer sentence or a batch of another shape fails, or makes the
-    allocator give back all that it holds and ask the driver anew, which waits for the device each time. What torch
-    keeps in reserve does not count: that it gives back by itself. No time is at stake, so it is a note. Serving engines
-    fill the memory with their cache on purpose: of them only memory that ran out counts.
+    allocator return all its reserve and ask the driver anew, which waits for the device each time. The reserve itself
+    does not count: torch returns it when needed. No time is at stake, so it is a note. Serving engines fill the memory
+    with their cache on purpose: for them only memory that ran out counts.
 
     What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
     accumulated gradients.
@@ -37,7 +37,7 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
         return
     ran_out = f"; memory ran out {number_of(failed, 'time')}" if failed else ""
     for use in memory_use(rank):
-        if not use.total or (use.peak < _FULL_SHARE * use.total and not failed):
+        if not use.total or (use.peak < _FULL_MEMORY_SHARE * use.total and not failed):
             continue
         yield Finding(
             message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"

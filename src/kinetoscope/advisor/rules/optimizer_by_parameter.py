@@ -41,7 +41,7 @@ _SMALL_OP: Final = 20_000
 """The same of an operator that computes on the host."""
 
 
-_RARE_SHARE: Final = 0.1
+_RARE_CALL_SHARE: Final = 0.1
 """Share of the most frequent operator's calls below which an operator is not called for each parameter."""
 
 
@@ -74,15 +74,14 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
     all parameters at once (`_foreach_…`, `_fused_…`).
 
-    Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators:
-    thousands of launches of kernels that do next to nothing. At stake is what the steps gain if the calls and small
-    kernels in these spans all but vanish; surely if three tenths of the calls stay and of the first 2 µs of each
-    kernel. Of the rest of large kernels 30 to 70 % stay, as many tensors need not be read and written again; 50 to 85 %
-    of three to five operators a parameter; 90 % and more of fewer. A host that computes by itself surely gains only
-    from six operators a parameter on.
+    Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators
+    each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish.
+    Sure is the gain if three tenths of the calls and of the first 2 µs of each kernel remain. Of the rest of large
+    kernels 30 to 70 % remain, as fewer tensors are read and written again; 50 to 85 % with three to five operators a
+    parameter; 90 % and more with fewer. On the host alone a gain is sure only from six operators a parameter on.
 
-    What to do. Ask for the fused form, else for `foreach=True`; torch chooses `foreach` by itself only on GPUs, from
-    2.0 on, and only if all parameters are plain tensors there.
+    What to do. Use the fused form, else `foreach=True`. Torch chooses `foreach` by itself only on GPUs, from 2.0 on,
+    and only if all parameters are plain tensors there.
     """
     trace = rank.trace
     spans = optimizer_steps(trace)
@@ -109,7 +108,7 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
         f" {shown(length, 'ns')} on the host.",
         stake=stake,
         change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
-        why="A part of the calls and kernels of the update stays; the rule's text says how large a part.",
+        why="Part of the update's calls and kernels remains; the rule's page says how much.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest update", "operators"),),
         time=_time(rank, rows, within),
@@ -128,7 +127,7 @@ def _direct(rank: RankView, within: Bools) -> Bools:
 def _left(rank: RankView, ops: Bools) -> tuple[_Left, _Left]:
     """By how many operators a parameter has: those of the rarest name come once for each."""
     _, counts = np.unique(rank.trace.name[ops], return_counts=True)
-    rarest = counts[counts >= _RARE_SHARE * counts.max()].min()
+    rarest = counts[counts >= _RARE_CALL_SHARE * counts.max()].min()
     each = int(counts.sum()) / int(rarest)
     table = _ON_DEVICE if rank.has_device else _ON_HOST
     return next((at_most, at_least) for fewest, at_most, at_least in table if each >= fewest)

@@ -17,16 +17,16 @@ _IDLE: Final = 0.1
 
 
 def recording_options(rank: RankView) -> Iterator[Finding]:
-    """What can this recording not tell, and which option tells it next time?
+    """Which data does the recording lack, and which options record it?
 
     What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
     a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help.
 
-    Why it matters. What was not recorded cannot be advised upon: without shapes no operator is told from another of its
-    name, and there are no FLOPs; without memory, nobody knows whether a larger batch fits; without stacks, findings
-    have no source line. Stacks cost time: they belong into a recording of their own. No time is at stake: it is a note.
+    Why it matters. Rules need data. Without shapes operators of one name cannot be told apart, and there are no FLOPs;
+    without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks
+    cost time, so record them separately. No time is at stake: it is a note.
 
-    What to do. Switch on what is missed in the next recording.
+    What to do. Switch on the missing options in the next recording.
     """
     lacks = list(_lacks(rank))
     if not lacks:
@@ -36,7 +36,7 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
         message=f"The recording holds {joined(missing)}.",
         stake=NO_STAKE,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
-        why="No time is at stake, but rules that need it are silent.",
+        why="No time is at stake, but rules that need this data report nothing.",
         at_most="note",
     )
 

@@ -17,14 +17,14 @@ _MIN_STEPS: Final = 3
 
 
 def recording_without_steps(rank: RankView) -> Iterator[Finding]:
-    """Does the recording show a few steps, after the warm-up and from start to end?
+    """Does the recording hold a few complete steps after the warm-up?
 
-    What it checks. Whether steps are marked, whether three or more are left after the warm-up, and whether the
-    recording and its file are whole.
+    What it checks. Whether steps are marked, whether three or more remain after the warm-up, and whether the recording
+    and its file are complete.
 
-    Why it matters. All that is said here is said of an average step. Without marks the whole window counts as one, with
-    all that happens but once; of one or two steps nobody can tell what is usual, and the times at stake are only as
-    good as that. No time is at stake: it is a note.
+    Why it matters. All findings are about an average step. Without marks the whole recording counts as one step,
+    including everything that happens only once; one or two steps do not show what is usual, and the times at stake are
+    only as good as that. No time is at stake: it is a note.
 
     What to do. Call `prof.step()` at the end of each iteration, and record five steps or so after a few that warm up.
     """

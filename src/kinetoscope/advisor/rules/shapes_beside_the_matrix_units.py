@@ -47,16 +47,16 @@ _PRODUCTS: Final = _SECOND | {"aten::mm", "aten::bmm"}
 
 
 def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
-    """Are matrices in 16 bits of sizes that tensor cores cannot load well?
+    """Do 16-bit matrices have sizes that tensor cores load badly?
 
-    What it checks. Products of FP16 and BF16 matrices of 10 µs and more, in which the rows of an operand or of the
-    result do not begin at multiples of 8 elements (16 bytes). With recorded strides these tell; else the sizes do.
+    What it checks. Products of FP16 and BF16 matrices of 10 µs and more in which the rows of an operand or of the
+    result do not begin at multiples of 8 elements (16 bytes), by recorded strides, else by the sizes.
 
-    Why it matters. Operands are loaded 16 bytes at a time. Where rows begin in between, kernels load 2, 4 or 8 bytes at
-    a time, or use no tensor cores at all. At stake is what the steps gain if such a product takes, by how far it is
-    off, 65, 50 or 35 % of its time (12 % where no tensor cores were used), though never less than 85 % of the peak
-    allows, or the fastest product of the trace whose sizes fit; surely if it takes 90, 85 or 70 % (40 %). Without such
-    a product nothing is sure, unless no tensor cores were used.
+    Why it matters. Operands are loaded 16 bytes at a time. Rows that begin in between are loaded 2, 4 or 8 bytes at a
+    time, or without tensor cores. At most, such a product takes 65, 50 or 35 % of its time, depending on its alignment
+    (12 % where no tensor cores were used), but no less than at 85 % of the peak, or than the fastest aligned product of
+    the trace. Sure is the gain at 90, 85 or 70 % (40 %). Without an aligned product in the trace nothing is sure,
+    unless no tensor cores were used.
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """
@@ -85,7 +85,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
         f" {rank.each_step(len(calls), 'product')} take {share(spans.length, rank.time.length)} of the step.",
         stake=stake,
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
-        why="A part of the time of these products stays; the rule's text says how large a part.",
+        why="Part of the time of these products remains; the rule's page says how much.",
         confidence="medium",
         evidence=(rank.event(row, "the product that takes longest", "flops"),),
         time=spans,

@@ -30,19 +30,19 @@ _MIN_STEPS_TAKEN: Final = 3.0
 
 
 def slow_first_batch(rank: RankView) -> Iterator[Finding]:
-    """Are the loader's workers started anew for each epoch?
+    """Are the loader's workers restarted for each epoch?
 
-    What it checks. Where an epoch ends (a fetch that gives no batch) and torch draws the seed for new workers, or calls
-    what starts them: the time until the first fetch, and how much longer than others that takes. All steps are looked
-    at, those of the warm-up as well.
+    What it checks. Ends of epochs (a fetch that gives no batch) after which torch draws the seed for new workers or
+    starts them: the time until the first fetch, and by how much that fetch is longer than others. All steps count,
+    including those of the warm-up.
 
     Why it matters. Without `persistent_workers` torch ends all workers after an epoch and starts new ones: processes
-    are made, Python and the dataset are loaded, nothing is prefetched. Meanwhile nothing trains. At stake is the time
-    in which the old workers end and the new ones start, of which eight tenths are taken to be sure, and at most also
-    what the first fetch takes longer than others; counted over the recorded steps. It comes once an epoch: if
-    only one was seen to end, or none, it is a note, as an epoch may have many more steps than were recorded.
+    are created, Python and the dataset are loaded, and nothing is prefetched. Meanwhile the training stops. At stake is
+    the time in which the old workers end and the new ones start, of which eight tenths count as sure; at most also the
+    extra time of the first fetch, spread over the recorded steps. It happens once an epoch: if at most one end was
+    recorded it is a note, as an epoch may have many more steps than were recorded.
 
-    What to do. Let the workers live on; of short epochs, join several.
+    What to do. Keep the workers (`persistent_workers=True`); join short epochs.
     """
     trace, found = rank.trace, starts(rank.trace)
     if not len(found):
@@ -64,8 +64,8 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
         f" ({number_of(len(found), 'time')} in this recording).",
         stake=stake if stake.high >= MIN_STEP_SHARE * rank.step else NO_STAKE,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
-        why="The first batch has to be made in any case, which only the upper end leaves out. Over epochs longer than"
-        " the recording it is less a step.",
+        why="The first batch has to be made in any case; only the upper end counts it. If epochs are longer than the"
+        " recording, the cost per step is lower.",
         confidence="medium",
         evidence=(event_evidence(rank, worst, "the slowest first batch", "step_breakdown"),),
         time=rank.exposed(merge(surely, late)),

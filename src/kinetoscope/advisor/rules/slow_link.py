@@ -14,7 +14,7 @@ from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.views.numbers import shown
 
-_SLOW_RATIO: Final = 1.4
+_SLOW_TIME_RATIO: Final = 1.4
 """Ratio to the time of like groups from which on a group is slow."""
 
 _MIN_BYTES: Final = 64 << 10
@@ -29,18 +29,18 @@ _KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
 
 
 def slow_link(job: JobView) -> Iterator[Finding]:
-    """Is there a process group that moves the same bytes much slower than its like?
+    """Is a process group much slower than similar groups for the same bytes?
 
-    What it checks. Transfer of collectives of the same kind, type, size, number of ranks and number of machines in
-    different process groups: one that takes 1.4 times what the quicker half of them takes.
+    What it checks. The transfer of collectives of the same kind, type, size, number of ranks and number of machines in
+    different process groups: groups that take 1.4 times the time of the quicker half.
 
     Why it matters. A link that has fallen back (a cable, a switch, PCIe instead of NVLink, no direct access between
-    device and network card) makes all that goes over it slow, and all other ranks wait for those behind it. At stake is
-    what these collectives take longer than their like, as far as it is exposed: surely six tenths of it, and at most a
-    quarter more, as others wait too.
+    device and network card) slows all traffic over it, and all other ranks wait for those behind it. At stake is the
+    extra time of these collectives, as far as it is exposed: six tenths of it count as sure, and at most a quarter
+    more, as others wait too.
 
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
-    network cards with a good one; run nccl-tests on it. Leave it out until it is mended.
+    network cards with a good one; run nccl-tests on it. Leave it out until it is repaired.
     """
     costs = communication_costs(job)
     table = costs.collectives.filter(
@@ -51,7 +51,7 @@ def slow_link(job: JobView) -> Iterator[Finding]:
         return
     usual = pl.col("transfer").quantile(0.25, "lower").over(_KIND)
     slow = table.with_columns(usual=usual, like=pl.len().over(_KIND)).filter(
-        (pl.col("like") > 1) & (pl.col("transfer") >= _SLOW_RATIO * pl.col("usual"))
+        (pl.col("like") > 1) & (pl.col("transfer") >= _SLOW_TIME_RATIO * pl.col("usual"))
     )
     if not len(slow):
         return
@@ -72,12 +72,12 @@ def slow_link(job: JobView) -> Iterator[Finding]:
     name = groups["group"][0]
     yield Finding(
         message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
-        f" {groups['times'][0]:.1f} times as long as its like for the same bytes, {shown(cost, 'ns')} of each"
+        f" {groups['times'][0]:.1f} times as long as similar groups for the same bytes, {shown(cost, 'ns')} of each"
         f" step.{who}",
         stake=Stake(_CERTAIN_SHARE * cost, min(_POSSIBLE_RATIO * cost, costs.step)),
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
-        why="What its collectives take longer than those of groups of the same size, exposed; waiting is left out.",
+        why="The extra time of its collectives over those of similar groups, as far as it is exposed, without waiting.",
         confidence="medium",
         evidence=(Evidence("transfer and bandwidth of each group", "collectives"),),
         time=costs.of_transfer(min(cost, costs.transfer)),

@@ -40,7 +40,7 @@ _TINY_KERNEL_NS: Final = 10_000
 """Length up to which a kernel is mostly launch overhead."""
 
 _HOST_LEFT: Final = 0.2
-_TINY_SHARE_LEFT: Final = 0.2
+_TINY_TIME_LEFT: Final = 0.2
 """Share of calls and of small kernels that is left at most: what is not fused is launched as before."""
 
 _UNSEEN: Final = 1.1
@@ -66,16 +66,16 @@ class _Runs:
 
 
 def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
-    """Does the model compute step by step what one loop over the elements could?
+    """Are many small element-wise operators launched that one kernel could compute?
 
-    What it checks. Runs of three or more operators, forward or backward, that compute each element by itself (add, mul,
-    gelu, where, …) and follow one another on a thread without anything but views between them. Those of optimizers are
-    another rule's.
+    What it checks. Runs of three or more operators, forward or backward, that compute element by element (add, mul,
+    gelu, where, …) and follow one another on a thread with nothing but views between them. Those of optimizers belong
+    to HOST004.
 
-    Why it matters. Each of them is called, launched, and reads and writes all its elements, though a few operations an
-    element take no time. Compiled into one they cost about as much as the longest of them. At stake is what the steps
-    gain if only the longest of each run stays; surely if a fifth of the other calls stays and of their small
-    kernels, and large kernels take twice as long as one of them.
+    Why it matters. Each of them is launched, and reads and writes all its elements, though a few operations per element
+    take no time. Compiled into one kernel they cost about as much as the longest of them. At most, only the longest of
+    each run remains. Sure is the gain if a fifth of the other calls and of their small kernels remains, and large
+    kernels take twice as long as the longest of them.
 
     What to do. Compile the model, or the function that these operators stand in.
     """
@@ -109,8 +109,8 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
         change="+ torch.compile the functions that these operators stand in, too"
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="At most only the longest of each run stays; surely no more than a fifth of the other calls and of their"
-        " small kernels, and twice the longest of the large ones.",
+        why="At most, only the longest operator of each run remains; sure is the gain if a fifth of the other calls and"
+        " of their small kernels remains, and large kernels take twice the longest.",
         confidence="medium",
         evidence=(rank.longest_of(run, f"the longest run{in_source(where)}", "operators", first, where),),
         time=_time(rank, runs, kernels),
@@ -163,13 +163,13 @@ def _none_left(rank: RankView, runs: _Runs, kernels: Bools) -> Factors:
 def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
     trace, work = rank.trace, rank.work
     factors = unblocked_launches(rank)
-    factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_SHARE_LEFT
+    factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_TIME_LEFT
     counts = np.bincount(runs.run)[runs.run]
     of_row = np.ones(len(trace))
-    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_SHARE_LEFT, 1.0)  # one of them is kept whole
+    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_TIME_LEFT, 1.0)  # one of them is kept whole
     event = work.caller
     left = of_row[outermost_op(trace)[event]]
-    left[work.duration < _TINY_KERNEL_NS] = _TINY_SHARE_LEFT
+    left[work.duration < _TINY_KERNEL_NS] = _TINY_TIME_LEFT
     leave_only(factors, kernels, left[kernels])
     return factors
 

@@ -67,18 +67,18 @@ _UNKNOWN_CAUSE: Final = _Words("which comes late", "", "stragglers")
 
 
 def straggling_rank(job: JobView) -> Iterator[Finding]:
-    """Do all ranks wait for one that is late again and again?
+    """Do all ranks wait for one that is late in most steps?
 
-    What it checks. Ranks that the analysis of stragglers names: by their own fault they cost those who wait more than
-    1 % of a step, in step after step, beyond doubt. The cause is what that rank does more of than the one in the
-    middle.
+    What it checks. The ranks that the analysis `stragglers` names: by their own fault they cost the waiting ranks more
+    than 1 % of a step, significantly, in step after step. The cause is the activity of which that rank has more than
+    the median rank.
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
-    others that looks like slow communication. At stake is what it has less communication in the open than the rank in
-    the middle of the others: that is how long they wait, or communicate, beyond it. Surely eight tenths of that are,
-    less the same of the next straggler, which is waited for then.
+    other ranks that looks like slow communication. At stake is the difference in exposed communication between this
+    rank and the median of the others, which is the time that they wait for it. Eight tenths of it count as sure, less
+    the delay of the next straggler, which the ranks would wait for then.
 
-    What to do. Look at that rank: its loader, its host, its device, in the analysis that is named.
+    What to do. Examine that rank's loader, host or device, in the analysis that the finding names.
     """
     costs = communication_costs(job)
     for straggler in costs.stragglers:
@@ -88,12 +88,12 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
             f" {shown(straggler.cost, 'ns')} of each step.",
             stake=_stake(costs, straggler),
             change=words.diff(job),
-            why="The other ranks spend so much longer in collectives that nothing hides; of several stragglers, mending"
-            " one brings only what it is later than the next.",
+            why="The other ranks spend this much more time in exposed collectives; with several stragglers, fixing one"
+            " gains only its delay beyond the next one's.",
             confidence="medium" if costs.pipeline or costs.steps < _MIN_STEPS else "high",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
-                Evidence("what it does more of", words.analysis, rank=straggler.rank),
+                Evidence("the activity that it has more of", words.analysis, rank=straggler.rank),
             )[: 2 if words is not _UNKNOWN_CAUSE else 1],
             time=costs.of_straggler(straggler),
             key=f"rank {straggler.rank}",

@@ -41,18 +41,18 @@ _UNPACKING: Final = 1_500_000
 def too_few_workers(rank: RankView) -> Iterator[Finding]:
     """Does the training wait for the loader's workers?
 
-    What it checks. How long the main thread is in the spans of torch's multi-process loader, but for the first batch of
-    an epoch, and how much of that no device work hides.
+    What it checks. The time of the main thread in the spans of torch's multi-process loader, except for the first batch
+    of an epoch, that no device work hides.
 
-    Why it matters. A batch that is ready is taken in some 0.1 ms (in up to 1.5 ms where no device is and nothing pins
-    it ahead, which counts as not sure). If it takes longer, the workers together make batches more slowly than the
-    training uses them, and they set the pace: a step lasts as long as k workers take for a batch, divided by k. At most
-    the whole waiting goes. With m times the workers a step lasts no less than an m-th of what it lasts now: they bring
-    the waiting, or the rest of the step if that is less. m is what suffices, from 2 to 4. Three quarters of that are
-    taken to be sure, for workers share memory and disks (half of it where the training needs the same cores).
+    Why it matters. Taking a ready batch takes about 0.1 ms (up to 1.5 ms where there is no device and nothing pins it
+    ahead; that part is not sure). If it takes longer, the workers together make batches more slowly than the training
+    uses them, and set the pace: with k workers a step lasts 1/k of the time that a worker needs for a batch. At most,
+    all waiting goes. With m times the workers a step lasts at least an m-th of its present time, where m is the number
+    that suffices, from 2 to 4. Three quarters of that gain count as sure, as workers share memory and disks (half where
+    the training needs the same cores).
 
-    What to do. More workers, as long as the host has cores for them; else less work for each batch: decode smaller
-    images, transform on the device, store what is computed anew in each epoch.
+    What to do. Use more workers, as long as the host has cores for them; else reduce the work for each batch: decode
+    smaller images, transform on the device, store what is computed anew in each epoch.
     """
     rows = fetches(rank.trace, FROM_WORKERS)
     rows = rows[rank.scope.host_mask[rows] & ~np.isin(rows, first_fetches(rank.trace))]

@@ -27,14 +27,14 @@ _CERTAIN_SHARE, _POSSIBLE_RATIO = 0.75, 1.15
 
 
 def uneven_work(job: JobView) -> Iterator[Finding]:
-    """Do ranks have more or less work from step to step, now this one, now that?
+    """Do ranks have different amounts of work from step to step?
 
-    What it checks. How much longer than the average rank the one with the most work computes in each step, where that
-    is not always the same rank, and the waiting that no straggler is charged with.
+    What it checks. By how much the rank with the most work computes longer than the average rank in each step, where
+    that is not always the same rank, and the waiting that no straggler causes.
 
-    Why it matters. All wait for the rank with the most work: if sequences differ in length, the longest batch sets the
-    pace. With the same work on all, steps take what the average rank takes. At stake is the lesser of waiting and of
-    what the longest computes more than the average: at most a little over it, surely three quarters.
+    Why it matters. All ranks wait for the one with the most work: if sequences differ in length, the longest batch sets
+    the pace. With equal work, steps take the time of the average rank. At stake is the smaller of the waiting and of
+    the extra computation of the longest rank; three quarters of it count as sure.
 
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
@@ -64,8 +64,8 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
-        why="With the same work on all ranks a step takes what the average one takes; samples are never quite alike, so"
-        " three quarters count as sure.",
+        why="With equal work a step takes the time of the average rank; samples are never quite alike, so three"
+        " quarters count as sure.",
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=costs.of_rest(most),

@@ -50,17 +50,17 @@ _MAX_PLACES: Final = 4
 
 
 def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
-    """Does the host do something other than operators for long, while nothing is computed?
+    """Does the host do other work than operators while nothing is computed?
 
-    What it checks. Stretches of the main thread, within steps, in which no thread runs an operator, a call of the
-    device's runtime or a loader, no device works, and which are longer than 0.3 ms and a hundredth of a step. They are
-    told apart by the Python function, the annotation, or the operators before and after them.
+    What it checks. Gaps of the main thread within steps, longer than 0.3 ms and a hundredth of a step, in which no
+    thread runs an operator, a runtime call or a loader, and no device works. They are grouped by the Python function,
+    the annotation, or the operators before and after them.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
-    host launches nothing. At stake is what the steps gain without these stretches, surely 85 % of it.
+    host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as sure.
 
-    What to do. Do it on another thread or process, more seldom, or when the device has been given work. Record with
-    stacks where it is not clear what it is.
+    What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
+    work. Record with stacks if the cause is not clear.
     """
     if not shows_computation(rank) or not rank.is_complete:
         return
@@ -196,7 +196,7 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
         " each step"
         f" ({each_step(count, 'time')}).",
         stake=stake,
-        why=f"Done beside the loop, or more seldom, 85 % of the gain counts as sure.{unknown}",
+        why=f"The gain assumes that this runs beside the loop, or less often; 85 % of it counts as sure.{unknown}",
         confidence="medium" if is_sure else "low",
         evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
         time=gaps,

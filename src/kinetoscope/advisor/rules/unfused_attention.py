@@ -39,18 +39,17 @@ _FITTING_CHANGE: Final = "+ with sdpa_kernel(SDPBackend.FLASH_ATTENTION): ...  #
 def unfused_attention(rank: RankView) -> Iterator[Finding]:
     """Is attention computed operator by operator?
 
-    What it checks. A batched product, a soft-max of what it gives, and a batched product with what that gives, one
-    after another on a thread, with sizes that agree where they were recorded.
+    What it checks. A batched product, a soft-max of its result, and a batched product with the soft-max, one after
+    another on a thread, with matching sizes where they were recorded.
 
     Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
-    out and read again, in a kernel each. A fused kernel keeps them on chip. At stake is what the steps gain if all that
-    lies between the products goes, forward and backward, and the products, which then need not write and read the
-    scores, take four tenths; surely if a tenth of what lies between them
-    stays and 85 % of the products.
+    out and read again, in a kernel each. A fused kernel keeps them on chip. At most, everything between the products
+    goes, forward and backward, and the products take four tenths of their time, as they need not write and read the
+    scores. Sure is the gain if a tenth of the time between them remains and 85 % of the products' time.
 
     What to do. Call `scaled_dot_product_attention`, or choose that implementation of the model
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
-    the fused kernels; as that may be on purpose, it is no more than a note.
+    the fused kernels; as that may be on purpose, it is only a note.
     """
     if not shows_computation(rank):
         return
@@ -75,8 +74,8 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
         " between its two products.",
         stake=stake,
         change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
-        why="At most nothing between the products stays and four tenths of these; surely no more than a tenth of what"
-        " lies between them and 85 % of these.",
+        why="At most, the time between the products goes, and they take four tenths of theirs; sure is the gain if a"
+        " tenth of the time between them remains, and 85 % of theirs.",
         confidence="medium",
         evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
         time=time,

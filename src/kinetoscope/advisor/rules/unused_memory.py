@@ -45,19 +45,19 @@ _IDLE: Final = 0.1
 def unused_memory(rank: RankView) -> Iterator[Finding]:
     """Is there room for a larger batch, and would it help?
 
-    What it checks. The most that a device's allocator held, against what the device has. If less than half is used:
-    how many times the batch would fit, when what is allocated between steps stays as it is and the rest grows with the
+    What it checks. The peak of a device's allocator against the device's memory. If less than half is used: how many
+    times the batch would fit, assuming that memory allocated between steps stays constant and the rest grows with the
     batch.
 
     Why it matters. Launches, the optimizer and collectives take as long for a large batch as for a small one. At stake
-    is what a step for so many samples as now would be shorter by. The steps are computed anew with computing kernels,
-    copies to the device and data loading k times as long, and divided by k, where k is the largest power of two that
-    fits, up to 8; the optimizer's kernels take as long as now. At most, kernels with less than one block a
-    multiprocessor take no longer until they fill the device. Surely it is three quarters of what remains if all take k
-    times as long. It is a note where the device waits for launches less than a tenth of the time. A larger batch is not
-    the same training: the learning rate has to follow.
+    is the time gained for the present number of samples. The steps are replayed with computing kernels, copies to the
+    device and data loading k times as long, and divided by k, where k is the largest power of two that fits, up to 8;
+    the optimizer's kernels take their present time. At most, kernels with less than one block per multiprocessor take
+    no longer until they fill the device. Three quarters of the gain without that count as sure. It is a note where the
+    device waits for launches less than a tenth of the time. A larger batch changes the training: the learning rate has
+    to follow.
 
-    What to do. A larger batch.
+    What to do. Use a larger batch.
     """
     if not rank.has_device or not rank.step_count:
         return
@@ -77,12 +77,12 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message=f"{words.batch_fits}. {shown(use.total - used, 'bytes')} of {shown(use.total, 'bytes')} on"
         f" {use.device} are"
-        f" unused ({share(use.total - used, use.total)}): {times} times the batch fits, and less of each step goes into"
-        " what does not grow with it.",
+        f" unused ({share(use.total - used, use.total)}): the batch could be {times} times as large, so that fixed"
+        " costs take a smaller share of each step.",
         stake=rank.stake(_CERTAIN_SHARE * low, high),
         change=words.larger_batch(times),
-        why="For the larger batch kernels, copies and loading take so many times as long; the gain is for as many"
-        " samples as now.",
+        why=f"With the larger batch, kernels, copies and loading take {times} times as long; the gain is for the"
+        " present number of samples.",
         confidence="medium",
         evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),
         at_most="critical" if idle.length >= _IDLE * rank.time.length else "note",

@@ -32,19 +32,19 @@ _CERTAIN_SHARE, _POSSIBLE_RATIO = 0.7, 1.25
 
 
 def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
-    """Do all ranks wait, now and then, for one that does something else first?
+    """Do all ranks sometimes wait for one that does other work first?
 
-    What it checks. Single steps in which a rank that is no straggler otherwise keeps the others waiting for more than
-    a twentieth of a step, by its host, its loader or its copies: evaluation, a checkpoint, logging, a new epoch, a
-    pause of Python.
+    What it checks. Single steps in which a rank that is otherwise no straggler delays the others by more than a
+    twentieth of a step, by its host, its loader or its copies: evaluation, a checkpoint, logging, a new epoch, a pause
+    of Python.
 
-    Why it matters. What one rank does alone, all wait for, in the first collective of the step. At stake is what the
-    others wait in these steps, for an average step: surely seven tenths of it, if it happens more than once. It is a
-    guess unless it is one rank of three or more, three times, or each so-manieth step: now this rank, now that one is
-    what other processes on the machines do.
+    Why it matters. When one rank works alone, all others wait in the first collective of the step. At stake is their
+    waiting in these steps, averaged over all steps; seven tenths of it count as sure if it happens more than once. It
+    is a guess unless it is one rank of three or more, three times, or every n-th step: random delays on changing ranks
+    come from other processes on the machines.
 
-    What to do. Let all ranks do their part of it at the same time, or another thread or process do it while training
-    goes on (asynchronous checkpoints); collect garbage on all ranks in the same step.
+    What to do. Let all ranks do their part at the same time, or let another thread or process do it while training goes
+    on (asynchronous checkpoints); collect garbage on all ranks in the same step.
     """
     costs = communication_costs(job)
     if costs.rest <= 0 or costs.ranks < 2 or costs.pipeline:

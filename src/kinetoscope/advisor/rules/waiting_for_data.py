@@ -56,16 +56,16 @@ _MIN_STEPS: Final = 2
 
 
 def waiting_for_data(rank: RankView) -> Iterator[Finding]:
-    """Does the training wait for data that torch's loader has no part in?
+    """Does the training wait for a data loader other than torch's?
 
-    What it checks. Torch's loader leaves spans; loaders of another make leave none, or a gap at the beginning of each
-    step: from the last operator of the step before to the forward pass. Where Python calls were recorded, those count
-    that wait for a queue, take the next item of an iterator, or read and decode files; else, of a gap, the time until a
-    copy to the device begins, without operators and calls of the runtime.
+    What it checks. Torch's loader leaves spans. Other loaders leave none, only a gap at the beginning of each step,
+    from the last operator of the step before to the forward pass. Where Python calls were recorded, those count that
+    wait for a queue, take the next item of an iterator, or read and decode files. Else the part of the gap counts that
+    lies before a copy to the device, without operators and runtime calls.
 
-    Why it matters. While the thread that trains waits for a batch, or makes one, it launches nothing. At stake is what
-    the steps gain if this time vanishes, of which three quarters are taken to be sure (half of it where the training
-    needs the host's cores itself). Without Python calls it is a guess what the time is spent on: half is taken then.
+    Why it matters. While the training thread waits for a batch, or makes one, it launches nothing. At stake is the time
+    that the steps gain without this waiting; three quarters of it count as sure (half where the training needs the
+    host's cores itself). Without Python calls the use of this time is a guess, and half of it counts.
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """

@@ -47,7 +47,7 @@ _CHANGES: Final = (
     (("nonzero", "masked_select", "unique", "index", "index_put_", "argwhere", "repeat_interleave", "bincount"),
      "- x = x[mask]\n+ x = torch.where(mask, x, 0)  # a shape that does not depend on values"),
     (("to", "_to_copy", "copy_", "cpu"),
-     '- y = x.cpu()\n+ y = x.to("cpu", non_blocking=True)  # and look at it when the step is over'),
+     '- y = x.cpu()\n+ y = x.to("cpu", non_blocking=True)  # and read it when the step is over'),
     (("cudaDeviceSynchronize", "hipDeviceSynchronize", "cudaEventSynchronize", "cudaStreamSynchronize"),
      "- torch.cuda.synchronize()"),
 )  # fmt: skip
@@ -78,17 +78,18 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
     """Which calls make the host wait for the device, so that the device then waits for the host?
 
     What it checks. Calls that wait for a stream, an event or the device, by outermost operator and source line: those
-    of `.item()`, `.cpu()`, `nonzero` and `torch.cuda.synchronize()`. Copies to the device are another rule's, and so
-    are calls that free memory.
+    of `.item()`, `.cpu()`, `nonzero` and `torch.cuda.synchronize()`. Copies to the device and calls that free memory
+    belong to other rules.
 
-    Why it matters. The host usually runs ahead. A call that waits lets the queue run dry, and until the host has
-    launched something again the device is idle. The waiting itself costs nothing where the device is the bottleneck. At
-    stake is what the steps gain without these calls and the operators around them; surely eight tenths of it, for the
-    value has to be fetched some time. Where the host waits at several places, removing one alone may bring little: the
-    interval reaches from that to the place's share of what removing all of them brings.
+    Why it matters. The host usually runs ahead of the device. A call that waits lets the queue run empty, and the
+    device is idle until the host has launched something again. The waiting itself costs nothing where the device is the
+    bottleneck. At stake is the time that the steps gain without these calls and the operators around them; eight tenths
+    of it count as sure, as the value has still to be fetched at some time. Where the host waits at several places,
+    removing only one may bring little: the interval reaches from that gain to the place's share of the gain from
+    removing all.
 
-    What to do. Keep values on the device, fetch them once every so many steps, and write what does not depend on how
-    many elements fit a condition.
+    What to do. Keep values on the device, fetch them once every n steps, and avoid code that depends on how many
+    elements meet a condition.
     """
     if not rank.has_device or not rank.step_count:
         return

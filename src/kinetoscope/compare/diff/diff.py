@@ -44,7 +44,7 @@ ROWS = Schema(
 )
 """The rows of `Diff.rows`, those that changed most first."""
 
-_SAME_SHARE: Final = 0.005
+_SAME_STEP_SHARE: Final = 0.005
 _MAX_CATEGORIES: Final = 3
 _MAX_NAMES: Final = 3
 _MIN_CATEGORY_SHARE: Final = 0.1
@@ -244,7 +244,7 @@ def _verdicts(
 def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict) -> str:
     """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
     from_to = f"{shown(before, 'ns')} → {shown(after, 'ns')}"
-    if abs(after - before) < _SAME_SHARE * before:
+    if abs(after - before) < _SAME_STEP_SHARE * before:
         return f"A step takes as long as before: {from_to}."
     share = shown(abs(after - before) / before, "fraction")
     parts = waterfall.filter(pl.col("part").is_null()).select("category", "change").rows()
