@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinetoscope import Trace
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import OWN_MARKS, call_tree, enclosing_module
+from kinetoscope.model.execution.call_tree import PROFILER_OPERATORS, call_tree, enclosing_module
 from kinetoscope.model.execution.marks import STEP
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -42,7 +42,7 @@ def nodes(
     `name_of`: under which name an operator is known. `annotations`: are they part of the tree? Steps always are.
     `backward_outside_modules`: are operators of the backward pass there whose forward pass was in no module?
     """
-    operator = (trace.kind == EventKind.HOST_OP) & ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
+    operator = (trace.kind == EventKind.HOST_OP) & ~np.isin(trace.name, trace.strings.codes(PROFILER_OPERATORS))
     operator &= trace.ph == ord("X")
     if not backward_outside_modules:
         operator &= ~_backward_outside_modules(trace)

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.peaks import PRECISIONS
-from kinetoscope.model.device.tensor_cores import YES, kernel_units
+from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.flops.rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
@@ -266,7 +266,7 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
     """How much time on matrix units is of no counted call."""
     trace, work = view.trace, view.device_work
     kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
-    kernels = kernels[kernel_units(trace)[kernels] == YES]
+    kernels = kernels[kernel_units(trace)[kernels] == ON_MATRIX_UNIT]
     time = work.duration[kernels]
     lost = rates.counts.call[kernels] < 0
     if not lost.any():

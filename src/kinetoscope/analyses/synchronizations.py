@@ -15,7 +15,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.execution.streams import NOTHING
+from kinetoscope.model.execution.streams import NO_WORK
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
@@ -115,7 +115,7 @@ def _frame(view: Scope, waits: HostWaits, chosen: Int64s, inside: Int32s) -> pl.
     outer[waits.call] = True
     time = owned_times(trace, outer, view.clip)
     start, end = view.clipped(trace.start[rows], np.maximum(trace.end[rows], trace.start[rows]))
-    own = of_all(waits.own, NOTHING)
+    own = of_all(waits.own, NO_WORK)
     until = np.clip(work.end[of_all(waits.work)], start, end) if len(work) else start
     waiting = np.minimum(np.where(of_all(waits.waited), until - start, 0), time[rows])
     begun = view.host_mask[rows]

@@ -5,7 +5,7 @@ A Job is handed its reader and its engine; it knows how to ask, not how to read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
 
@@ -194,7 +194,7 @@ class Job:
         frames, notes_of, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
         schema = _columns(declared)
-        schema = _with_cycle(schema) if cycles else schema
+        schema = Schema(schema.columns[0], CYCLE, *schema.columns[1:]) if cycles else schema
         for source in self.sources:
             answer = answers[source]
             if isinstance(answer, Failure):
@@ -290,39 +290,33 @@ def _result(frame: pl.DataFrame, schema: Schema, notes: tuple[str, ...], declare
     return declared.described(result) if isinstance(declared, Analysis) else result
 
 
-def _with_cycle(schema: Schema) -> Schema:
-    """The same columns with `cycle` behind the rank."""
-    first, *others = schema.columns
-    return Schema(first, CYCLE, *others)
-
-
 def _failed(failures: Mapping[Source, Failure]) -> Iterator[str]:
     """A note for each reason, with the ranks that it is about; of many reasons the first few."""
-    ranks: dict[str, list[int]] = {}
-    for source, failure in failures.items():
-        ranks.setdefault(failure.message, []).append(source.rank)
-    reasons = list(ranks.items())
-    for message, of in reasons[:_MAX_REASONS]:
-        yield f"{_ranks(of)} {'is' if len(set(of)) == 1 else 'are'} left out: {message}."
-    others = [rank for _, of in reasons[_MAX_REASONS:] for rank in of]
+    reasons = list(_ranks_by_text((failure.message, source.rank) for source, failure in failures.items()).items())
+    for message, ranks in reasons[:_MAX_REASONS]:
+        yield f"{_ranks(ranks)} {'is' if len(set(ranks)) == 1 else 'are'} left out: {message}."
+    others = [rank for _, ranks in reasons[_MAX_REASONS:] for rank in ranks]
     if others:
         yield f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
 
 
-def _ranks(numbers: Sequence[int]) -> str:
-    return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
-
-
 def _gathered(notes_of: Mapping[Source, Sequence[str]]) -> Iterator[str]:
     """Each note once, with the ranks that it is about unless it is about all of them."""
+    every = {source.rank for source in notes_of}
+    pairs = ((note, source.rank) for source, notes in notes_of.items() for note in notes)
+    for note, ranks in _ranks_by_text(pairs).items():
+        yield note if set(ranks) == every else f"{_ranks(ranks)}: {note}"
+
+
+def _ranks_by_text(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     ranks: dict[str, list[int]] = {}
-    for source, notes in notes_of.items():
-        for note in notes:
-            ranks.setdefault(note, []).append(source.rank)
-    everywhere = {source.rank for source in notes_of}
-    for note, of in ranks.items():
-        about = set(of)
-        yield note if about == everywhere else f"{_ranks(of)}: {note}"
+    for text, rank in pairs:
+        ranks.setdefault(text, []).append(rank)
+    return ranks
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
 
 
 # --- several questions, one read

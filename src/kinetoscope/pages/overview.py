@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, Selection
-from kinetoscope.model.steps.steps import STEADY
+from kinetoscope.model.steps.steps import STEADY_STEPS
 from kinetoscope.pages.parts.blocks import (
     BarsBlock,
     Block,
@@ -46,7 +46,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     ask = {name: partial(named(name), select=select, **params) for name, params in questions.items()}
     ask["device_utilization"] = partial(named("device_utilization"), select=select)
     if len(job.ranks) == 1:
-        every = replace(select, steps=EVERY_STEP) if select.steps == STEADY else select
+        every = replace(select, steps=EVERY_STEP) if select.steps == STEADY_STEPS else select
         ask[_EVERY_STEP] = partial(named("step_breakdown"), select=every)
     results = job.ask(ask)
     summary = digest(job.path, results)

@@ -35,7 +35,7 @@ def test_devices_have_torchs_names(device_type: int, number: int, name: str) -> 
 
 
 def test_no_two_types_of_device_have_one_name() -> None:
-    assert len(set(DEVICE_TYPES.values())) == len(DEVICE_TYPES)
+    assert len(set(DEVICE_TYPES)) == len(DEVICE_TYPES)
 
 
 def test_what_is_in_use_is_what_the_allocator_said_and_counted_on_where_it_did_not(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.device.tensor_cores import YES, kernel_units
+from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 
@@ -60,7 +60,9 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     long = rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.duration >= _MIN_KERNEL_NS)
     few = long & (blocks > 0) & (blocks < 1)
     yield from _claims(rank, few, np.maximum(blocks, _MIN_TIME_LEFT), sure=_CERTAIN_SHARE)
-    thin = long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW_OCCUPANCY) & (kernel_units(trace) != YES)
+    thin = (
+        long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW_OCCUPANCY) & (kernel_units(trace) != ON_MATRIX_UNIT)
+    )
     yield from _claims(rank, thin, occupancy / _GOOD_OCCUPANCY, sure=0.0)
 
 

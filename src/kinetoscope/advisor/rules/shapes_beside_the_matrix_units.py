@@ -15,7 +15,7 @@ from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.peaks import PRECISIONS
-from kinetoscope.model.device.tensor_cores import NO, kernel_units
+from kinetoscope.model.device.tensor_cores import NOT_ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.flops.rates import FlopRates, flop_rates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
@@ -162,7 +162,7 @@ def _left(
     work = np.flatnonzero((of_call >= 0) & rank.work.of(WorkKind.COMPUTATION) & rates.work)
     call = of_call[work]
     left = np.array([_TIME_LEFT[int(each)] for each in aligned])[call]
-    without = kernel_units(rank.trace)[work] == NO
+    without = kernel_units(rank.trace)[work] == NOT_ON_MATRIX_UNIT
     left[without] = _TIME_LEFT_WITHOUT_UNITS
     ideal = rates.ideal[calls] / _BEST_PEAK_SHARE / np.maximum(rates.device_time[calls], 1)
     bound = np.minimum(np.nan_to_num(ideal, nan=0.0), 1.0)[call]

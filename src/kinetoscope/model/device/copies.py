@@ -20,13 +20,13 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 
 SET: Final = "memset"
-UNKNOWN: Final = "unknown"
+UNKNOWN_DIRECTION: Final = "unknown"
 
 _PEERS: Final = re.compile(r"PtoP|P2P|PeerToPeer|[pP]eer")
-_SHORT: Final = re.compile(r"(?<![A-Za-z])([HDAMS])(?:to|2)([HDAMS])(?![A-Za-z])")
+_DIRECTION_LETTERS: Final = re.compile(r"(?<![A-Za-z])([HDAMS])(?:to|2)([HDAMS])(?![A-Za-z])")
 """`Memcpy HtoD (Pinned -> Device)` of CUDA and ROCm, `zeCommandListAppendMemoryCopy(M2D)` of XPU."""
 
-_LONG: Final = re.compile(r"(host|device)_?to_?(host|device)", re.IGNORECASE)
+_DIRECTION_WORDS: Final = re.compile(r"(host|device)_?to_?(host|device)", re.IGNORECASE)
 """`CopyHostToDevice` of older ROCm, `DEVICE_TO_HOST` of MTIA."""
 
 _PLACES: Final = {"A": "D", "M": "H"}
@@ -54,9 +54,9 @@ def copy_direction(text: str) -> str | None:
     """The direction of a copy of this name: HtoD, DtoH, DtoD, HtoH, PtoP, StoD, …; None if the name has none."""
     if _PEERS.search(text):
         return "PtoP"
-    if short := _SHORT.search(text):
+    if short := _DIRECTION_LETTERS.search(text):
         return "to".join(_PLACES.get(place, place) for place in short.groups())
-    if long := _LONG.search(text):
+    if long := _DIRECTION_WORDS.search(text):
         return "to".join(place[0].upper() for place in long.groups())
     return None
 
@@ -80,7 +80,7 @@ def _label(trace: Trace, name: int, argument: int, kind: int) -> str:
     if kind == WorkKind.MEMSET:
         return SET
     texts = [trace.strings.label(code) for code in (name, argument) if code >= 0]
-    return next(filter(None, map(copy_direction, texts)), UNKNOWN)
+    return next(filter(None, map(copy_direction, texts)), UNKNOWN_DIRECTION)
 
 
 def _sizes(trace: Trace, work: DeviceWork, places: Int32s) -> Int64s:

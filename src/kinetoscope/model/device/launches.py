@@ -82,7 +82,7 @@ def launches(trace: Trace) -> Launches:
     first[some] = linked[offsets[some]]
     delay = np.zeros(len(rows), np.int64)
     delay[some] = np.maximum(work.start[first[some]] - np.maximum(trace.end[rows[some]], trace.start[rows[some]]), 0)
-    return Launches(rows, linked, offsets, first, delay, _busy(work, linked, place, len(rows)))
+    return Launches(rows, linked, offsets, first, delay, _union_lengths(work, linked, place, len(rows)))
 
 
 def is_selected(view: Scope, calls: Launches) -> Bools:
@@ -146,7 +146,7 @@ def _without_work(trace: Trace, work: DeviceWork) -> Int32s:
     return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
 
 
-def _busy(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int64s:
+def _union_lengths(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int64s:
     """Length of the union of the work of each call, ns: int64 [launches]."""
     alone = np.full(launches, -1, np.int32)
     each = np.arange(launches, dtype=np.int32)

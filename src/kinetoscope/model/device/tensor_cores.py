@@ -32,7 +32,7 @@ _PLAIN_ARITHMETIC: Final[dict[str, str]] = {
 }
 """No, whatever else the name says."""
 
-_MATRIX: Final[dict[str, str]] = {
+_MATRIX_KERNELS: Final[dict[str, str]] = {
     # The shape of the instruction, after the letter of the accumulator: s1688, h884, i16832 (CUTLASS documentation,
     # "Kernel names"; the TensorBoard plugin's list).
     "instruction shape": r"(?<![a-z])[hsidc](?:884|1684|1688|8816|8832|16816|16832|16864|161616)(?!\d)",
@@ -56,7 +56,7 @@ _MATRIX: Final[dict[str, str]] = {
 }
 """Yes."""
 
-_OTHER: Final[dict[str, str]] = {
+_OTHER_KERNELS: Final[dict[str, str]] = {
     # The classic hand-written GEMMs and convolutions carry no instruction shape: plain arithmetic.
     "cuBLAS, plain": r"(?:maxwell|pascal|volta|turing|ampere|hopper)_(?:\w*_)?g?[shdcz](?:gemm|cudnn)_"
     r"|magma_[sdhcz]gemm|gemv|gemmSN_|gemmk1_|sgemm_largek|dot_kernel<|splitKreduce|reduce_1Block|scal_kernel<"
@@ -83,8 +83,8 @@ def _search(patterns: dict[str, str]) -> re.Pattern[str]:
 
 
 _PLAIN_PATTERN: Final = _search(_PLAIN_ARITHMETIC)
-_MATRIX_PATTERN: Final = _search(_MATRIX)
-_OTHER_PATTERN: Final = _search(_OTHER)
+_MATRIX_PATTERN: Final = _search(_MATRIX_KERNELS)
+_OTHER_PATTERN: Final = _search(_OTHER_KERNELS)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -98,7 +98,7 @@ def matrix_unit(name: str) -> MatrixUnit:
 
 
 ANSWERS: Final[tuple[MatrixUnit, ...]] = get_args(MatrixUnit)
-YES, NO, UNKNOWN = (ANSWERS.index(answer) for answer in ("yes", "no", "unknown"))
+ON_MATRIX_UNIT, NOT_ON_MATRIX_UNIT, UNKNOWN_UNIT = (ANSWERS.index(answer) for answer in ("yes", "no", "unknown"))
 
 
 @derived

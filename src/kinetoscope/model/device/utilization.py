@@ -10,7 +10,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model.device.busy import counted_work
-from kinetoscope.model.device.tensor_cores import UNKNOWN, YES, kernel_units
+from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, UNKNOWN_UNIT, kernel_units
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
@@ -70,7 +70,9 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     blocks[~(blocks >= 0)] = np.nan
     occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
     unit = kernel_units(view.trace)[chosen]
-    return Kernels(work.start[chosen], work.end[chosen], blocks, occupancy, unit == YES, unit == UNKNOWN)
+    return Kernels(
+        work.start[chosen], work.end[chosen], blocks, occupancy, unit == ON_MATRIX_UNIT, unit == UNKNOWN_UNIT
+    )
 
 
 def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:

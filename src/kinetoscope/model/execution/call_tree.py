@@ -16,7 +16,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.trace import Trace
 
-OWN_MARKS: Final = (
+PROFILER_OPERATORS: Final = (
     "profiler::_record_function_enter",
     "profiler::_record_function_enter_new",
     "profiler::_record_function_exit",
@@ -24,7 +24,7 @@ OWN_MARKS: Final = (
     "aten::output_nr",
     "aten::_version",
 )
-"""Ops that torch's own tables leave out: marks of the profiler itself and getters that cost nothing."""
+"""Operators that torch's own tables leave out: those of the profiler itself and getters that cost nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +52,21 @@ class CallTree:
 
 @derived
 def call_tree(trace: Trace) -> CallTree:
-    """Nest the host's calls by time. Of two that overlap only partly the shorter piece is cut off; see `tree.nest`."""
+    """The calls of the host nested by time. Where two overlap partly the shorter piece is cut off; see `tree.nest`."""
     member = np.isin(trace.kind, HOST_KINDS)
-    member &= ~np.isin(trace.name, trace.strings.codes(OWN_MARKS))
+    member &= ~np.isin(trace.name, trace.strings.codes(PROFILER_OPERATORS))
     member &= ~is_asynchronous(trace)
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
     )
     nested = tree.nest(trace.start, trace.end, order, offsets)
     if nested.partial:
-        nested = tree.nest(trace.start, _ends(trace, order, offsets), order, offsets)._replace(partial=nested.partial)
+        # A Python call ends no later than its caller: where it does, its return was not recorded.
+        is_frame = trace.kind[order] == EventKind.PYTHON
+        frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
+        ends = tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
+        nested = tree.nest(trace.start, ends, order, offsets)._replace(partial=nested.partial)
     return CallTree(member, order, offsets, *nested)
-
-
-def _ends(trace: Trace, order: Int32s, offsets: Int64s) -> Int64s:
-    """The end of each call, that of a Python call no later than its caller's: if so, its return was not recorded."""
-    is_frame = trace.kind[order] == EventKind.PYTHON
-    frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
-    return tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
 
 
 @derived

@@ -17,14 +17,14 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.execution.streams import NOTHING, launch_times, stream_order, streams
+from kinetoscope.model.execution.streams import NO_WORK, launch_times, stream_order, streams
 from kinetoscope.model.execution.synchronization import calls_of, sync_rows
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 _STREAM_WAIT: Final = "Stream Wait Event"
-_NEVER: Final = np.iinfo(np.int64).min
+_EARLIEST_TIME: Final = np.iinfo(np.int64).min
 EVENT_LATENCY_NS: Final = 20_000
 """Latest start of work that waited for an event, after the event: on our traces 1 to 15 µs."""
 
@@ -72,7 +72,7 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
     rows, call, record = (part[(call >= 0) & (record >= 0)] for part in (rows, call, record))
     waits, waited = arguments.integers(trace, "stream", rows), arguments.integers(trace, "wait_on_stream", rows)
     device = arguments.integers(trace, "device", rows)
-    waiting, on = np.full(len(rows), NOTHING, np.int32), np.full(len(rows), NOTHING, np.int32)
+    waiting, on = np.full(len(rows), NO_WORK, np.int32), np.full(len(rows), NO_WORK, np.int32)
     for stream in streams(trace) if len(rows) else ():
         here = (device == stream.device) | (device < 0)
         following = np.searchsorted(stream.launch, trace.start[call])
@@ -89,7 +89,9 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
 def _ready(trace: Trace) -> Int64s:
     """When each piece of device work was launched, and what was before it on its stream had ended: int64 [work]."""
     before = stream_order(trace).before
-    ready: Int64s = np.maximum(np.where(before >= 0, device_work(trace).end[before], _NEVER), launch_times(trace))
+    ready: Int64s = np.maximum(
+        np.where(before >= 0, device_work(trace).end[before], _EARLIEST_TIME), launch_times(trace)
+    )
     return ready
 
 
@@ -108,7 +110,7 @@ def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
     work = device_work(trace)
     waiting = _launched_next(trace, calls)
     calls, waiting = calls[waiting >= 0], waiting[waiting >= 0]
-    on, launched = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    on, launched = np.full(len(calls), NO_WORK, np.int32), np.full(len(calls), _EARLIEST_TIME)
     if not len(calls):
         return waiting, on
     start, ready = work.start[waiting], _ready(trace)[waiting]
@@ -124,9 +126,9 @@ def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
 
 
 def _launched_next(trace: Trace, calls: Int32s) -> Int32s:
-    """The work that is launched next on the thread of each call, NOTHING if there is none."""
+    """The work that is launched next on the thread of each call, NO_WORK if there is none."""
     work, launch = device_work(trace), launch_times(trace)
-    found = np.full(len(calls), NOTHING, np.int32)
+    found = np.full(len(calls), NO_WORK, np.int32)
     for track, linked in _by_track(trace, work):
         here = np.flatnonzero(trace.track[calls] == track)
         following = np.searchsorted(launch[linked], trace.start[calls[here]])

@@ -13,7 +13,7 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-NOTHING: Final = -1
+NO_WORK: Final = -1
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class StreamOrder:
     Attributes:
         position: int64 [work], place in the order of devices, streams and time.
         before: int32 [work], place in `device_work` of what ended last on the same stream before it started.
-        elsewhere: int32 [work], the same on the other streams of the device, if that ended later. NOTHING if there is
+        elsewhere: int32 [work], the same on the other streams of the device, if that ended later. NO_WORK if there is
             none.
     """
 
@@ -95,23 +95,23 @@ def stream_order(trace: Trace) -> StreamOrder:
     order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device)).astype(np.int32)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    before, latest = np.full(len(order), NOTHING, np.int32), np.full(len(order), NOTHING, np.int32)
+    before, latest = np.full(len(order), NO_WORK, np.int32), np.full(len(order), NO_WORK, np.int32)
     for part in _runs(order, work.device[order], work.stream[order]):
         ended = _ended_last(work, part, position)
         # At one instant several of no duration may end, this one among them: then the one before it in order.
         itself = (ended >= 0) & (position[ended] >= position[part])
-        before[part] = np.where(itself, np.concatenate([[NOTHING], part[:-1]]), ended)
+        before[part] = np.where(itself, np.concatenate([[NO_WORK], part[:-1]]), ended)
     for part in _runs(order, work.device[order]):
         latest[part] = _ended_last(work, part, position)
     other = (latest >= 0) & (work.stream[latest] != work.stream) if len(work) else latest >= 0
-    return StreamOrder(position, before, np.where(other, latest, np.int32(NOTHING)))
+    return StreamOrder(position, before, np.where(other, latest, np.int32(NO_WORK)))
 
 
 def _ended_last(work: DeviceWork, part: Int32s, position: Int64s) -> Int32s:
-    """The piece among `part` that had ended last when each of it started, NOTHING if none had."""
+    """The piece among `part` that had ended last when each of it started, NO_WORK if none had."""
     ends = part[np.lexsort((position[part], work.end[part]))]
     place = np.searchsorted(work.end[ends], work.start[part], side="right") - 1
-    return np.where(place >= 0, ends[place], np.int32(NOTHING))
+    return np.where(place >= 0, ends[place], np.int32(NO_WORK))
 
 
 def _runs(order: NDArray[np.signedinteger], *keys: Int64s) -> list[NDArray[np.signedinteger]]:

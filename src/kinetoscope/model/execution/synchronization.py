@@ -20,7 +20,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.execution.streams import NOTHING, launch_times, streams
+from kinetoscope.model.execution.streams import NO_WORK, launch_times, streams
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -30,7 +30,7 @@ from kinetoscope.model.trace.trace import Trace
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
 _NO_STREAM: Final = (1 << 32) - 1
 """CUPTI's number for no stream."""
-_NEVER: Final = np.iinfo(np.int64).min
+_EARLIEST_TIME: Final = np.iinfo(np.int64).min
 _DEVICE_WIDE: Final = (RuntimeCallKind.WAIT_FOR_DEVICE, RuntimeCallKind.FREE)
 
 
@@ -40,10 +40,10 @@ class HostWaits:
 
     Attributes:
         call: int32 [calls], their rows.
-        work: int32 [calls], place in `device_work` of what each could not end before; NOTHING if that is not known.
+        work: int32 [calls], place in `device_work` of what each could not end before; NO_WORK if that is not known.
         recorded: bool [calls], whether that was recorded; else it is inferred.
         waited: bool [calls], whether that work ended while the call ran: the call did wait.
-        own: int32 [calls], place in `device_work` of the copy that the call queued and waits for; NOTHING for none.
+        own: int32 [calls], place in `device_work` of the copy that the call queued and waits for; NO_WORK for none.
         inside: int32 [inside], rows of further such calls, each inside one of these, with which it waited.
         around: int64 [inside], which of `call` that is.
     """
@@ -65,13 +65,15 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     """The work that each synchronizing call waited for; with `use_recorded` false as if none had been recorded."""
     work, kinds = device_work(trace), runtime_call_kinds(trace)
     own = _own_copies(trace)
-    waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | _frees(trace)
+    # Freeing memory of a device at once waits until the device is idle.
+    frees = (kinds == RuntimeCallKind.FREE) & ~rows_containing(trace, ("Async", "Host"), EventKind.RUNTIME)
+    waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | frees
     # Drivers record a call in a call: the outer one has waited.
     alone, inside, outer = _apart(trace, waiting)
     calls = alone[np.lexsort((alone, trace.start[alone]))]
     place = np.zeros(len(trace), np.int64)
     place[calls] = np.arange(len(calls))
-    awaited = np.full(len(calls), NOTHING, np.int32)
+    awaited = np.full(len(calls), NO_WORK, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
     if use_recorded:
         awaited, recorded = _recorded(trace, calls)
@@ -91,7 +93,7 @@ def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
     outer, above = rows.copy(), rows.copy()
     while (above >= 0).any():
         outer = np.where(above >= 0, above, outer)
-        above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NOTHING))
+        above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NO_WORK))
     return rows[outer == rows], rows[outer != rows], outer[outer != rows]
 
 
@@ -115,27 +117,21 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
 
 
 def _own_copies(trace: Trace) -> Int32s:
-    """The copy that each blocking call queued: int32 [events], NOTHING for other calls."""
+    """The copy that each blocking call queued: int32 [events], NO_WORK for other calls."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
     waiting = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
-    own = np.full(len(trace), NOTHING, np.int32)
+    own = np.full(len(trace), NO_WORK, np.int32)
     own[call[waiting]] = copies[waiting]
     return own
-
-
-def _frees(trace: Trace) -> Bools:
-    """Calls that free memory of a device at once, for which they first wait until the device is idle."""
-    elsewhere = rows_containing(trace, ("Async", "Host"), EventKind.RUNTIME)
-    return np.asarray((runtime_call_kinds(trace) == RuntimeCallKind.FREE) & ~elsewhere)
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
     """The work that each call could not end before: the latest end in the call; else the last that was over."""
     work = device_work(trace)
     start, end = trace.start[calls], trace.end[calls]
-    awaited, latest = np.full(len(calls), NOTHING, np.int32), np.full(len(calls), _NEVER)
+    awaited, latest = np.full(len(calls), NO_WORK, np.int32), np.full(len(calls), _EARLIEST_TIME)
     if not len(calls) or not len(work):
         return awaited
     over, launched = awaited.copy(), latest.copy()
@@ -165,16 +161,16 @@ def sync_rows(trace: Trace, *names: str) -> Int32s:
 
 
 def calls_of(trace: Trace, ids: Int64s) -> Int32s:
-    """The call of the runtime with each correlation id, NOTHING where there is none."""
+    """The call of the runtime with each correlation id, NO_WORK where there is none."""
     calls = trace.rows(EventKind.RUNTIME)
     place = match_first(ids, arguments.integers(trace, "correlation", calls))
-    return np.where((place >= 0) & (ids > 0), calls[place], np.int32(NOTHING)) if len(calls) else place
+    return np.where((place >= 0) & (ids > 0), calls[place], np.int32(NO_WORK)) if len(calls) else place
 
 
 def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
-    awaited, recorded = np.full(len(calls), NOTHING, np.int32), np.zeros(len(calls), np.bool_)
+    awaited, recorded = np.full(len(calls), NO_WORK, np.int32), np.zeros(len(calls), np.bool_)
     rows = sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
-    place_of = np.full(len(trace) + 1, NOTHING, np.int32)
+    place_of = np.full(len(trace) + 1, NO_WORK, np.int32)
     place_of[calls] = np.arange(len(calls))
     place = place_of[calls_of(trace, arguments.integers(trace, "correlation", rows))]
     rows, place = rows[place >= 0], place[place >= 0]
@@ -187,10 +183,10 @@ def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     stream = np.where(
         on_event, arguments.integers(trace, "wait_on_stream", rows), arguments.integers(trace, "stream", rows)
     )
-    stream[(name == trace.strings.code(_CONTEXT_SYNC)) | (stream >= _NO_STREAM)] = NOTHING
+    stream[(name == trace.strings.code(_CONTEXT_SYNC)) | (stream >= _NO_STREAM)] = NO_WORK
     device = arguments.integers(trace, "device", rows)
     recorded[place] = True
-    latest = np.full(len(calls), _NEVER)
+    latest = np.full(len(calls), _EARLIEST_TIME)
     for each in streams(trace) if len(rows) else ():
         count = np.minimum(
             each.launched_until(until), np.searchsorted(each.reach, trace.end[calls[place]], side="right")
@@ -215,11 +211,11 @@ def idle_after(trace: Trace) -> Int64s:
     waits, work, launch = host_waits(trace), device_work(trace), launch_times(trace)
     idle = np.zeros(len(waits), np.int64)
     start, end = trace.start[waits.call], np.maximum(trace.end[waits.call], trace.start[waits.call])
-    meant = np.where(waits.work >= 0, work.device[waits.work], NOTHING) if len(work) else np.empty(0, np.int64)
+    meant = np.where(waits.work >= 0, work.device[waits.work], NO_WORK) if len(work) else np.empty(0, np.int64)
     for device in np.unique(work.device).tolist() if len(waits) else ():
         here = np.flatnonzero((work.device == device) & (work.launch >= 0))
         here = here[np.lexsort((work.start[here], launch[here]))]
-        calls = np.flatnonzero((meant == device) | (meant == NOTHING))
+        calls = np.flatnonzero((meant == device) | (meant == NO_WORK))
         following = np.searchsorted(launch[here], end[calls])
         calls, following = calls[following < len(here)], here[following[following < len(here)]]
         order = np.argsort(following, kind="stable")  # calls of several threads do not end as they begin
@@ -234,7 +230,7 @@ def _busy_until(work: DeviceWork, device: int) -> Int64s:
     """The latest end of what started on the device before each piece of its work: int64 [work]."""
     order = np.flatnonzero(work.device == device)
     order = order[np.argsort(work.start[order], kind="stable")]
-    until = np.full(len(work), _NEVER)
+    until = np.full(len(work), _EARLIEST_TIME)
     until[order[1:]] = np.maximum.accumulate(work.end[order])[:-1]
     return until
 

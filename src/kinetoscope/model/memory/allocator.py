@@ -42,29 +42,10 @@ MISSING_INTEGER: Final = np.iinfo(np.int64).min
 HOST: Final = 0
 """Device type of the host."""
 
-DEVICE_TYPES: Final[dict[int, str]] = {
-    HOST: "cpu",
-    1: "cuda",
-    2: "mkldnn",
-    3: "opengl",
-    4: "opencl",
-    5: "ideep",
-    6: "hip",
-    7: "fpga",
-    8: "maia",
-    9: "xla",
-    10: "vulkan",
-    11: "metal",
-    12: "xpu",
-    13: "mps",
-    14: "meta",
-    15: "hpu",
-    16: "ve",
-    17: "lazy",
-    18: "ipu",
-    19: "mtia",
-    20: "privateuseone",
-}
+DEVICE_TYPES: Final = (
+    *("cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu"),
+    *("mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"),
+)
 """Names of devices by c10's numbers of their types (c10/core/DeviceType.h)."""
 
 
@@ -119,7 +100,8 @@ class Instants:
 
 def device_name(device_type: int, number: int) -> str:
     """A device as torch writes it: `cpu`, `cuda:0`; of a type that c10 does not have `type 99:0`."""
-    name = DEVICE_TYPES.get(device_type, f"type {device_type}")
+    known = 0 <= device_type < len(DEVICE_TYPES)
+    name = DEVICE_TYPES[device_type] if known else f"type {device_type}"
     return name if number < 0 else f"{name}:{number}"
 
 

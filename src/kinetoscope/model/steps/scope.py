@@ -15,7 +15,7 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import STEADY, Steps, after_warm_up, is_delayed, is_last_empty, step_of, steps
+from kinetoscope.model.steps.steps import STEADY_STEPS, Steps, after_warm_up, is_delayed, is_last_empty, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.text import listed
@@ -128,7 +128,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
     notes = [every.note] if every.note else []
     if is_delayed(trace, every) and 0 in places:
         notes += notes_of_earlier_work(trace)
-    if select.steps == STEADY and len(places):
+    if select.steps == STEADY_STEPS and len(places):
         notes += _steps_left_out(every, places)
     unlinked = int((work.launch < 0).sum())
     if unlinked and (select.annotation is not None or select.threads is not None):
@@ -193,8 +193,8 @@ def _steps_left_out(every: Steps, places: Int64s) -> Iterator[str]:
 def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:
     """Places of the steps that are wanted; −1 is the last step, −2 the one before."""
     if isinstance(wanted, str):
-        if wanted != STEADY:
-            raise UsageError(f"steps are numbers, a range of them, or {STEADY!r}; not {wanted!r}")
+        if wanted != STEADY_STEPS:
+            raise UsageError(f"steps are numbers, a range of them, or {STEADY_STEPS!r}; not {wanted!r}")
         return steady_places(trace, steps_by)
     if isinstance(wanted, range):
         inside = [number for number in every.number.tolist() if number in wanted]

@@ -25,7 +25,7 @@ window: the whole window is one step."""
 
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 
-STEADY: Final = "steady"
+STEADY_STEPS: Final = "steady"
 """All steps but those of the warm-up, where step numbers are asked for."""
 
 _WARM_UP_RATIO: Final = 1.25

@@ -24,20 +24,8 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.steps.scope import steady_places
 from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.tables.columns import (
-    ANNOTATION_FIELDS,
-    COLLECTIVE_FIELDS,
-    COUNTER_FIELDS,
-    EVENT_FIELDS,
-    FRAME_FIELDS,
-    KERNEL_FIELDS,
-    LAUNCH_FIELDS,
-    MEMORY_FIELDS,
-    MODULE_FIELDS,
-    OP_FIELDS,
-    STEP_FIELDS,
-    Field,
-)
+from kinetoscope.model.tables import columns
+from kinetoscope.model.tables.columns import Field
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
@@ -257,47 +245,53 @@ def _counter(trace: Trace, rows: Rows) -> Values:
 
 TABLES: Final[dict[str, DeclaredTable]] = {
     "events": DeclaredTable(
-        "Everything in the file.", EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
+        "Everything in the file.", columns.EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
     ),
     "ops": DeclaredTable(
-        "Operators of torch on the host.", OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _call
+        "Operators of torch on the host.", columns.OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _call
     ),
     "kernels": DeclaredTable(
-        "Kernels, copies and sets on devices.", KERNEL_FIELDS, lambda trace: trace.rows(*DEVICE_WORK), _kernel
+        "Kernels, copies and sets on devices.", columns.KERNEL_FIELDS, lambda trace: trace.rows(*DEVICE_WORK), _kernel
     ),
     "launches": DeclaredTable(
         "Calls that launched device work.",
-        LAUNCH_FIELDS,
+        columns.LAUNCH_FIELDS,
         lambda trace: np.setdiff1d(device_work(trace).launch, [-1]),
         _launch,
     ),
     "steps": DeclaredTable(
         "Steps of the training loop.",
-        STEP_FIELDS,
+        columns.STEP_FIELDS,
         lambda trace: np.arange(len(steps(trace, None)), dtype=np.int32),
         _steps,
     ),
     "memory": DeclaredTable(
         "Instants at which memory was taken or given back.",
-        MEMORY_FIELDS,
+        columns.MEMORY_FIELDS,
         lambda trace: trace.rows(EventKind.MEMORY),
         _span,
     ),
     "annotations": DeclaredTable(
         "Ranges that the user or a library named.",
-        ANNOTATION_FIELDS,
+        columns.ANNOTATION_FIELDS,
         lambda trace: trace.rows(EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION),
         lambda trace, rows: _call(trace, rows) | {"on_device": trace.kind[rows] == EventKind.DEVICE_ANNOTATION},
     ),
     "frames": DeclaredTable(
-        "Calls of Python functions.", FRAME_FIELDS, lambda trace: trace.rows(EventKind.PYTHON), _frame
+        "Calls of Python functions.", columns.FRAME_FIELDS, lambda trace: trace.rows(EventKind.PYTHON), _frame
     ),
-    "modules": DeclaredTable("Calls of the forward of an nn.Module.", MODULE_FIELDS, _module_rows, _module),
+    "modules": DeclaredTable("Calls of the forward of an nn.Module.", columns.MODULE_FIELDS, _module_rows, _module),
     "collectives": DeclaredTable(
-        "Collectives: the calls on the host, and the work on devices.", COLLECTIVE_FIELDS, collective_rows, _collective
+        "Collectives: the calls on the host, and the work on devices.",
+        columns.COLLECTIVE_FIELDS,
+        collective_rows,
+        _collective,
     ),
     "counters": DeclaredTable(
-        "Samples of the counters that the file holds.", COUNTER_FIELDS, lambda trace: counters(trace).rows, _counter
+        "Samples of the counters that the file holds.",
+        columns.COUNTER_FIELDS,
+        lambda trace: counters(trace).rows,
+        _counter,
     ),
 }
 """All declared tables, by name."""

@@ -61,8 +61,12 @@ def labelled(codes: NDArray[Any], label: Callable[[int], str]) -> pl.Series:
 def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
     """Nested JSON such as `[8, 1, 1]` as a column of lists of integers; null for −1 and for what is no such list."""
     distinct, places = _distinct(codes)
-    values = [_integers(strings.nested(code)) for code in distinct]
-    return pl.Series(values, dtype=pl.List(pl.Int64)).gather(_nullable(places))
+    values = [strings.nested(code) for code in distinct]
+    of_integers = [
+        value if isinstance(value, list) and all(isinstance(x, int) and abs(x) < 1 << 63 for x in value) else None
+        for value in values
+    ]
+    return pl.Series(of_integers, dtype=pl.List(pl.Int64)).gather(_nullable(places))
 
 
 def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[str, pl.Series]:
@@ -105,9 +109,3 @@ def _distinct(codes: NDArray[Any]) -> tuple[list[int], Int64s]:
 
 def _nullable(places: Int64s) -> pl.Series:
     return column(places.astype(np.uint32), places >= 0)
-
-
-def _integers(value: Any) -> list[int] | None:
-    if not isinstance(value, list) or not all(isinstance(x, int) and abs(x) < 1 << 63 for x in value):
-        return None
-    return value
