@@ -86,7 +86,7 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
 
 
 def test_of_a_stack_deeper_than_python_allows_the_innermost_calls_are_kept(tmp_path: Path) -> None:
-    depth = stacks.DEEPEST + 3
+    depth = stacks.MAX_DEPTH + 3
     around = [drawn.python(f"m.py({k}): f", k, 5000 - 2 * k) for k in range(depth)]
     inside = [
         drawn.op("aten::mm", depth + 1, 1),

@@ -68,10 +68,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
     tree = call_tree(trace)
     rows = np.flatnonzero(tree.member if python else tree.member & (trace.kind != EventKind.PYTHON)).astype(np.int32)
     around = belongs_to(trace) if in_forward else tree.parent
-    spelled = _spelled(trace, rows, around)
-    is_frame = trace.kind == EventKind.PYTHON
-    frames = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
-    nodes = np.where(around[rows] >= 0, frames.node[around[rows]], np.int32(-1))
+    spelled, nodes, frames = _spelled(trace, rows, around), *_rebuilt(trace, rows, around)
     key = np.where(spelled >= 0, spelled, np.where(nodes >= 0, len(trace.strings) + nodes.astype(np.int64), -1))
     keys, places = np.unique(key, return_inverse=True)
     number: dict[str, int] = {"": -1}
@@ -100,6 +97,13 @@ def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:
         return own[rows]
     source = ancestor(around, (own >= 0) | (trace.kind == EventKind.PYTHON))[rows]
     return np.where((source >= 0) & ((trace.kind[source] != EventKind.PYTHON) | (source == rows)), own[source], -1)
+
+
+def _rebuilt(trace: Trace, rows: Int32s, around: Int32s) -> tuple[Int32s, Prefixes]:
+    """The node of the Python calls around each row, −1 for none, and the tree of those."""
+    is_frame = trace.kind == EventKind.PYTHON
+    frames = prefix_tree(by_start(trace), around, np.where(is_frame, trace.name, np.int32(-1)))
+    return np.where(around[rows] >= 0, frames.node[around[rows]], np.int32(-1)), frames
 
 
 def _texts(trace: Trace, frames: Prefixes, keys: Int64s) -> Iterator[str]:
