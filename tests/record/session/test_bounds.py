@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.record.session.bounds import BYTES_PER_EVENT, GROWTH, LONGEST_PAUSE, SHORTEST_PAUSE, Bounds
+from kinetoscope.record.session.bounds import BYTES_PER_EVENT, MAX_GROWTH_BYTES_PER_S, MAX_PAUSE_S, MIN_PAUSE_S, Bounds
 from kinetoscope.record.session.options import RecordOptions
 from tests.record.jobs import recorded, sidecar, traces
 from tests.record.programs import TRAIN
@@ -28,59 +28,59 @@ class _Window:
     def __init__(self, *, free: int = 100_000 * MEGA, **options: Any) -> None:
         self.process = _Process()
         self.bounds = Bounds(RecordOptions(**options), lambda: self.process.resident, free, lambda: self.process.now)
-        self.look(0.5, 0)
+        self.check(0.5, 0)
         self.process.now = 1.0
         assert self.bounds.step() == ""
         self.bounds.begin()
 
-    def look(self, seconds: float, mega: int) -> str:
+    def check(self, seconds: float, mega: int) -> str:
         """What is over its limit once so many seconds and megabytes have gone by."""
         self.process.now += seconds
         self.process.resident += mega * MEGA
-        return self.bounds.look()
+        return self.bounds.check()
 
 
 def test_memory_that_a_step_takes_and_gives_back_ends_nothing() -> None:
     window = _Window()
     for _ in range(3):
-        assert window.look(0.4, 900) == window.look(0.4, -899) == window.bounds.step() == ""
+        assert window.check(0.4, 900) == window.check(0.4, -899) == window.bounds.step() == ""
 
 
 def test_what_is_recorded_in_each_step_adds_up_with_what_torch_needs_to_stop() -> None:
     window = _Window()
     found = []
     for _ in range(10):
-        window.look(0.5, 20)
+        window.check(0.5, 20)
         found.append(bool(window.bounds.step()))
     assert found == [False] * 3 + [True] * 7  # 80 MB and the 20 to come, 12 times: more than a gigabyte
 
 
 def test_a_step_that_is_late_is_charged_with_all_it_takes() -> None:
     window = _Window()
-    assert window.look(1.9, 60) == ""
-    assert "memory to stop" in window.look(0.2, 30)
+    assert window.check(1.9, 60) == ""
+    assert "memory to stop" in window.check(0.2, 30)
 
 
 def test_growth_beyond_the_limit_ends_it_at_once() -> None:
-    assert "memory grew by 1001 MB" in _Window().look(0.1, 1001)
-    assert _Window(max_memory=0).look(0.1, 1001) == ""
+    assert "memory grew by 1001 MB" in _Window().check(0.1, 1001)
+    assert _Window(max_memory=0).check(0.1, 1001) == ""
 
 
 def test_the_machine_is_left_enough_to_stop() -> None:
-    assert "1200 MB were free" in _Window(max_memory=0, free=1200 * MEGA).look(0.1, 51)
+    assert "1200 MB were free" in _Window(max_memory=0, free=1200 * MEGA).check(0.1, 51)
 
 
 def test_a_long_step_ends_it_but_no_short_one() -> None:
-    assert "12 times the longest before it" in _Window().look(12.0, 0)
-    assert _Window().look(9.0, 0) == _Window(max_step=0).look(500.0, 0) == ""
+    assert "12 times the longest before it" in _Window().check(12.0, 0)
+    assert _Window().check(9.0, 0) == _Window(max_step=0).check(500.0, 0) == ""
     quick = _Window(max_step=2)
-    assert quick.look(4.9, 0) == ""
-    assert quick.look(0.2, 0) != ""
+    assert quick.check(4.9, 0) == ""
+    assert quick.check(0.2, 0) != ""
 
 
 def test_events_are_told_from_memory() -> None:
     window = _Window(max_events=100_000, max_memory=0)
-    window.look(0.5, 100_000 * BYTES_PER_EVENT // MEGA + 1)
+    window.check(0.5, 100_000 * BYTES_PER_EVENT // MEGA + 1)
     assert window.bounds.step() == "more than 100000 events"
 
 
@@ -99,16 +99,16 @@ _ENDS = "until = lambda: glob.glob(DIR + '/*.json.gz')\n"
 
 
 def test_the_next_look_comes_before_growth_uses_up_the_room() -> None:
-    assert _Window(max_memory=0, max_events=0).bounds.pause() == LONGEST_PAUSE
+    assert _Window(max_memory=0, max_events=0).bounds.pause() == MAX_PAUSE_S
     window = _Window(max_memory=600 * MEGA)  # 50 MB until torch needs that much to stop
     first = window.bounds.pause()
-    assert first == pytest.approx(50 * MEGA / 2 / GROWTH)
-    window.look(0.01, 20)
+    assert first == pytest.approx(50 * MEGA / 2 / MAX_GROWTH_BYTES_PER_S)
+    window.check(0.01, 20)
     window.bounds.step()  # 20 MB in 0.01 s: faster than one thread's events
-    assert window.bounds.pause() == SHORTEST_PAUSE
+    assert window.bounds.pause() == MIN_PAUSE_S
     window.process.now += 10
     window.bounds.step()
-    assert window.bounds.pause() == pytest.approx(30 * MEGA / 2 / GROWTH)
+    assert window.bounds.pause() == pytest.approx(30 * MEGA / 2 / MAX_GROWTH_BYTES_PER_S)
     assert _Window(max_events=50_000).bounds.pause() < first
 
 

@@ -73,7 +73,7 @@ class WindowRunner:
                 on_end=on_end,
             )
             window.watch = guards.LimitWatch(
-                window.bounds.look, functools.partial(self._too_much, window), window.bounds.pause
+                window.bounds.check, functools.partial(self._too_much, window), window.bounds.pause
             )
             if asked.warmup <= 0:
                 why = self._begin(window, step)
