@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.readers.json.sniff import HEAD, what_is
+from kinetoscope.readers.json.sniff import HEAD, other_format
 from tests.catalog.samples import required
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
@@ -101,9 +101,9 @@ SAMPLES: list[tuple[bytes, str]] = [
 
 @pytest.mark.parametrize(("head", "expected"), SAMPLES, ids=[expected for _, expected in SAMPLES])
 def test_other_formats_are_named_with_a_hint(head: bytes, expected: str) -> None:
-    found = what_is(head)
+    found = other_format(head)
     assert found is not None
-    assert expected in f"{found.what}; {found.hint}"
+    assert expected in f"{found.name}; {found.hint}"
     assert found.hint
 
 
@@ -126,19 +126,19 @@ def test_other_formats_are_named_with_a_hint(head: bytes, expected: str) -> None
     ],
 )
 def test_what_may_be_a_trace_is_left_to_the_reader(head: bytes) -> None:
-    assert what_is(head) is None
+    assert other_format(head) is None
 
 
 @given(st.binary(max_size=300) | st.text(alphabet='{}[]":,\\ \n1aphtrceEvns', max_size=300).map(str.encode))
 def test_arbitrary_bytes_never_raise_and_a_hint_comes_with_every_claim(head: bytes) -> None:
-    found = what_is(head)
-    assert found is None or (found.what and found.hint)
+    found = other_format(head)
+    assert found is None or (found.name and found.hint)
 
 
 @pytest.mark.parametrize("unit", [b'{"a":', b'"', b'\\"', b"a;", b" 1", b"[", b"\n", b"{", b'"source" ', b"\x0a\x80"])
 def test_repetitive_heads_take_no_time(unit: bytes) -> None:
     for start in (b"", b'{"', b"[", b"x;"):
-        what_is(start + unit * HEAD)
+        other_format(start + unit * HEAD)
 
 
 def test_of_the_real_traces_only_the_two_others_are_refused() -> None:
@@ -147,9 +147,9 @@ def test_of_the_real_traces_only_the_two_others_are_refused() -> None:
     for path in sorted(SHARED.rglob("*.*")):
         if path.suffix in (".gz", ".json"):
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                found = what_is(file.read(HEAD))
+                found = other_format(file.read(HEAD))
             if found is not None:
-                refused[path.name] = found.what
+                refused[path.name] = found.name
     assert refused.keys() == {"benchmark_simple_add_et.json.gz", "memory_timeline.raw.gz"}
     assert "execution trace" in refused["benchmark_simple_add_et.json.gz"]
     assert "memory timeline" in refused["memory_timeline.raw.gz"]

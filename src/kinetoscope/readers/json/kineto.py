@@ -108,9 +108,9 @@ def _refuse_other_formats(source: Source, blocks: TextBlocks) -> None:
     head = blocks.peek()
     if not head and blocks.fault:
         raise BrokenTraceError(f"{source.url}: {blocks.fault[0]} before any text; copy it again, or record it again")
-    other = sniff.what_is(head)
+    other = sniff.other_format(head)
     if other is not None:
-        raise NotATraceError(f"{source.url}: not a Kineto trace: {other.what}; {other.hint}")
+        raise NotATraceError(f"{source.url}: not a Kineto trace: {other.name}; {other.hint}")
 
 
 def _not_a_trace(source: Source, document: TraceDocument) -> str:

@@ -73,14 +73,14 @@ def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
     if data and not text:  # compressed, and damaged at once: there is nothing more to be had
         return candidate
     head = text[: sniff.HEAD]
-    other = sniff.what_is(head)
+    other = sniff.other_format(head)
     rank, world = distributed(text)
     candidate = replace(
         candidate,
         rank=rank,
         world=world,
         basis="text" if rank is not None else "",
-        other_format=other.what if other else "",
+        other_format=other.name if other else "",
         digest=hashlib.blake2b(head, digest_size=16).hexdigest(),
         fully_probed=len(data) == candidate.size and len(text) < HEAD_TEXT_BYTES,
         compressed=decompressor(data) is not None,
