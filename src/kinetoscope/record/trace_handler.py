@@ -13,7 +13,7 @@ from kinetoscope.record.output import run_info
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
-from kinetoscope.record.session.options import DEFAULTS, RankIdentity, RecordOptions, place
+from kinetoscope.record.session.options import DEFAULTS, RecordOptions, place
 from kinetoscope.record.session.session import ExportedCycle
 
 
@@ -64,14 +64,10 @@ class _Handler:
         file = f"{name}.pt.trace.json.gz"
 
         def about() -> dict[str, Any]:
-            return self._about(where, file, number, written)
+            costs = {"export_seconds": written.stall_seconds}
+            return run_info.sidecar(self._options, where, file, profiler_step=number, costs=costs)
 
         self._delivery.submit(part, file, written, {}, about, cycle, [self._done, *self._on_done])
-
-    def _about(self, where: RankIdentity, file: str, number: int, written: WindowOutcome) -> dict[str, Any]:
-        known = run_info.collect(self._options, where)
-        costs = {"export_seconds": written.stall_seconds}
-        return run_info.fits({**known, "trace": file, "profiler_step": number, "costs": costs, "export": "torch"})
 
     def _done(self, written: WindowOutcome) -> None:
         with self._lock:

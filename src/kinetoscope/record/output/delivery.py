@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record.output import guards
+from kinetoscope.record.output import guards, run_info
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
 from kinetoscope.record.session.options import RankIdentity, place
 from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
-from kinetoscope.record.session.window import RecordingWindow, RunFacts
+from kinetoscope.record.session.window import RecordingWindow
 
 _BUSY_REASON: Final = f"{MAX_WAITING_TRACES} traces were still being written"
 
@@ -34,7 +34,6 @@ class TraceDelivery:
         self.writer = Writer(folder, place().host, keep_free)
         self._keep_free = keep_free
         self._tell = tell
-        self._run_facts = RunFacts()
 
     @property
     def busy(self) -> bool:
@@ -72,7 +71,8 @@ class TraceDelivery:
         facts = {"first_step": first, "last_step": last, "truncated": truncated}
 
         def about() -> dict[str, Any]:
-            return self._run_facts.about(window, where, file, written, seconds)
+            costs = {"start_seconds": window.start_seconds, "stop_seconds": stop_seconds, "export_seconds": seconds}
+            return run_info.sidecar(window.options, where, file, **window.facts(), **facts, costs=costs)
 
         self.submit(part, file, written, facts, about, window.session, window.on_done)
 

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,22 +35,32 @@ def clocks() -> dict[str, int]:
     return {"unix_ns": unix, "monotonic_ns": (before + time.monotonic_ns()) // 2}
 
 
-def collect(options: RecordOptions, place: RankIdentity) -> dict[str, Any]:
-    """The facts of the whole run. Takes milliseconds, once; off the training thread."""
-    return {
+def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, **facts: Any) -> dict[str, Any]:
+    """The sidecar of a trace: facts of the run, and of its window. Takes milliseconds; off the training thread."""
+    about = {
         "format": FORMAT,
         "run": plain(options.run),
-        "host": place.host,
-        "pid": place.pid,
-        "rank": place.rank,
-        "world": place.world,
-        "local_rank": place.local_rank,
-        "command": command(),
-        "git": git(Path.cwd()),
-        "versions": versions(),
+        "host": identity.host,
+        "pid": identity.pid,
+        "rank": identity.rank,
+        "world": identity.world,
+        "local_rank": identity.local_rank,
+        **_program(str(Path.cwd())),
         "devices": devices(),
         "about": plain(options.about),
+        "trace": trace,
+        **{name: plain(value) if isinstance(value, str) else value for name, value in facts.items()},
+        "export": "torch",
     }
+    if len(json.dumps(about, allow_nan=False)) > 4 << 20:
+        about["about"] = {"left_out": "more than 4 MB"}
+    return about
+
+
+@cache
+def _program(folder: str) -> dict[str, Any]:
+    """The program, as it was started and in the folder where it works."""
+    return {"command": command(), "git": git(Path(folder)), "versions": versions()}
 
 
 def recorded(options: RecordOptions) -> dict[str, Any]:
@@ -196,14 +207,6 @@ def beside(trace: str) -> str:
     for ending in (".gz", ".json", ".trace", ".pt"):
         trace = trace.removesuffix(ending)
     return trace + ".meta.json"
-
-
-def fits(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The sidecar, without what the user gave if that is what makes it too large."""
-    whole = dict(meta)
-    if len(json.dumps(whole, allow_nan=False)) > 4 << 20:
-        whole["about"] = {"left_out": "more than 4 MB"}
-    return whole
 
 
 def environment() -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import operator
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -140,6 +139,15 @@ class RecordingWindow:
         self.session.forked()
         self.ended()
 
+    def facts(self) -> dict[str, Any]:
+        """Facts of the window for its sidecar."""
+        return {
+            "options": run_info.recorded(self.options),
+            "reason": self.reason,
+            "steps": self.steps[:100_000],
+            "clocks": self.clocks,
+        }
+
     def clock(self, at: str) -> None:
         """Note the time on both clocks."""
         self.clocks.append({"at": at, **run_info.clocks()})
@@ -152,41 +160,3 @@ def _count(samples: object) -> int | None:
     except Exception:  # noqa: BLE001 - a user's own class may do anything
         return None
     return count if 0 <= count < 1 << 63 else None
-
-
-class RunFacts:
-    """Facts of the whole run, collected once, off the training thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, Any] | None = None
-
-    def about(
-        self, window: RecordingWindow, place: Any, name: str, written: WindowOutcome, export_seconds: float
-    ) -> dict[str, Any]:
-        """The sidecar of one window."""
-        with self._lock:
-            if self._known is None:
-                self._known = run_info.collect(window.options, place)
-        return run_info.fits(
-            {
-                **self._known,
-                "rank": place.rank,
-                "world": place.world,
-                "options": run_info.recorded(window.options),
-                "about": run_info.plain(window.options.about),
-                "trace": name,
-                "reason": run_info.plain(window.reason),
-                "truncated": run_info.plain(written.truncated),
-                "first_step": written.first_step,
-                "last_step": written.last_step,
-                "steps": window.steps[:100_000],
-                "clocks": window.clocks,
-                "costs": {
-                    "start_seconds": window.start_seconds,
-                    "stop_seconds": written.stop_seconds,
-                    "export_seconds": export_seconds,
-                },
-                "export": "torch",
-            }
-        )
