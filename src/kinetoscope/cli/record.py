@@ -33,7 +33,7 @@ from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.output import finishing, leftovers
 from kinetoscope.record.output.writing import Writer
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
-from kinetoscope.record.session.options import DEFAULTS, place
+from kinetoscope.record.session.options import DEFAULTS, rank_identity
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
@@ -273,8 +273,8 @@ def _traces(plan: Plan) -> set[str]:
 
 def _salvaged(plan: Plan) -> Iterator[str]:
     """Finish or remove what killed processes left without a final name, and say so."""
-    writer = Writer(plan.dir, place().host)
-    leftovers.settle(writer.spool, place().host, _SETTLING)
+    writer = Writer(plan.dir, rank_identity().host)
+    leftovers.settle(writer.spool, rank_identity().host, _SETTLING)
     finished, removed = writer.salvage()
     writer.flush(_SETTLING)
     if finished:

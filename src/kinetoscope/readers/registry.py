@@ -37,9 +37,9 @@ def stamp(trace: Source | CandidateFile) -> str:
     marker = READERS[trace.reader].marker
     file = f"{trace.url.rstrip('/')}/{marker}" if marker else trace.url
     if is_url(file):
-        place = remote.place(file)
-        with remote.blamed(trace.url):
-            return remote.facts_of(place.system.info(place.path)).version
+        location = remote.locate(file)
+        with remote.one_line_errors(trace.url):
+            return remote.facts_of(location.system.info(location.path)).version
     try:
         facts = os.stat(file)
     except FileNotFoundError as error:

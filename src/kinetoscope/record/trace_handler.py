@@ -13,7 +13,7 @@ from kinetoscope.record.output import run_info
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
-from kinetoscope.record.session.options import DEFAULTS, RecordOptions, place
+from kinetoscope.record.session.options import DEFAULTS, RecordOptions, rank_identity
 from kinetoscope.record.session.session import ExportedCycle
 
 
@@ -52,7 +52,7 @@ class _Handler:
     @harmless(None)
     def __call__(self, profiler: Any) -> None:
         began = time.perf_counter()
-        where, number = place(), int(getattr(profiler, "step_num", 0))
+        where, number = rank_identity(), int(getattr(profiler, "step_num", 0))
         name = self._delivery.name(where, number)
         part = self._delivery.writer.spool / f"{name}.part"
         cycle = ExportedCycle(profiler)

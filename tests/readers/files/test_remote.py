@@ -253,7 +253,7 @@ def test_nobody_without_an_account_at_google_is_asked_for_one(monkeypatch: pytes
         (tmp_path / name).write_text(content)
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / name))
         fsspec.get_filesystem_class("gs").clear_instance_cache()
-        assert remote.place("gs://b/t.json").system.credentials.method == method
+        assert remote.locate("gs://b/t.json").system.credentials.method == method
 
 
 # --- without a network

@@ -245,9 +245,9 @@ def test_a_program_that_dies_in_a_window_is_not_told_to_take_more_steps(script: 
 
 
 def test_what_a_killed_program_left_is_finished_or_removed_and_said(tmp_path: Path) -> None:
-    from kinetoscope.record.session.options import place
+    from kinetoscope.record.session.options import rank_identity
 
-    name = f"{place().host}_4194303.rank0of1.step"
+    name = f"{rank_identity().host}_4194303.rank0of1.step"
     (tmp_path / f"{name}3.17.part").write_text(
         '{"traceEvents": [{"ph": "i", "name": "x", "ts": 1, "pid": 1, "tid": 1}]}'
     )

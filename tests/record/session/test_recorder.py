@@ -11,7 +11,7 @@ import pytest
 
 from kinetoscope.record.output import guards, run_info
 from kinetoscope.record.ranges import range as span
-from kinetoscope.record.session.options import place
+from kinetoscope.record.session.options import rank_identity
 from tests.record.jobs import document, names, parts, run, sidecar, traces
 
 # --- in a job -----------------------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ def test_a_run_and_its_sidecar(tmp_path: Path) -> None:
     )
     assert done.code == 0, done.err
     (trace,) = traces(tmp_path)
-    assert (place().host, "rank0of1", "step102") == (trace.name.split("_")[0], *trace.name.split(".")[1:3])
+    assert (rank_identity().host, "rank0of1", "step102") == (trace.name.split("_")[0], *trace.name.split(".")[1:3])
     assert [name[13:] for name in names(trace) if name.startswith("ProfilerStep#")] == ["102", "103", "104"]
     facts = sidecar(trace)
     assert [(each["step"], each["samples"]) for each in facts["steps"]] == [(102, 8), (103, 8), (104, 8)]
@@ -121,7 +121,7 @@ with profile(DIR, options=RecordOptions(max_seconds=1.0)) as prof:
 
 @pytest.mark.torch
 def test_what_a_dead_process_left_is_finished_or_removed(tmp_path: Path) -> None:
-    host = place().host
+    host = rank_identity().host
     whole, half = (
         tmp_path / f"{host}_4194303.rank0of1.step3.17.part",
         tmp_path / f"{host}_4194303.rank0of1.step4.18.part",
@@ -234,7 +234,7 @@ def test_secrets_on_the_command_line_are_left_out(monkeypatch: pytest.MonkeyPatc
 def test_the_rank_comes_from_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}.items():
         monkeypatch.setenv(name, value)
-    assert (place().rank, place().world, place().local_rank) == (3, 8, 1)
+    assert (rank_identity().rank, rank_identity().world, rank_identity().local_rank) == (3, 8, 1)
 
 
 def test_limits_are_those_of_this_machine() -> None:

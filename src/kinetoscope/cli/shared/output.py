@@ -102,14 +102,14 @@ def destination(output: str | Path) -> Iterator[Path]:
         with _blamed(output):
             yield Path(output)
         return
-    from kinetoscope.readers.files.remote import blamed, place
+    from kinetoscope.readers.files.remote import locate, one_line_errors
 
-    where = place(str(output))
+    where = locate(str(output))
     with TemporaryDirectory(prefix="kinetoscope-") as folder:
         file = Path(folder) / (where.path.rstrip("/").rpartition("/")[2] or "out")
         with _blamed(output):
             yield file
-        with blamed(str(output)):
+        with one_line_errors(str(output)):
             where.system.put_file(str(file), where.path)
 
 

@@ -93,7 +93,7 @@ def protocol_of(url: str) -> str:
 
 
 @contextmanager
-def blamed(url: str) -> Iterator[None]:
+def one_line_errors(url: str) -> Iterator[None]:
     """Errors of the libraries become one line that names the file. Each has its own, not all OSErrors."""
     try:
         yield
@@ -114,7 +114,7 @@ def _forget(url: str) -> None:
         fsspec.get_filesystem_class(protocol_of(url)).clear_instance_cache()
 
 
-def place(url: str) -> RemoteLocation:
+def locate(url: str) -> RemoteLocation:
     """Where a URL leads.
 
     Raises:
@@ -127,7 +127,7 @@ def place(url: str) -> RemoteLocation:
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     for library in _LOGGERS:
         logging.getLogger(library).addHandler(_SILENCE)  # else what they log while they try again is printed
-    with blamed(url):
+    with one_line_errors(url):
         # Lists of folders are not kept: what is asked again is to be seen as it is by then.
         options: dict[str, Any] = {}
         if "::" not in url:
@@ -196,17 +196,17 @@ def opened(url: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile
     """A file and its size, from the cache where that has it.
 
     Raises:
-        MissingExtraError, NotFoundError: as `place`; or the file cannot be read.
+        MissingExtraError, NotFoundError: as `locate`; or the file cannot be read.
     """
-    where = place(url)
-    with blamed(url):
+    where = locate(url)
+    with one_line_errors(url):
         facts = facts_of(where.system.info(where.path))
     return copied(url, facts, cache) or RemoteFile(where, facts, cache), facts.size
 
 
 def head(where: RemoteLocation, size: int, known: int | None) -> bytes:
     """The first `size` bytes of a file that has `known` of them; of a stream what comes first."""
-    with blamed(where.url):
+    with one_line_errors(where.url):
         if known == 0:
             return b""
         if where.is_http or known is None:
@@ -217,7 +217,7 @@ def head(where: RemoteLocation, size: int, known: int | None) -> bytes:
 
 def tail(where: RemoteLocation, size: int, known: int) -> bytes:
     """The last `size` bytes of a file that has `known` of them; nothing of a stream."""
-    with blamed(where.url):
+    with one_line_errors(where.url):
         return b"" if where.is_http else _patiently(lambda: _exactly(where, max(0, known - size), known))
 
 
@@ -266,7 +266,7 @@ class RemoteFile:
             self._keeping.close()
 
     def _next(self) -> bytes:
-        with blamed(self._where.url):
+        with one_line_errors(self._where.url):
             piece = next(self._source, b"")
         if self._keeping:
             self._keeping.take(piece)

@@ -109,10 +109,10 @@ def _in_order(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
 
 
 def _find_remote(path: str) -> list[CandidateFile]:
-    from kinetoscope.readers.files.remote import blamed, place
+    from kinetoscope.readers.files.remote import locate, one_line_errors
 
-    where = place(path)
-    with blamed(path):
+    where = locate(path)
+    with one_line_errors(path):
         if where.is_http and not path.endswith("/"):  # a page is no folder, and ? begins a query
             return [CandidateFile(path)]
         if glob.has_magic(where.path) and not where.is_http:

@@ -226,10 +226,10 @@ class StoredFile:
         self._candidate = candidate
         self._local: IO[bytes] | None = None
         if is_url(candidate.url):
-            from kinetoscope.readers.files.remote import FileFacts, copied, place
+            from kinetoscope.readers.files.remote import FileFacts, copied, locate
 
             self._local = copied(candidate.url, FileFacts(candidate.size, candidate.version), cache)
-            self._place = None if self._local else place(candidate.url)
+            self._place = None if self._local else locate(candidate.url)
         else:
             self._local = open_file(candidate.url)[0]  # type: ignore[assignment]
             self._place = None

@@ -27,7 +27,7 @@ from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
 from kinetoscope.record.session.child_config import Plan
-from kinetoscope.record.session.options import RecordOptions, place
+from kinetoscope.record.session.options import RecordOptions, rank_identity
 from kinetoscope.record.session.recorder import Recorder
 
 _current: ProcessRecording | None = None
@@ -126,7 +126,7 @@ class _Job:
     def __init__(self, plan: Plan, options: RecordOptions) -> None:
         self._plan, self._options = plan, options
         self._control = Path(plan.control)
-        here = place()
+        here = rank_identity()
         self.process = RankProcess(here.rank, here.world, here.pid, socket.gethostname())
         self._ended = 0
         self._last = time.monotonic()

@@ -14,7 +14,7 @@ from kinetoscope.record.output import guards, run_info
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
-from kinetoscope.record.session.options import RankIdentity, place
+from kinetoscope.record.session.options import RankIdentity, rank_identity
 from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
 from kinetoscope.record.session.window import RecordingWindow
 
@@ -31,7 +31,7 @@ class TraceDelivery:
 
     def __init__(self, folder: str, keep_free: int, tell: Callable[[str], None]) -> None:
         self.folder = folder
-        self.writer = Writer(folder, place().host, keep_free)
+        self.writer = Writer(folder, rank_identity().host, keep_free)
         self._keep_free = keep_free
         self._tell = tell
 
@@ -53,7 +53,7 @@ class TraceDelivery:
     def deliver(self, window: RecordingWindow, why: str, truncated: str, grown: int, stop_seconds: float) -> None:
         """Have torch export what a window recorded, unless `why` says that it is lost; hand the rest to the writer."""
         began = time.perf_counter()
-        where = place()
+        where = rank_identity()
         first = window.began or 0
         name = self.name(where, first)
         part = self.writer.spool / f"{name}.part"

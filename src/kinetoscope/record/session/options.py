@@ -68,7 +68,7 @@ class RankIdentity:
     local_rank: int
 
 
-def place() -> RankIdentity:
+def rank_identity() -> RankIdentity:
     """From torch.distributed if it runs, else from what launchers put into the environment, else rank 0 of 1."""
     import socket
     import sys
