@@ -35,7 +35,7 @@ def clocks() -> dict[str, int]:
     return {"unix_ns": unix, "monotonic_ns": (before + time.monotonic_ns()) // 2}
 
 
-def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, **facts: Any) -> dict[str, Any]:
+def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, /, **facts: Any) -> dict[str, Any]:
     """The sidecar of a trace: facts of the run, and of its window. Takes milliseconds; off the training thread."""
     about = {
         "format": FORMAT,
