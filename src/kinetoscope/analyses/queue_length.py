@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.intervals.sweeps import count_open, greatest, time_at_least
+from kinetoscope.algorithms.intervals.sweeps import greatest, time_at_least
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device.queues import Queues, queues
+from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
@@ -66,41 +66,29 @@ ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "
 
 
 def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
-    every_queue = queues(trace, select)
-    if not len(every_queue):
-        return Partial(RESULT.per_rank.empty(), every_queue.notes)
-    start, end = every_queue.clipped
-    curve = count_open(every_queue.queue, start, end)
-    window = _window(every_queue)
-    waited = sum_by(every_queue.queue, len(every_queue), end - start)
-    queued = time_at_least(curve, len(every_queue), 1)
-    full = time_at_least(curve, len(every_queue), full_at)
-    whole = window if window else np.nan
+    waits = queues(trace, select)
+    streams, length = len(waits), waits.length
+    if not streams:
+        return Partial(RESULT.per_rank.empty(), waits.notes)
+    first, last = waits.window
+    begins = np.ones(len(waits.queue), np.bool_)
+    if waits.clip is not None:
+        begins = (waits.start >= first) & (waits.start < last)
+    waited = sum_by(waits.queue, streams, waits.clipped.end - waits.clipped.start)
+    queued, full = time_at_least(length, streams, 1), time_at_least(length, streams, full_at)
+    whole = (last - first) or np.nan
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(every_queue.device),
-            "stream": polars_columns.rows(every_queue.stream),
-            "calls": sum_by(every_queue.queue, len(every_queue), _begins(every_queue)),
-            "window": np.full(len(every_queue), window, np.int64),
+            "device": polars_columns.rows(waits.device),
+            "stream": polars_columns.rows(waits.stream),
+            "calls": np.bincount(waits.queue[begins], minlength=streams),
+            "window": np.full(streams, last - first, np.int64),
             "mean": polars_columns.numbers(waited / whole),
-            "max": greatest(curve, len(every_queue)),
+            "max": greatest(length, streams),
             "queued": queued,
             "queued_share": polars_columns.numbers(queued / whole),
             "full": full,
             "full_share": polars_columns.numbers(full / whole),
         }
     )
-    return Partial(frame, every_queue.notes)
-
-
-def _window(every_queue: Queues) -> int:
-    if every_queue.clip is not None:
-        return every_queue.clip[1] - every_queue.clip[0]
-    return int(every_queue.end.max() - every_queue.start.min())
-
-
-def _begins(every_queue: Queues) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """1 for each entry whose call starts in the range of time, else 0."""
-    if every_queue.clip is None:
-        return np.ones(len(every_queue.queue), np.int64)
-    return ((every_queue.start >= every_queue.clip[0]) & (every_queue.start < every_queue.clip[1])).astype(np.int64)
+    return Partial(frame, waits.notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from kinetoscope.algorithms.intervals.sweeps import count_open
 from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import origin_of_time
@@ -47,15 +46,14 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    every_queue = queues(trace, select)
-    start, end = every_queue.clipped
-    curve = count_open(every_queue.queue, start, end)
+    waits = queues(trace, select)
+    curve = waits.length
     frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(every_queue.device[curve.group]),
-            "stream": polars_columns.rows(every_queue.stream[curve.group]),
+            "device": polars_columns.rows(waits.device[curve.group]),
+            "stream": polars_columns.rows(waits.stream[curve.group]),
             "time": curve.time - origin_of_time(trace),
             "length": curve.level,
         }
     )
-    return Partial(frame, every_queue.notes)
+    return Partial(frame, waits.notes)

@@ -13,6 +13,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.intervals.sweeps import Levels, count_open
 from kinetoscope.model.device.launches import captured
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.steps.scope import Scope, scope
@@ -52,6 +53,16 @@ class Queues:
         if self.clip is None:
             return Intervals(self.start, self.end)
         return Intervals(np.clip(self.start, *self.clip), np.clip(self.end, *self.clip))
+
+    @property
+    def length(self) -> Levels:
+        """The length of each queue over time."""
+        return count_open(self.queue, *self.clipped)
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The range of time; else from the first launch to the last start of device work on any stream, ns."""
+        return self.clip or (int(self.start.min()), int(self.end.max()))
 
 
 def queues(trace: Trace, select: Selection) -> Queues:
