@@ -136,31 +136,29 @@ def _tiles(trace: Any, end: int, top: int, lanes: Any, counters: Any) -> list[Ro
 
 
 def _questions(trace: Any, end: int) -> list[Row]:
-    from kinetoscope.server.timeline.event import event_answer
-    from kinetoscope.server.timeline.range import range_answer
-    from kinetoscope.server.timeline.search import search_answer
-
-    first, search, following, event, part = _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
-    first(lambda: search_answer(trace, "first", None, "next", None, None))
-    for word in _WORDS:
-        found = search(lambda word=word: search_answer(trace, word, None, "next", None, None))  # type: ignore[misc]
-        row = found["row"]
-        for _ in range(20 if row is not None else 0):
-            answer = following(lambda word=word, row=row: search_answer(trace, word, row, "next", None, None))  # type: ignore[misc]
-            row = answer["row"]
-    chance = random.Random(1)
+    from kinetoscope.model.timeline.event import event_details
     from kinetoscope.model.timeline.layout import timeline
+    from kinetoscope.model.timeline.search import search
+    from kinetoscope.server.json_encoding import to_json
+    from kinetoscope.server.timeline.range import range_answer
 
+    first, another, following, event, part = _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
+    first(lambda: search(trace, "first", None, "next", None, None))
+    for word in _WORDS:
+        row = another(lambda word=word: search(trace, word, None, "next", None, None)).row  # type: ignore[misc]
+        for _ in range(20 if row is not None else 0):
+            row = following(lambda word=word, row=row: search(trace, word, row, "next", None, None)).row  # type: ignore[misc]
+    chance = random.Random(1)
     drawn = timeline(trace).pyramid.order
-    one = _once("first event", lambda: event_answer(trace, int(drawn[0])))[0]
+    one = _once("first event", lambda: to_json(event_details(trace, int(drawn[0]))))[0]
     for place in (chance.randrange(len(drawn)) for _ in range(_PLACES)):
-        event(lambda place=place: event_answer(trace, int(drawn[place])))  # type: ignore[misc]
+        event(lambda place=place: to_json(event_details(trace, int(drawn[place]))))  # type: ignore[misc]
     whole = _once("first range", lambda: range_answer(trace, 0, end))[0]
     for begin in (chance.randrange(max(end - end // 100, 1)) for _ in range(_PLACES)):
         part(lambda begin=begin: range_answer(trace, begin, begin + max(end // 100, 1)))  # type: ignore[misc]
     return [
         first.row("first search"),
-        search.row("search for another name", limit=_SEARCH),
+        another.row("search for another name", limit=_SEARCH),
         following.row("next hit", limit=_SEARCH),
         one,
         event.row("another event"),

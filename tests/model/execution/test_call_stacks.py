@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from kinetoscope import Trace, read
+from kinetoscope.algorithms.grouping import prefix_tree
 from kinetoscope.model.execution import call_stacks as stacks
+from kinetoscope.model.execution.autograd import by_start
 from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
@@ -76,7 +78,9 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
     path = (SHARED if "/" in name else BUNDLED) / f"{name}.pt.trace.json.gz"
     trace: Trace = read(required(path), jobs=1).trace()
     ops = trace.rows(EventKind.HOST_OP)
-    nodes, frames = stacks._rebuilt(trace, ops, call_tree(trace).parent)
+    around = call_tree(trace).parent
+    frames = prefix_tree(by_start(trace), around, np.where(trace.kind == EventKind.PYTHON, trace.name, np.int32(-1)))
+    nodes = np.where(around[ops] >= 0, frames.node[around[ops]], np.int32(-1))
     spelled = arguments.codes(trace, "call_stack", ops)
     pairs = np.unique(np.stack([nodes.astype(np.int64) + len(trace.strings), spelled]), axis=1).T.tolist()
     assert len(pairs) > 5
