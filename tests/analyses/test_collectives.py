@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, collectives, read
-from kinetoscope.analyses.collectives import RESULT, _Finish
+from kinetoscope.analyses.collectives import RESULT, By, _finished
 from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.job import Job, Partial
 from tests import drawn
@@ -147,10 +147,9 @@ def test_bandwidths_of_a_simulated_job_are_exact(tmp_path: Path) -> None:
 
 @few_examples
 @given(seed=st.integers(0, 10**6), by=st.sampled_from(["size", "kind", "rank", "call"]))
-def test_the_order_of_rows_changes_nothing(seed: int, by: str) -> None:
+def test_the_order_of_rows_changes_nothing(seed: int, by: By) -> None:
     calls = calls_of(BUNDLED / "ddp2")
-    finish = _Finish(by)
-    answer, again = finish(calls), finish(calls.sample(fraction=1, shuffle=True, seed=seed))
+    answer, again = (_finished(each, by=by) for each in (calls, calls.sample(fraction=1, shuffle=True, seed=seed)))
     assert isinstance(answer, Partial)
     assert RESULT.conform(answer.frame).equals(RESULT.conform(again.frame))
     assert answer.notes == again.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import polars as pl
@@ -61,7 +62,7 @@ def collectives(
 
     Method. The calls of all ranks are matched: by process group and number (`Seq`) where the files have it, else by
     their order in the process group, else (no group recorded) by the order of calls that are alike and overlap in time;
-    never by their place in a file. What has no counterpart is counted in the notes. Of a collective the shortest
+    never by their place in a file. Calls without a counterpart are counted in the notes. Of a collective the shortest
     duration among its ranks is the *transfer*: that rank came last and waited for nobody. What the others take beyond
     it is *waiting*. Sizes are those of nccl-tests: the buffer for all-reduce, broadcast and reduce, the gathered output
     for all-gather, the whole input for reduce-scatter and all-to-all. Algorithm bandwidth is bytes / transfer, in
@@ -76,30 +77,22 @@ def collectives(
     role here but for matching. With one rank, and for what is unmatched, transfer, waiting and bandwidths are null.
     Process groups that are not recorded (gloo, and NCCL before 2024) are inferred where the ranks that took part tell
     them; groups that do the same at the same time then count as one. In an uneven all-to-all the size is the
-    greatest among the ranks. A range of time keeps what starts in it, unclipped. Unlike the TensorBoard plugin, calls
-    are not matched by order alone, all kinds count, a collective is its work on the device and not that together with
-    the call on the host, and one rank that lacks a call does not silence the rest.
+    greatest among the ranks. A range of time keeps what starts in it, unclipped.
     """
-    return job.reduce(for_matching, join, _Finish(by), ANALYSIS, select)
+    return job.reduce(for_matching, join, partial(_finished, by=by), ANALYSIS, select)
 
 
 ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "duration"), across_ranks=True)
 
 
-class _Finish:
-    """Makes the table of all ranks' calls; a class because it has to know `by` wherever it is sent."""
-
-    def __init__(self, by: str) -> None:
-        self.by = by
-
-    def __call__(self, frame: pl.DataFrame) -> Partial:
-        if not len(frame):
-            return Partial(RESULT.empty(), ("No collectives were recorded in what was selected.",))
-        matched = match(frame)
-        costs = with_costs(matched.frame)
-        each = collectives_of(costs)
-        notes = [note for note in (alone(costs), *matched.notes, incomplete(each)) if note]
-        return Partial(_table(costs, each, self.by), tuple(notes))
+def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
+    if not len(frame):
+        return Partial(RESULT.empty(), ("No collectives were recorded in what was selected.",))
+    matched = match(frame)
+    costs = with_costs(matched.frame)
+    each = collectives_of(costs)
+    notes = [note for note in (alone(costs), *matched.notes, incomplete(each)) if note]
+    return Partial(_table(costs, each, by), tuple(notes))
 
 
 def _table(costs: pl.DataFrame, each: pl.DataFrame, by: str) -> pl.DataFrame:

@@ -97,10 +97,8 @@ def critical_path(
     queue, what other ranks do, and dependencies inside graphs. What if supposes that nothing else changes: kernels that
     overlap do not get faster.
 
-    HTA's path is shorter than its window and may end before it: it gives no time to what lies between operators, leaves
-    out calls of no duration, counts time in which a copy waits for the device as the host's, and takes the longest
-    chain it knows for what the end waited for. Only steps and a range of time are selected: the path is through the
-    whole rank. A range cuts the path of the whole step, and then there is no `what_if`.
+    Only steps and a range of time are selected: the path is through the whole rank. A range cuts the path of the whole
+    step, and then there is no `what_if`.
     """
     parse_rules(what_if)
     return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)

@@ -64,7 +64,7 @@ def critical_path_events(
     `what_if` and the name what it would bring: the gain is less where another path is nearly as long.
 
     Limits. Those of `critical_path`. Calls of different steps that differ in their name only by the number of the step
-    count as one by name. Unlike HTA's table, time between operators has rows, and all rows sum to the steps.
+    count as one by name.
     """
     return job.map(_of_trace, ANALYSIS, select, path=path, group_by=group_by)
 

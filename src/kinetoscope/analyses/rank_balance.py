@@ -54,8 +54,7 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. Waiting for the other side of sending and receiving, the bubbles of a pipeline, is waiting too. Where a rank
     has collectives but none was matched with those of another rank, transfer and waiting are null. Of a selection,
-    steps and the range of time count. Unlike the TensorBoard plugin, collectives of any kind count and are matched by
-    more than their order, and the host's share of a collective is no communication where the device's was recorded.
+    steps and the range of time count.
     """
     return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 

@@ -214,10 +214,7 @@ def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:
     return table.with_columns(
         lost_share=pl.when(rest > 0).then((pl.col("lost") / rest).clip(0, 1)),
         step=pl.col("step") if by == "step" else pl.lit(None, pl.Int64),
-        process_group=pl.lit(None, pl.String),
-        kind=pl.lit(None, pl.String),
-        start=pl.lit(None, pl.Int64),
-        charged_to=pl.lit(None, pl.Int64),
+        **{name: pl.lit(None, RESULT[name].dtype) for name in ("process_group", "kind", "start", "charged_to")},
     )
 
 

@@ -81,7 +81,8 @@ def align(one: Witness, other: Witness, offset: int | None = None, *, gaps: bool
         if agree.size and agree.mean() >= _MIN_OVERLAPPING:
             return (no_pairs(), True) if ambiguous else ((pairs[0][agree], pairs[1][agree]), False)
     if not one.binding.any() and not other.binding.any():
-        return _in_order(one, other), False
+        same = np.array_equal(one.signature, other.signature)
+        return ((np.arange(len(one)), np.arange(len(other))) if same else no_pairs()), False
     if offset is None:
         offset = _voted_offset(one, other)
     return (no_pairs() if offset is None else _with_gaps(one, other, offset)), False
@@ -178,13 +179,6 @@ def _with_gaps(one: Witness, other: Witness, offset: int) -> Pairs:
     pairs = _by_overlap(a, b, *_as_often(a, b))
     pairs = mine[pairs[0]], theirs[pairs[1]]
     return _filled(one, other, pairs)
-
-
-def _in_order(one: Witness, other: Witness) -> Pairs:
-    """Events that do not bind, where both recorded exactly the same."""
-    if np.array_equal(one.signature, other.signature):
-        return np.arange(len(one)), np.arange(len(other))
-    return no_pairs()
 
 
 def _as_often(one: Witness, other: Witness) -> Pairs:

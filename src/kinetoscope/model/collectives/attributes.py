@@ -100,7 +100,8 @@ def sizes(trace: Trace, rows: Int32s, kind: pl.Series) -> pl.Series:
     All-reduce, broadcast, reduce: the buffer. All-gather, gather: the gathered output. Reduce-scatter, all-to-all,
     scatter: the whole input. Sending and receiving: what is sent.
     """
-    given = [_elements(trace, name, rows) for name in ("elements_in", "elements_out")]
+    counts = (arguments.integers(trace, name, rows) for name in ("elements_in", "elements_out"))
+    given = [polars_columns.column(each, (each >= 0) & (each < MAX_ELEMENTS)) for each in counts]
     width = polars_columns.texts(trace.strings, arguments.codes(trace, "element_type", rows)).cast(pl.String)
     of_element = {name: element.bytes for name, element in C10_ELEMENTS.items()}
     width = width.str.strip_prefix("c10::").replace_strict(of_element, default=None, return_dtype=pl.Int64)
@@ -125,11 +126,6 @@ def size_of(width: pl.Expr) -> pl.Expr:
         .when(kind.is_in(_EITHER)).then(pl.max_horizontal(given, got))
     )  # fmt: skip
     return pl.when(elements < MAX_ELEMENTS).then(elements * width)
-
-
-def _elements(trace: Trace, name: str, rows: Int32s) -> pl.Series:
-    values = arguments.integers(trace, name, rows)
-    return polars_columns.column(values, (values >= 0) & (values < MAX_ELEMENTS))
 
 
 def members(trace: Trace, rows: Int32s) -> pl.Series:

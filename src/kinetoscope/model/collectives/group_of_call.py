@@ -44,7 +44,8 @@ def group_columns(trace: Trace, records: Records) -> dict[str, pl.Series]:
     known = configured(trace)
     groups = [_group(trace, known, *(int(fact[row]) for fact in facts)) for row in first.tolist()]
     place = pl.Series(codes, dtype=pl.UInt32)
-    candidates = [_candidates(known) if each is None else None for each in groups]
+    every = "\n".join(each.written() for each in known)
+    candidates = [every if each is None else None for each in groups]
     only = known[0] if len(known) == 1 else ProcessGroup()
     groups = [only if each is None else each for each in groups]
 
@@ -75,7 +76,3 @@ def _group(
     listed = whole_list(strings.label(ranks), count) if ranks >= 0 else None
     about = strings.label(description) if description >= 0 else None
     return resolved(ProcessGroup(called, about, count, listed), known, *even)
-
-
-def _candidates(known: list[ProcessGroup]) -> str:
-    return "\n".join(each.written() for each in known)

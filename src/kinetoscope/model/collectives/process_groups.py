@@ -49,7 +49,8 @@ class ProcessGroup:
         """The text that stands for it: `0 default_pg [0-7]`; None where nothing is recorded."""
         if self.name is None and self.ranks is None:
             return None
-        who = f"[{_short(self.ranks)}]" if self.ranks is not None else f"({_plural(self.size)})"
+        size = "ranks unknown" if self.size is None else f"{self.size} rank{'' if self.size == 1 else 's'}"
+        who = f"[{_short(self.ranks)}]" if self.ranks is not None else f"({size})"
         return " ".join(part for part in (self.name, self.description, who) if part)
 
     def written(self) -> str:
@@ -167,7 +168,3 @@ def _short(ranks: str) -> str:
     if len(ranks) <= _MAX_KEY_CHARACTERS:
         return ranks
     return f"{ranks[:_MAX_KEY_CHARACTERS].rpartition(',')[0]},… #{zlib.crc32(ranks.encode()):08x}"
-
-
-def _plural(size: int | None) -> str:
-    return "ranks unknown" if size is None else f"{size} rank{'' if size == 1 else 's'}"

@@ -93,7 +93,7 @@ class CriticalGraph:
 
 
 class _Dependencies(NamedTuple):
-    """Edges of one kind; `inferred` None for none."""
+    """Edges of one kind; `inferred` for all or for each."""
 
     dependency: DependencyKind
     source: NDArray[np.integer]
@@ -101,7 +101,7 @@ class _Dependencies(NamedTuple):
     needs: Int64s
     tail: Int32s
     head: Int32s
-    inferred: Bools | None = None
+    inferred: Bools | np.bool_ = np.bool_(False)
 
 
 @derived
@@ -144,7 +144,7 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
         ).astype(np.int8)[order],
         tail=np.concatenate([each.tail for each in dependencies])[order],
         head=np.concatenate([each.head for each in dependencies])[order],
-        inferred=np.concatenate([_inferred(each) for each in dependencies])[order],
+        inferred=np.concatenate([np.broadcast_to(each.inferred, len(each.source)) for each in dependencies])[order],
         start=number[start].astype(np.int32),
         end=number[end].astype(np.int32),
         step_start=_of_steps(number, points, 0),
@@ -176,10 +176,6 @@ def _numbered(points: Points, work: DeviceWork, lane: StreamOrder, time: Int64s)
 
 
 # --- edges
-
-
-def _inferred(edges: _Dependencies) -> Bools:
-    return np.zeros(len(edges.source), np.bool_) if edges.inferred is None else edges.inferred
 
 
 def _along_threads(trace: Trace, points: Points, waits: HostWaits) -> _Dependencies:

@@ -89,7 +89,9 @@ def flop_counts(trace: Trace) -> FlopCounts:
     rows = candidates[known]
     innermost = ~_holds(trace, rows)[rows]
     counted, code = rows[innermost], codes[known][innermost]
-    around = _around(len(trace), parent, counted)
+    is_counted = np.zeros(len(trace), np.bool_)
+    is_counted[counted] = True
+    around = ancestor(parent, is_counted)
     missed = candidates[~known]
     missed = missed[(around[missed] < 0) & ~_holds(trace, np.concatenate([counted, missed]))[missed]]
     work = device_work(trace)
@@ -126,13 +128,6 @@ def _variant(trace: Trace, row: int, dims: int, types: int, concrete: int) -> Va
     kind = first_element_type(trace.strings.nested(types)) if types >= 0 else None
     flop = float(of_call.flop * (kind.factor if kind else 1))
     return Variant(name, dims, kind, flop, float(of_call.elements * kind.bytes) if kind else None)
-
-
-def _around(events: int, parent: Int32s, rows: Int32s) -> Int32s:
-    """The nearest of some rows that each event is or lies in: int32 [events], −1 for none."""
-    wanted = np.zeros(events, np.bool_)
-    wanted[rows] = True
-    return ancestor(parent, wanted)
 
 
 def _holds(trace: Trace, rows: Int32s) -> Bools:

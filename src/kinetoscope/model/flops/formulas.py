@@ -84,7 +84,7 @@ def _attention(layout: Layout, *, first: int = 0, lengths: int = -1, backward: b
         if layout == "heads after":
             if not len(query) == len(key) == len(value) == 4:
                 return None
-            query, key, value = (_heads_first(shape) for shape in (query, key, value))
+            query, key, value = ((b, heads, length, size) for b, length, heads, size in (query, key, value))
         if min(len(query), len(key), len(value)) < 2 or query[-1] != key[-1] or key[-2] != value[-2]:
             return None
         products = (3 * query[-1] + 2 * value[-1]) if backward else (query[-1] + value[-1])
@@ -93,14 +93,6 @@ def _attention(layout: Layout, *, first: int = 0, lengths: int = -1, backward: b
         return Cost(2 * prod(query[:-1]) * key[-2] * products, elements)
 
     return formula
-
-
-def _heads_first(shape: Shape) -> Shape:
-    return shape[0], shape[2], shape[1], shape[3]
-
-
-def _untold(_: Arguments) -> Cost | None:
-    return None
 
 
 # --- the table
@@ -190,7 +182,7 @@ FORMULAS: Final[dict[str, Formula]] = {
          "aten::miopen_convolution_backward_input", "aten::miopen_convolution_backward_weight",
          "aten::mkldnn_convolution_backward_input", "aten::mkldnn_convolution_backward_weights",
          "aten::_weight_int4pack_mm", "flash_attn::_flash_attn_varlen_forward",
-         "flash_attn::_flash_attn_varlen_backward"), _untold
+         "flash_attn::_flash_attn_varlen_backward"), lambda _: None
     ),
 }  # fmt: skip
 """The operators that we can count, by name without overload."""

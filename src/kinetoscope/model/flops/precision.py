@@ -13,7 +13,6 @@ from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import matrix_unit
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.flops.counts import FlopCounts
-from kinetoscope.model.trace.element_types import ElementType
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -31,7 +30,9 @@ def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
     such on AMD's: so the name of a kernel that uses them decides, else that of the longest kernel. A call without
     recorded kernels is like those of the same shapes, if these agree.
     """
-    of_variant = np.array([_precision(each.type) for each in counts.variants], np.int8)
+    types = (each.type for each in counts.variants)
+    codes = [PRECISIONS.index(each.precision) if each and each.precision else UNKNOWN_PRECISION for each in types]
+    of_variant = np.array(codes, np.int8)
     result = of_variant[counts.variant] if len(of_variant) else np.zeros(0, np.int8)
     is_fp32 = result == FP32
     work = device_work(trace)
@@ -54,10 +55,6 @@ def longest_kernels(counts: FlopCounts, work: DeviceWork) -> Int32s:
     longest = np.full(len(counts), -1, np.int32)
     longest[counts.call[order]] = order
     return longest
-
-
-def _precision(kind: ElementType | None) -> int:
-    return PRECISIONS.index(kind.precision) if kind is not None and kind.precision else UNKNOWN_PRECISION
 
 
 def _by_name(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:

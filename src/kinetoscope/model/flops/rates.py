@@ -83,7 +83,8 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
         selected &= ran
     longest = longest_kernels(counts, work)
     device = np.where(longest >= 0, work.device[longest], -1) if len(work) else np.full(len(counts), -1, np.int64)
-    precision = _without_tf32(trace, counts, device, precisions(trace, counts, amd=_is_amd(trace)))
+    amd = any("AMD" in each.name for each in devices(trace))
+    precision = _without_tf32(trace, counts, device, precisions(trace, counts, amd=amd))
     place = np.flatnonzero(selected)
     return FlopRates(
         counts=counts,
@@ -143,7 +144,3 @@ def _without_tf32(trace: Trace, counts: FlopCounts, device: Int64s, precision: I
         if known is not None and known.flops("tf32") is None:
             result[(device == number) & may_be] = FP32
     return result
-
-
-def _is_amd(trace: Trace) -> bool:
-    return any("AMD" in device.name for device in devices(trace))

@@ -168,8 +168,8 @@ def _by_sequence(calls: CallArrays) -> Int64s:
     codes, _ = group(calls.group[rows], calls.seq[rows], calls.kind[rows])
     codes, _ = group(codes, _occurrence(codes, calls.rank[rows]))
     numbers = np.full(len(calls.rank), -1, np.int64)
-    numbers[rows] = codes
-    return _shared(numbers)
+    numbers[rows] = np.where(np.bincount(codes)[codes] > 1, codes, -1) if len(codes) else codes
+    return numbers
 
 
 def _occurrence(*keys: NDArray[Any]) -> Int64s:
@@ -181,12 +181,6 @@ def _occurrence(*keys: NDArray[Any]) -> Int64s:
     result = np.empty(len(codes), np.int64)
     result[order] = np.arange(len(codes)) - first
     return result
-
-
-def _shared(numbers: Int64s) -> Int64s:
-    """The numbers that several calls have, the others −1; a number has a rank once by how it is made."""
-    counts = np.bincount(numbers[numbers >= 0], minlength=1)
-    return np.where((numbers >= 0) & (counts[np.maximum(numbers, 0)] > 1), numbers, -1)
 
 
 # --- what came out

@@ -211,7 +211,9 @@ def _from_the_start(calls: CallArrays, pivot: Int64s, part: Int64s, beside: Int6
         return beside
     plain = np.full(len(pivot), -1, np.int64)
     plain[:count] = part[:count]
-    if np.array_equal(beside, plain) or _otherwise_numbered(calls, pivot[:count], part[:count]):
+    steps, others = calls.step[pivot[:count]], calls.step[part[:count]]
+    known = (steps >= 0) & (others >= 0)
+    if np.array_equal(beside, plain) or 2 * (steps != others)[known].sum() > known.sum():  # of other steps
         return beside
     places = np.flatnonzero(beside >= 0)
     lag = np.unique(places - np.searchsorted(part, beside[places]))
@@ -220,12 +222,6 @@ def _from_the_start(calls: CallArrays, pivot: Int64s, part: Int64s, beside: Int6
     offset = offsets.between(pivot[0], part[0])
     better = _misfit(calls, pivot, beside, offset) * _MISFIT_RATIO < _misfit(calls, pivot, plain, offset)
     return beside if better else plain
-
-
-def _otherwise_numbered(calls: CallArrays, pivot: Int64s, part: Int64s) -> bool:
-    """Whether calls are of other steps than those they are beside."""
-    known = (calls.step[pivot] >= 0) & (calls.step[part] >= 0)
-    return bool(2 * (calls.step[pivot] != calls.step[part])[known].sum() > known.sum())
 
 
 def _misfit(calls: CallArrays, pivot: Int64s, beside: Int64s, offset: int | None) -> float:

@@ -101,7 +101,10 @@ def arrivals_of(frame: pl.DataFrame) -> tuple[Arrivals, pl.DataFrame]:
     """
     calls = frame.sort("rank", "cycle", "place").with_columns(matched=pl.col("match").is_not_null())
     calls = calls.with_columns(pl.col(ACTIVITIES).cum_sum().over("rank", "cycle"))
-    calls = calls.filter(pl.col("matched") | pl.col("group_ranks").is_in(_incomplete(frame)))
+    recorded = set(frame["rank"].to_list())
+    lists = frame["group_ranks"].drop_nulls().unique().to_list()
+    incomplete = [text for text in lists if not recorded.issuperset(ranks_of(text))]
+    calls = calls.filter(pl.col("matched") | pl.col("group_ranks").is_in(incomplete))
     calls = calls.with_columns(
         pl.col(name) - pl.col(name).shift(1, fill_value=0).over("rank", "cycle") for name in ACTIVITIES
     )
@@ -152,10 +155,3 @@ def _intervals(calls: pl.DataFrame, name: str) -> tuple[Int64s, Intervals, Int64
     flat = lists.explode(name).unnest(name)
     row, origin, start, end, cause = (flat[each].to_numpy() for each in ("row", "origin", "start", "end", "cause"))
     return row, Intervals(start + origin, end + origin), cause
-
-
-def _incomplete(frame: pl.DataFrame) -> list[str]:
-    """Lists of ranks of which not all are recorded."""
-    recorded = set(frame["rank"].unique().to_list())
-    texts: list[str] = frame["group_ranks"].drop_nulls().unique().sort().to_list()
-    return [text for text in texts if not recorded.issuperset(ranks_of(text))]

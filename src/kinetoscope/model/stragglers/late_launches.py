@@ -50,15 +50,12 @@ def _delays(trace: Trace) -> tuple[Intervals, ...]:
     loading = did.classes[_LOADING]
     late, launched = _late(trace, did)
     # Without the time in synchronizing calls since the last launch, this one would have come that much sooner.
-    since = np.maximum(late.start, launched.end - covered(launched, _synchronizing(trace)))
+    waits = host_waits(trace).call
+    synchronizing = union(trace.start[waits], trace.end[waits])
+    since = np.maximum(late.start, launched.end - covered(launched, synchronizing))
     waiting = difference(union(since, late.end), loading)
     rest = difference(late, loading)
     return intersection(late, loading), waiting, difference(rest, waiting)
-
-
-def _synchronizing(trace: Trace) -> Intervals:
-    calls = host_waits(trace).call
-    return union(trace.start[calls], trace.end[calls])
 
 
 def _late(trace: Trace, did: Activities) -> tuple[Intervals, Intervals]:

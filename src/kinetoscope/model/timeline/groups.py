@@ -1,4 +1,4 @@
-"""What the lanes of a timeline belong to: a device, a process, or what of them says little and is folded at first."""
+"""Groups of the lanes of a timeline: devices, processes, and lanes that are folded at first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ progress bars, workers without work."""
 
 
 class LaneGroup(NamedTuple):
-    """Lanes that belong together: a process, or a device; folded: those that say little are asked for."""
+    """Lanes that belong together: a process, or a device; folded: shown on request."""
 
     id: str
     title: str
@@ -45,10 +45,10 @@ class LaneGroup(NamedTuple):
 
 
 class LaneGroups:
-    """What each lane belongs to: its device, its process, or what of them is folded at first."""
+    """The group of each lane: its device, its process, or lanes of these that are folded at first."""
 
     def __init__(self, trace: Trace, main: int, aside: set[int], work: Mapping[int, int]) -> None:
-        """Main: the main thread, −1 for none; aside: tracks of the profiler; work: how much of it each track has."""
+        """Main: the main thread, −1 for none; aside: tracks of the profiler; work: its amount on each track."""
         self._named, self._pids, self._aside = track_names(trace), trace.tracks.pids, aside
         self._devices, self._waiting = _device_of_tracks(trace), waiting_tracks(trace)
         self._device_pids = {repr(self._pids[track]) for track in self._devices}
@@ -59,8 +59,8 @@ class LaneGroups:
     def of(self, track: int, *, is_work: bool) -> LaneGroup:
         """The group of a lane; of several titles of one the first counts."""
         lane = self._named[track]
-        found = self._device(lane.process, track, is_work) if lane.is_device else self._host(track)
-        return self._known.setdefault(found.id, (found, lane.sort[0]))[0]
+        group = self._device(lane.process, track, is_work) if lane.is_device else self._host(track)
+        return self._known.setdefault(group.id, (group, lane.sort[0]))[0]
 
     def place(self, group: LaneGroup) -> tuple[int, bool, int, str]:
         """Where a group stands: devices, the process of the main thread, the other ones, and what is folded."""
