@@ -28,7 +28,7 @@ def asked(path: str, method: str = "GET", body: str = "") -> tuple[dict[str, Any
     page = kinetoscope.view(kinetoscope.read(MLP))
     heard = Heard()
     page.send = heard
-    page._asked(page, {"kinetoscope": 7, "method": method, "path": path, "body": body}, [])
+    page._on_message(page, {"kinetoscope": 7, "method": method, "path": path, "body": body}, [])
     ((said, answer),) = heard
     assert said["kinetoscope"] == 7
     return said, json.loads(answer)
@@ -54,7 +54,9 @@ def test_a_job_that_is_open_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("kinetoscope.readers.json.kineto.load", lambda *_, **__: pytest.fail("read again"))
     heard = Heard()
     page.send = heard
-    page._asked(page, {"kinetoscope": 1, "method": "GET", "path": f"runs/{run_id_of(page)}/pages/operators?rank=0"}, [])
+    page._on_message(
+        page, {"kinetoscope": 1, "method": "GET", "path": f"runs/{run_id_of(page)}/pages/operators?rank=0"}, []
+    )
     assert heard[0][0]["status"] == 200
 
 
@@ -67,7 +69,7 @@ def test_odd_messages_do_nothing(said: Any) -> None:
     page = kinetoscope.view(MLP)
     heard = Heard()
     page.send = heard
-    page._asked(page, said, [])
+    page._on_message(page, said, [])
     assert not heard or heard[0][0]["status"] in (400, 404)
 
 

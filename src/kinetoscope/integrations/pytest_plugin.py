@@ -80,8 +80,10 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     ) -> Gate | None:
         __tracebackhide__ = True
         from kinetoscope.compare.gate.baseline import load, save
+        from kinetoscope.compare.gate.causes import causes
         from kinetoscope.compare.gate.gate import gate
         from kinetoscope.compare.gate.limits import limits_of
+        from kinetoscope.compare.gate.report import sentence, text
         from kinetoscope.errors import KinetoscopeError
 
         file = request.path.parent / baseline
@@ -94,11 +96,12 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
                 return None
             verdict = gate(load(file), measured, limits, strict=strict, noise=noise, any_device=any_device)
         except KinetoscopeError as error:
-            pytest.fail(_advised(str(error), file), pytrace=False)
+            advice = "" if file.exists() else f"\npytest {_OPTION} writes it."
+            pytest.fail(f"perf_gate: {error}{advice}", pytrace=False)
         if not verdict.passed:
-            pytest.fail(_told(verdict), pytrace=False)
+            pytest.fail(text(verdict, causes(verdict)), pytrace=False)
         if verdict.doubtful:
-            _tell(request, _sentence(verdict))
+            _tell(request, sentence(verdict))
         return verdict
 
     return hold
@@ -106,7 +109,7 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Tell what is no failure: baselines written, and gates that passed with doubt."""
-    told = [
+    lines = [
         (report.nodeid, text)
         for reports in terminalreporter.stats.values()
         for report in reports
@@ -114,9 +117,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for name, text in report.user_properties
         if name == _PROPERTY
     ]
-    if told:
+    if lines:
         terminalreporter.section("performance gates")
-        for node, text in told:
+        for node, text in lines:
             terminalreporter.write_line(f"{node}: {text}")
 
 
@@ -162,24 +165,6 @@ def _tell(request: pytest.FixtureRequest, text: str) -> None:
     request.node.user_properties.append((_PROPERTY, text))
 
 
-def _advised(message: str, file: Path) -> str:
-    advice = "" if file.exists() else f"\npytest {_OPTION} writes it."
-    return f"perf_gate: {message}{advice}"
-
-
 def _short(file: Path, request: pytest.FixtureRequest) -> str:
     root = request.config.rootpath
     return str(file.relative_to(root)) if file.is_relative_to(root) else str(file)
-
-
-def _sentence(verdict: Gate) -> str:
-    from kinetoscope.compare.gate.report import sentence
-
-    return sentence(verdict)
-
-
-def _told(verdict: Gate) -> str:
-    from kinetoscope.compare.gate.causes import causes
-    from kinetoscope.compare.gate.report import text
-
-    return text(verdict, causes(verdict))

@@ -73,7 +73,7 @@ class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         start = address(run.id, view)
         self._path = job.path
         super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height, name=secrets.token_hex(8))
-        self.on_msg(self._asked)
+        self.on_msg(self._on_message)
 
     def _ipython_display_(self) -> None:
         """The page, and before it a line for an exported notebook, where nothing answers; the page hides it."""
@@ -89,7 +89,7 @@ class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         bundle = self._repr_mimebundle_()
         show(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
 
-    def _asked(self, _: Any, message: Any, __: Any) -> None:
+    def _on_message(self, _: Any, message: Any, __: Any) -> None:
         number = message.get("kinetoscope") if isinstance(message, dict) else None
         if not isinstance(number, int):
             return

@@ -59,7 +59,9 @@ def _blocks(difference: Diff) -> Iterator[Block]:
     fall = difference.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
     yield _fall(difference, categories)
-    yield BarsBlock("Before and now", [_bar(row, difference.new) for row in _in_order(categories)], cumulative=False)
+    order = list(LABELS)  # in which instants are charged
+    in_order = sorted(categories, key=lambda row: order.index(str(row["category"])))
+    yield BarsBlock("Before and now", [_bar(row, difference.new) for row in in_order], cumulative=False)
     yield _parts(difference)
     yield _calls(difference)
 
@@ -69,12 +71,6 @@ def _fall(difference: Diff, categories: list[dict[str, Any]]) -> ChartBlock:
     note = "Each bar is the change of one kind of time in the mean step; together they are the whole change, exactly."
     begin = ("Step before", float(difference.base))
     return waterfall("From the one step to the other", begin, changes, "Step now", unit="ns", note=note)
-
-
-def _in_order(categories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts in the order in which instants are charged."""
-    order = list(LABELS)
-    return sorted(categories, key=lambda row: order.index(str(row["category"])))
 
 
 def _bar(row: Mapping[str, Any], step: int) -> Bar:

@@ -39,7 +39,14 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     if rows.height:
         name = params.get("name") or str(rows.get_column("name")[0])
         kinds = rows.filter(pl.col("name") == name).get_column("kind")
-        yield ranked("Kernels and copies", result.frame, "total", schema=result.schema, link=_choose, chosen=name)
+        yield ranked(
+            "Kernels and copies",
+            result.frame,
+            "total",
+            schema=result.schema,
+            link=lambda each: Link(params={"name": each}),
+            chosen=name,
+        )
         yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
         yield TableBlock("Time by kind", "kernel_kinds")
     else:
@@ -50,10 +57,6 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     yield TableBlock(
         "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}
     )
-
-
-def _choose(name: str) -> Link:
-    return Link(params={"name": name})
 
 
 def _matrix_units(result: Result) -> str:

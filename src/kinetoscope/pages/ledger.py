@@ -52,9 +52,11 @@ def page(
         count += 1
         if words and run.path != job.path and not any(word in run.path.lower() for word in words):
             continue
-        if of == "program" and run.path != job.path and not _is_like(own, _program(run)):
-            other += 1
-            continue
+        if of == "program" and own is not None and run.path != job.path:
+            program = _program(run)
+            if program is not None and not own.is_like(program):
+                other += 1
+                continue
         try:
             entries.append(ledger_entry(run, select=select))
             listed_runs.append(run)
@@ -77,10 +79,6 @@ def _program(run: Job) -> Program | None:
         return program(run)
     except KinetoscopeError:  # what cannot be read is told where it is compared
         return None
-
-
-def _is_like(own: Program | None, other: Program | None) -> bool:
-    return own is None or other is None or own.is_like(other)
 
 
 def _facts(shown: int, count: int, listed: int, other: int) -> tuple[str, ...]:
@@ -107,7 +105,13 @@ def _sentence(ledger: Result) -> str:
 
 def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: int) -> Iterator[Block]:
     bars = [
-        Bar(name, "host", time, detail=_detail(gain, changed), chosen=place == own)
+        Bar(
+            name,
+            "host",
+            time,
+            detail="; ".join(filter(None, (gain and f"{significant(gain)} times as fast as the first run", changed))),
+            chosen=place == own,
+        )
         for place, (name, time, gain, changed) in enumerate(
             ledger.frame.select("run", "step_time", "gain_first", "changed").rows()
         )
@@ -124,12 +128,6 @@ def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: int) ->
         yield _rows("Promise and delivery", kept)
     else:
         yield NoteBlock("No finding of a run is gone in the next one.", "Promise and delivery")
-
-
-def _detail(gain: float | None, changed: str | None) -> str:
-    """Words on hover."""
-    faster = "" if gain is None else f"{significant(gain)} times as fast as the first run"
-    return "; ".join(each for each in (faster, changed) if each)
 
 
 def _rows(title: str, result: Result) -> RowsBlock:

@@ -69,10 +69,6 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     )
 
 
-def _choose(name: str) -> Link:
-    return Link(params={"name": name})
-
-
 def _selected(
     job: Job, select: Selection, params: Mapping[str, str], frame: pl.DataFrame, time: Time, schema: Schema
 ) -> Iterator[Block]:
@@ -83,5 +79,7 @@ def _selected(
         return
     chosen, kind = params.get("name") or str(rows.get_column("name")[0]), _KINDS[time]
     title = f"Operators by {_TIMES[time]}"
-    yield ranked(title, frame, time, schema=schema, kind=kind, link=_choose, chosen=chosen)
+    yield ranked(
+        title, frame, time, schema=schema, kind=kind, link=lambda each: Link(params={"name": each}), chosen=chosen
+    )
     yield occurrences(job, select, chosen, time, kind=kind)

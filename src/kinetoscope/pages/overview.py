@@ -71,7 +71,7 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
         view, kind = _LEADS[title]
         rows = [(top.name, kind or top.kind, top.calls, top.time, top.share) for top in tops]
         if rows:
-            bars = named_bars(rows, partial(_chosen, view))
+            bars = [replace(bar, link=Link(view=view, params={"name": bar.name})) for bar in named_bars(rows)]
             yield BarsBlock(title, bars, cumulative=False, width="wide")
     labels = {part.kind: part.label for part in summary.parts}
     if len(job.ranks) > 1:
@@ -98,10 +98,6 @@ _LINKS_OF_KINDS = {
     "idle": Link(view="idle"),
 }
 """Where more is said of each kind of time."""
-
-
-def _chosen(view: str, name: str) -> Link:
-    return Link(view=view, params={"name": name})
 
 
 def _parts(summary: Digest, steps: Result) -> PartsBlock:

@@ -35,7 +35,7 @@ _NAME_CELLS: Final = 60  # cells of a place in a sentence
 _NOTABLE_SHARE: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
 _MORE_COLUMNS: Final = ("device_total", "host_total")
 _FOLDER: Final = re.compile(r"^.*[/\\\\]")
-_FILE_NAME: Final = 3  # operators that are named beside a line
+_NAMED_OPERATORS: Final = 3  # operators that are named beside a line
 
 _TIMES: Final = (("device_self", "device time"), ("host_self", "host time"))
 
@@ -152,6 +152,6 @@ def _of_file(functions: pl.DataFrame, totals: Mapping[int, int]) -> list[LineTim
 
 
 def _detail(calls: int, names: list[str]) -> str:
-    more = f" and {len(names) - _FILE_NAME} more" if len(names) > _FILE_NAME else ""
+    more = f" and {len(names) - _NAMED_OPERATORS} more" if len(names) > _NAMED_OPERATORS else ""
     count = f"{grouped(calls)} {'call' if calls == 1 else 'calls'}"
-    return f"{count}: {', '.join(printable(name) for name in names[:_FILE_NAME])}{more}"
+    return f"{count}: {', '.join(printable(name) for name in names[:_NAMED_OPERATORS])}{more}"

@@ -108,11 +108,9 @@ def _run_analysis(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return (
-        str(value)[:MAX_ARGUMENT_CHARACTERS]
-        if isinstance(value, str | int | float)
-        else brief(json.dumps(value, default=str))
-    )
+    if isinstance(value, str | int | float):
+        return str(value)[:MAX_ARGUMENT_CHARACTERS]
+    return brief(json.dumps(value, default=str))
 
 
 def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Access:
         if len(hosts) != 1 or not self._is_own(hosts[0]):
             return refused(403, "this server does not go by that name", "Open it by the address that it printed.")
         origin = headers.get("origin")
-        if origin is not None and not _same(origin, hosts[0]):
+        if origin is not None and origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
             return refused(403, "a page of another site asked", "Open the page of this server itself.")
         # A link from elsewhere may lead here; a picture or a form of another page may not make this server work.
         leads = scope["method"] in ("GET", "HEAD") and headers.get("sec-fetch-mode", "navigate") == "navigate"
@@ -177,8 +177,3 @@ def is_loopback(host: str) -> bool:
 def new_token() -> str:
     """One that nobody guesses."""
     return secrets.token_urlsafe(24)
-
-
-def _same(origin: str, host: str) -> bool:
-    scheme, _, place = origin.partition("://")
-    return scheme in ("http", "https") and place.lower() == host.lower()

@@ -45,7 +45,8 @@ class _Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if not _path(scope).startswith(API):
+        # The path below the folder at which the server is mounted.
+        if not scope["path"].removeprefix(scope.get("root_path", "")).startswith(API):
             await self._static(scope, receive, send)
             return
         api = await anyio.to_thread.run_sync(self._made) if self._api is None else self._api
@@ -56,9 +57,3 @@ class _Front:
             if self._api is None:
                 self._api = self._make()
             return self._api
-
-
-def _path(scope: Scope) -> str:
-    """Below the folder at which the server is mounted."""
-    path, root = scope["path"], scope.get("root_path", "")
-    return str(path.removeprefix(root)) if root else str(path)

@@ -55,9 +55,9 @@ class InProcessClient:
     def _answer(self, method: str, address: str, body: bytes) -> InProcessAnswer:
         # In a thread of its own: a notebook's cell runs inside an event loop already.
         with start_blocking_portal() as portal:
-            return portal.call(self._asked, method, address, body)
+            return portal.call(self._asgi_answer, method, address, body)
 
-    async def _asked(self, method: str, address: str, body: bytes) -> InProcessAnswer:
+    async def _asgi_answer(self, method: str, address: str, body: bytes) -> InProcessAnswer:
         path, _, query = address.partition("?")
         received = {"type": "http.request", "body": body, "more_body": False}
         sent: list[Message] = []

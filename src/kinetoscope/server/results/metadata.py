@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import __version__
-from kinetoscope.analyses import GROUPS, named
+from kinetoscope.analyses import GROUPS, NAMES, named
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import damage_of
@@ -24,9 +24,9 @@ from kinetoscope.pages import PAGES
 from kinetoscope.schema import Analysis
 from kinetoscope.server.json_encoding import EXACT
 from kinetoscope.server.query import kind_of
-from kinetoscope.server.results.table import described
 from kinetoscope.server.runs.run import Run, state_of
 from kinetoscope.server.runs.workspace import RunList
+from kinetoscope.views.exports.plain import all_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     """Steps, length, devices, streams and threads of a trace; times count from its first instant."""
     origin, work = origin_of_time(trace), device_work(trace)
     marks = steps(trace, steps_by)
+    times = (marks.number, marks.device.start - origin, marks.device.end - origin)
     steady = set(steady_places(trace, steps_by).tolist())
     names = {each.number: each.name for each in devices(trace)}
     numbers = sorted({*np.unique(work.device).tolist()} - {-1})
@@ -111,15 +112,8 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": len(trace),
         "steps": [
-            {"step": step, "start": start - origin, "end": end - origin, "steady": place in steady}
-            for place, (step, start, end) in enumerate(
-                zip(
-                    marks.number.tolist(),
-                    marks.device.start.tolist(),
-                    marks.device.end.tolist(),
-                    strict=True,
-                )
-            )
+            {"step": step, "start": start, "end": end, "steady": place in steady}
+            for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))
         ],
         "steps_rest_on": marks.origin,
         "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
@@ -145,10 +139,7 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
 def analyses_info() -> dict[str, Any]:
     """All analyses: their questions, parameters and columns."""
     groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
-    return {
-        "groups": groups,
-        "analyses": {name: _analysis(named(name)) for names in GROUPS.values() for name in names},
-    }
+    return {"groups": groups, "analyses": {name: _analysis(named(name)) for name in NAMES}}
 
 
 def _analysis(analysis: Analysis) -> dict[str, Any]:
@@ -156,18 +147,8 @@ def _analysis(analysis: Analysis) -> dict[str, Any]:
         "title": analysis.title,
         "question": analysis.question,
         "doc": analysis.doc,
-        "parameters": [
-            {
-                "name": parameter.name,
-                "type": kind_of(parameter),
-                "default": parameter.default,
-                "doc": parameter.doc,
-                "unit": parameter.unit,
-                "choices": list(parameter.choices),
-            }
-            for parameter in analysis.parameters
-        ],
-        "columns": [described(column, column.dtype) for column in analysis.schema],
+        "parameters": [{**all_fields(each), "type": kind_of(each)} for each in analysis.parameters],
+        "columns": list(analysis.schema),
         "chart": analysis.chart is not None,
         "all_ranks": analysis.across_ranks,
     }
@@ -175,13 +156,5 @@ def _analysis(analysis: Analysis) -> dict[str, Any]:
 
 def tables_info() -> dict[str, Any]:
     """The tables that SQL sees."""
-    return {
-        "tables": [
-            {
-                "name": name,
-                "doc": table.doc,
-                "columns": [described(column, column.dtype) for column in schema_of(name)],
-            }
-            for name, table in TABLES.items()
-        ]
-    }
+    tables = [{"name": name, "doc": table.doc, "columns": list(schema_of(name))} for name, table in TABLES.items()]
+    return {"tables": tables}

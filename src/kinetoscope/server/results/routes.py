@@ -17,7 +17,6 @@ from kinetoscope.server.query import parameters, run_part
 from kinetoscope.server.results.table import (
     FORMATS,
     arrangement_of,
-    described,
     exported,
     window_of,
 )
@@ -64,7 +63,7 @@ class Results:
         head = {
             "analysis": result.analysis,
             "params": {each: plain(value) for each, value in params.items() if each != "select"},
-            "columns": [described(column, column.dtype) for column in result.schema],
+            "columns": list(result.schema),
             "total": rows.height,
             "all": result.frame.height,
             "ranks": result.frame.n_unique("rank") if "rank" in result.frame.columns else None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import QueryParams
 
-from kinetoscope.schema import Column, Result
+from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.query import integer
 from kinetoscope.views.exports import files
@@ -73,17 +73,6 @@ def window_of(query: QueryParams) -> RowWindow:
     offset = integer("offset", query.get("offset", "0"), low=0)
     limit = integer("limit", query.get("limit", "200"), low=0, high=MAX_ROWS)
     return RowWindow(offset, limit, "" if form == "json" and not query.get("download") else form)
-
-
-def described(column: Column, dtype: Any) -> dict[str, Any]:
-    """A column's metadata for a page."""
-    return {
-        "name": column.name,
-        "dtype": str(dtype),
-        "unit": column.unit,
-        "doc": column.doc,
-        "instant": column.instant,
-    }
 
 
 def exported(result: Result, form: str) -> bytes:

@@ -144,7 +144,7 @@ class RunScanner:
                 groups[f"{home}/{_common_name(name)}"].append(file)
             else:
                 others.append(file)
-        ranks_inside = self._told(others) if len(others) > 1 else []
+        ranks_inside = self._ranks_inside(others) if len(others) > 1 else []
         if ranks_inside and None not in ranks_inside and len(set(ranks_inside)) == len(ranks_inside):
             groups[_home(others[0].url)].extend(others)
         else:
@@ -152,8 +152,8 @@ class RunScanner:
                 groups[file.url].append(file)
         return groups
 
-    def _told(self, files: Sequence[CandidateFile]) -> list[int | None]:
-        """The rank that each file tells of itself."""
+    def _ranks_inside(self, files: Sequence[CandidateFile]) -> list[int | None]:
+        """The rank that each file's contents name."""
         keys = [(file.url, f"{file.size} {file.version}") for file in files]
         new = [file for file, key in zip(files, keys, strict=True) if key not in self._ranks]
         if new:

@@ -51,14 +51,6 @@ def bytes_of_answer(answer: Any) -> int:
     return 1000 + (int(frame.estimated_size()) if isinstance(frame, pl.DataFrame) else 0)
 
 
-def _answers() -> SharedCache[Any]:
-    return SharedCache(256 << 20, bytes_of_answer, retry_after=RETRY_SECONDS)
-
-
-def _bytes_of_trace(trace: Trace) -> int:
-    return trace.nbytes + trace.nbytes_derived
-
-
 @dataclass(frozen=True, slots=True)
 class RunList:
     """The runs that are there now, newest first, and what is wrong with the paths."""
@@ -81,11 +73,15 @@ class Workspace:
     paths: tuple[str, ...]
     reading: ReadOptions = field(default_factory=ReadOptions)
     memory: int = 0
-    answers: SharedCache[Any] = field(default_factory=_answers)
+    answers: SharedCache[Any] = field(
+        default_factory=lambda: SharedCache(256 << 20, bytes_of_answer, retry_after=RETRY_SECONDS)
+    )
 
     def __post_init__(self) -> None:
         self._scanner = RunScanner(self.paths)
-        self._traces: SharedCache[Trace] = SharedCache(self.memory or half_of_memory(), _bytes_of_trace, grows=True)
+        self._traces: SharedCache[Trace] = SharedCache(
+            self.memory or half_of_memory(), lambda trace: trace.nbytes + trace.nbytes_derived, grows=True
+        )
         self._runs: dict[str, Run] = {}
         self._listed = RunList((), ())
         self._looked = -1e9

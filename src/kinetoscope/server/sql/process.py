@@ -104,7 +104,7 @@ class ChildProcess:
         for name, place in places.items():
             tables[name].write_ipc(place)
         size = sum(table.estimated_size() for table in tables.values())
-        reply = self._told(
+        reply = self._reply(
             {
                 "query": query,
                 "tables": places,
@@ -119,7 +119,7 @@ class ChildProcess:
             raise ForbiddenError("the query reads files, which the page may not")
         return pl.read_ipc(folder / "answer")
 
-    def _told(self, question: Mapping[str, Any]) -> dict[str, Any]:
+    def _reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
         if self._stopped:
             raise UsageError(_STOPPED)
         assert self._process is not None
