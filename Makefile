@@ -47,6 +47,10 @@ test-all: $(VENV)/.dev ## what `make test` leaves out: every trace, browser, clu
 test-recorder: $(VENV)/.torch ## of that, what records with torch (CPU), which it installs
 	@$(PYTEST) -m torch $(ARGS)
 
+.PHONY: test-versions
+test-versions: ## the oldest and newest versions of Python and of what is installed beside it, each in an environment of its own
+	@WORKERS=$(WORKERS) $(PYTHON) tools/versions.py $(ARGS)
+
 .PHONY: test-web
 test-web: ## types and tests of the page's TypeScript (needs Node.js)
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test
@@ -121,7 +125,7 @@ browser: ## the Chromium that the page is tested in, where apt-get can install i
 
 .PHONY: clean
 clean: ## remove .venv, caches, and what was built or downloaded
-	rm -rf $(VENV) build dist docs/_build benchmarks/.data benchmarks/.peers web/node_modules
+	rm -rf $(VENV) .venv-versions build dist docs/_build benchmarks/.data benchmarks/.peers web/node_modules
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
