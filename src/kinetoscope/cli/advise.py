@@ -33,18 +33,18 @@ def run(arguments: list[str]) -> int:
     with opened(args) as (job, _):
         from kinetoscope.advisor.advice import advise
 
-        found = advise(job, **selection(args))
+        advice = advise(job, **selection(args))
         ranks = len(job.ranks)
     wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
-    found = dataclasses.replace(found, findings=found.of(*wanted))
+    advice = dataclasses.replace(advice, findings=advice.of(*wanted))
     from kinetoscope.cli.screens.advice import lines
     from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
 
     if form_of(args) == "table":
-        seen = lines(found, path=common_name(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
+        seen = lines(advice, path=common_name(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
         write_lines(seen, args.output)
     else:
-        deliver(found.result, args)
+        deliver(advice.result, args)
     return 0
 
 
@@ -76,15 +76,15 @@ def _explained(code: str) -> Iterator[Line]:
             for rule in members:
                 yield ((f"  {rule.code:<14}", "bold"), (rule.title, ""))
         return
-    found = known.get(code.upper())
-    if found is None:
+    chosen = known.get(code.upper())
+    if chosen is None:
         raise UsageError(
             f"there is no rule {code!r}{nearest(code, map(str.lower, known))};"
             " `kinetoscope advise --explain all` lists them"
         )
     room = min(width(), 100)
-    yield ((found.code, "bold"), (f"  {found.title}", "bold"))
-    for paragraph in found.doc.split("\n\n"):
+    yield ((chosen.code, "bold"), (f"  {chosen.title}", "bold"))
+    for paragraph in chosen.doc.split("\n\n"):
         yield plain()
         text = " ".join(paragraph.split())
         heading = next((each for each in HEADINGS if text.startswith(f"{each}.")), "")

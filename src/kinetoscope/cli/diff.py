@@ -33,16 +33,16 @@ def run(arguments: list[str]) -> int:
         with opened_at(args, path) as (job, _):
             profiles.append(run_profile(job, select))
             advice += [advise(job, select=select)] if promised else []
-    found = between(*profiles)
+    difference = between(*profiles)
     kept = delivery_of_advice([args.base, args.new], advice) if promised else None
     if screen:
         from kinetoscope.cli.screens.diff import lines
 
         frame = None if kept is None else kept.frame
-        write_lines(lines(found, frame, width=width(), limit=args.limit), args.output)
+        write_lines(lines(difference, frame, width=width(), limit=args.limit), args.output)
         return 0
-    result = found.waterfall if args.table == "waterfall" else found.rows if kept is None else kept
-    deliver(replace(result, notes=(found.sentence, *result.notes)), args)
+    result = difference.waterfall if args.table == "waterfall" else difference.rows if kept is None else kept
+    deliver(replace(result, notes=(difference.sentence, *result.notes)), args)
     return 0
 
 

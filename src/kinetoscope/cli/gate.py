@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.compare.gate.gate import gate
 
     before = list(load(args.baseline)) if args.baseline else _measured(args, base)
-    found = gate(
+    outcome = gate(
         before,
         _measured(args, new),
         limits,
@@ -52,8 +52,8 @@ def run(arguments: list[str]) -> int:
         noise=args.noise,
         any_device=args.any_device,
     )
-    _say(args, found)
-    return 0 if found.passed else FAILED
+    _say(args, outcome)
+    return 0 if outcome.passed else FAILED
 
 
 def _parser() -> Parser:
@@ -114,11 +114,11 @@ def _sides(args: Namespace) -> tuple[list[str], list[str]]:
 def _measured(args: Namespace, paths: list[str]) -> list[Numbers]:
     from kinetoscope.compare.statistics.numbers import numbers
 
-    found = []
+    runs = []
     for path in paths:
         with opened_at(args, path) as (job, _):
-            found.append(numbers(job, **selection(args)))
-    return found
+            runs.append(numbers(job, **selection(args)))
+    return runs
 
 
 def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
@@ -141,22 +141,22 @@ def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
 # --- the answer
 
 
-def _say(args: Namespace, found: Gate) -> None:
+def _say(args: Namespace, outcome: Gate) -> None:
     from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
     from kinetoscope.compare.gate.report import lines, markdown
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
     shown = form_of(args) == "table"
-    causes = _causes(args, found) if not found.passed and (files or shown) else ()
+    causes = _causes(args, outcome) if not outcome.passed and (files or shown) else ()
     if shown:
-        write_lines(lines(found, causes, width=width_of(args.output)), args.output)
+        write_lines(lines(outcome, causes, width=width_of(args.output)), args.output)
     else:
-        deliver(found.result, args)
+        deliver(outcome.result, args)
     for file in dict.fromkeys(files):
-        _append(file, markdown(found, causes))
+        _append(file, markdown(outcome, causes))
 
 
-def _causes(args: Namespace, found: Gate) -> tuple[Any, ...]:
+def _causes(args: Namespace, outcome: Gate) -> tuple[Any, ...]:
     from kinetoscope.compare.gate.causes import causes
 
     def open_(path: str) -> Job:
@@ -164,7 +164,7 @@ def _causes(args: Namespace, found: Gate) -> tuple[Any, ...]:
 
         return read(path, ranks=args.ranks, jobs=args.jobs, cache=args.cache, cache_size=args.cache_size)
 
-    return causes(found, open_, **selection(args))
+    return causes(outcome, open_, **selection(args))
 
 
 def _append(file: str, text: str) -> None:

@@ -29,14 +29,14 @@ def run(arguments: list[str]) -> int:
         with opened_at(args, path) as (job, _):
             entries.append(ledger_entry(job, select=select, samples_per_step=args.samples_per_step))
             advice += [advise(job, select=select)] if promised else []
-    found = result_of_entries(entries)
+    result = result_of_entries(entries)
     kept = delivery_of_advice([each.path for each in entries], advice) if promised else None
     if screen:
         from kinetoscope.cli.screens.ledger import lines
 
-        write_lines(lines(found, None if kept is None else kept.frame, width=width()), args.output)
+        write_lines(lines(result, None if kept is None else kept.frame, width=width()), args.output)
     else:
-        deliver(found if kept is None else kept, args)
+        deliver(result if kept is None else kept, args)
     return 0
 
 

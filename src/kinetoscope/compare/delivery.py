@@ -91,22 +91,22 @@ def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice]) -> Result
     """The same of runs about which the advisor has said all; `names` are shown."""
     rows = []
     for (name, before), (following, after) in pairwise(zip(names, advice, strict=True)):
-        found = delivered(before, after)
-        for finding in found.gone:
+        gain = delivered(before, after)
+        for finding in gain.gone:
             rows.append(
                 (
                     name,
                     following,
                     finding.code,
                     finding.message,
-                    "mostly gone" if (finding.code, finding.key) in found.left else "gone",
+                    "mostly gone" if (finding.code, finding.key) in gain.left else "gone",
                     round(finding.stake.low),
                     round(finding.stake.high),
-                    len(found.gone),
-                    round(found.low),
-                    round(found.high),
-                    round(found.brought),
-                    found.outcome,
+                    len(gain.gone),
+                    round(gain.low),
+                    round(gain.high),
+                    round(gain.brought),
+                    gain.outcome,
                 )
             )
     frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT}, orient="row")

@@ -120,8 +120,8 @@ def _agree(first: Any, softmax: Any, last: Any) -> bool:
 
 def _matrices(value: Any) -> list[tuple[int, int]]:
     """The sizes of the arguments that are batches of matrices; of `baddbmm` the last two are what is multiplied."""
-    found = [_sizes(value, place) for place in range(len(value))] if isinstance(value, list) else []
-    return [each for each in found if each is not None]
+    places = range(len(value)) if isinstance(value, list) else ()
+    return [sizes for place in places if (sizes := _sizes(value, place)) is not None]
 
 
 def _sizes(value: Any, place: int) -> tuple[int, int] | None:
@@ -133,7 +133,7 @@ def _sizes(value: Any, place: int) -> tuple[int, int] | None:
 
 def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
     """Which calls run between two products on their thread: bool [events]."""
-    found = np.zeros(len(trace), np.bool_)
+    is_between = np.zeros(len(trace), np.bool_)
     calls = call_tree(trace)
     for track in np.unique(trace.track[first]).tolist():
         here = trace.track[first] == track
@@ -142,5 +142,5 @@ def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
         order = np.argsort(begin, kind="stable")
         begin, end = begin[order], end[order]
         place = np.maximum(np.searchsorted(begin, trace.start[rows], side="right") - 1, 0)
-        found[rows] = (trace.start[rows] >= begin[place]) & (trace.end[rows] <= end[place])
-    return found
+        is_between[rows] = (trace.start[rows] >= begin[place]) & (trace.end[rows] <= end[place])
+    return is_between

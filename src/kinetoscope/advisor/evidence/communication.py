@@ -130,15 +130,15 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     step = _mean(balance["duration"])
     # Where next to nothing is exposed no rule has anything to say, and nothing more is asked.
     quiet = exposed < _NEGLIGIBLE_STEP_SHARE * step or ranks < 2
-    found = COLLECTIVES.empty()
+    collectives = COLLECTIVES.empty()
     if not quiet:
-        found = job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select).frame
-        found = _limited(found, exposed - waiting)
+        collectives = job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select).frame
+        collectives = _limited(collectives, exposed - waiting)
     late = tuple(_late(job, balance)) if waiting >= _NEGLIGIBLE_STEP_SHARE * step and not quiet else ()
-    sends = float(found.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
-    pipeline = sends > _PIPELINE * float(found["exposed"].sum())
+    sends = float(collectives.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
+    pipeline = sends > _PIPELINE * float(collectives["exposed"].sum())
     return CommunicationCosts(
-        found, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance
+        collectives, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance
     )
 
 
@@ -195,11 +195,11 @@ def _is_seldom(job: JobView, rank: int, steps: float) -> bool:
     return int((each > _COSTLY_SHARE * worst).sum()) <= _OCCASIONAL_SHARE * steps
 
 
-def _limited(found: pl.DataFrame, transfer: float) -> pl.DataFrame:
+def _limited(collectives: pl.DataFrame, transfer: float) -> pl.DataFrame:
     """Collectives of several groups run at the same time: together they expose no more than is exposed."""
-    total = float(found["exposed_transfer"].sum())
+    total = float(collectives["exposed_transfer"].sum())
     times = min(1.0, transfer / total) if total > 0 else 1.0
-    return found.with_columns(pl.col("exposed_transfer") * times)
+    return collectives.with_columns(pl.col("exposed_transfer") * times)
 
 
 # --- where the traces are, and where their answers meet

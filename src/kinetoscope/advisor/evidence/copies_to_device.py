@@ -82,39 +82,39 @@ def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
     streams = streams[np.argsort(trace.start[streams], kind="stable")]
     around = enclosing_op(trace)[streams]
     streams, around = streams[around >= 0], around[around >= 0]
-    found = np.full(len(call), -1, np.int32)
+    waiting_calls = np.full(len(call), -1, np.int32)
     if len(streams) and len(call):
         place = match_first(op.astype(np.int64), around.astype(np.int64))
         later = (place >= 0) & (op >= 0) & (trace.start[streams[place]] >= trace.start[call])
-        found[later] = streams[place[later]]
+        waiting_calls[later] = streams[place[later]]
     itself = kinds[call] == RuntimeCallKind.COPY_AND_WAIT
-    return np.where((found < 0) & itself, call, found).astype(np.int32)
+    return np.where((waiting_calls < 0) & itself, call, waiting_calls).astype(np.int32)
 
 
-def selected(rank: RankView, found: ToDevice) -> Bools:
+def selected(rank: RankView, to_device: ToDevice) -> Bools:
     """Which of them are of the selected steps: bool [copies]."""
-    return np.asarray(rank.scope.device_work_mask[found.work])
+    return np.asarray(rank.scope.device_work_mask[to_device.work])
 
 
-def no_waiting(rank: RankView, factors: Factors, found: ToDevice, which: Int64s) -> None:
+def no_waiting(rank: RankView, factors: Factors, to_device: ToDevice, which: Int64s) -> None:
     """The host no longer waits for these copies: their calls only queue them, and what waits for them goes."""
     trace = rank.trace
-    call, wait = found.call[which], found.wait[which]
+    call, wait = to_device.call[which], to_device.wait[which]
     took = np.maximum(trace.end[call] - trace.start[call], 1)
     factors.free[call] = factors.free[wait[wait >= 0]] = True
     factors.host[wait[wait >= 0]] = 0.0
     factors.host[call] = np.minimum(_QUEUEING / took, 1.0)
 
 
-def waited(rank: RankView, found: ToDevice, which: Int64s) -> Intervals:
+def waited(rank: RankView, to_device: ToDevice, which: Int64s) -> Intervals:
     """When the host is in the calls of these copies, or in those that wait for them: a union, ns."""
-    wait = found.wait[which]
-    return rank.spans(np.union1d(found.call[which], wait[wait >= 0]))
+    wait = to_device.wait[which]
+    return rank.spans(np.union1d(to_device.call[which], wait[wait >= 0]))
 
 
-def running(rank: RankView, found: ToDevice, which: Int64s, share: float | Floats = 1.0) -> Intervals:
+def running(rank: RankView, to_device: ToDevice, which: Int64s, share: float | Floats = 1.0) -> Intervals:
     """When these copies run on the device, or the first part of each, such a share of it: a union, ns."""
-    place = found.work[which]
+    place = to_device.work[which]
     start, end = rank.work.start[place], rank.work.end[place]
     return union(start, start + np.rint((end - start) * share).astype(np.int64))
 
@@ -122,11 +122,13 @@ def running(rank: RankView, found: ToDevice, which: Int64s, share: float | Float
 # --- how fast they could be
 
 
-def at_rate(rank: RankView, factors: Factors, found: ToDevice, which: Int64s, rate: float) -> None:
+def at_rate(rank: RankView, factors: Factors, to_device: ToDevice, which: Int64s, rate: float) -> None:
     """These copies take as long as their bytes do at a rate, bytes a ns, if that is shorter than now."""
-    place = found.work[which]
+    place = to_device.work[which]
     took = np.maximum(rank.work.end[place] - rank.work.start[place], 1)
-    factors.work[place] = np.where(found.bytes[which] > 0, np.clip(found.bytes[which] / rate / took, 0.0, 1.0), 1.0)
+    factors.work[place] = np.where(
+        to_device.bytes[which] > 0, np.clip(to_device.bytes[which] / rate / took, 0.0, 1.0), 1.0
+    )
 
 
 _LINKS: Final = (
@@ -141,16 +143,16 @@ SLOWEST_LINK: Final = 11.0
 """What a copy from pinned memory reaches at least in a machine that has such a device: PCI Express 3.0, 16 lanes."""
 
 
-def link_rate(rank: RankView, found: ToDevice) -> tuple[float, float]:
+def link_rate(rank: RankView, to_device: ToDevice) -> tuple[float, float]:
     """What copies from pinned memory reach on this machine, at least and at most: bytes a ns.
 
     Where the trace has large copies from pinned memory they say it, give or take a fifth; else the devices' names do.
     """
     work = rank.work
-    took = (work.end - work.start)[found.work]
-    shown = found.pinned & (found.bytes >= 1 << 20) & (took > 0)
+    took = (work.end - work.start)[to_device.work]
+    shown = to_device.pinned & (to_device.bytes >= 1 << 20) & (took > 0)
     if shown.sum() >= 3:
-        rate = float(np.median(found.bytes[shown] / took[shown]))
+        rate = float(np.median(to_device.bytes[shown] / took[shown]))
         return 0.8 * rate, 1.2 * rate
     names = [device.name for device in devices(rank.trace)]
     rates = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]

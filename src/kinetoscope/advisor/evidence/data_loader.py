@@ -140,8 +140,8 @@ def starts(trace: Trace) -> WorkerStarts:
     seeds = np.sort(trace.start[on_main & (trace.name == trace.strings.code(_SEED)) & (trace.name >= 0)])
     place = np.searchsorted(seeds, trace.end[rows[over]])
     drawn = np.append(seeds, np.iinfo(np.int64).max)[place]
-    found = (drawn < trace.start[rows[over + 1]]) & (trace.start[rows[over + 1]] - drawn >= _PROCESSES)
-    over, drawn = over[found], drawn[found]
+    is_start = (drawn < trace.start[rows[over + 1]]) & (trace.start[rows[over + 1]] - drawn >= _PROCESSES)
+    over, drawn = over[is_start], drawn[is_start]
     calls = rows_named(
         trace, lambda name: name.endswith(_MAKER) and "dataloader" in name, EventKind.PYTHON, holding=("_get_iterator",)
     )

@@ -46,8 +46,8 @@ class LaunchingTime:
 
 def launching_time(rank: RankView) -> LaunchingTime:
     """Find it for the selected steps."""
-    trace, found = rank.trace, launches(rank.trace)
-    calls = found.rows[rank.scope.host_mask[found.rows]]
+    trace, all_launches = rank.trace, launches(rank.trace)
+    calls = all_launches.rows[rank.scope.host_mask[all_launches.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)

@@ -40,27 +40,27 @@ class MemoryUse:
 
 def memory_use(rank: RankView) -> list[MemoryUse]:
     """Of each device whose allocator said how much was in use; not of the host."""
-    trace, found = rank.trace, memory_instants(rank.trace)
+    trace, instants = rank.trace, memory_instants(rank.trace)
     total = {device.number: device.memory or 0 for device in devices(trace)}
     ends = rank.scope.steps.host.end
     uses = []
-    for device, (kind, number) in enumerate(found.devices):
-        here = found.of_device(device)
-        if kind == HOST or found.counted[device] or not len(here):
+    for device, (kind, number) in enumerate(instants.devices):
+        here = instants.of_device(device)
+        if kind == HOST or instants.counted[device] or not len(here):
             continue
-        level, time = found.allocated[here], found.time[here]
+        level, time = instants.allocated[here], instants.time[here]
         highest = int(level.argmax())
         last = np.searchsorted(time, ends, side="left") - 1
         between = level[last[last >= 0]]
         uses.append(
             MemoryUse(
-                device=found.device_name(device),
+                device=instants.device_name(device),
                 total=total.get(number, 0),
                 peak=int(level[highest]),
-                reserved=int(found.reserved[here[highest]]),
-                most_reserved=int(found.reserved[here].max()),
+                reserved=int(instants.reserved[here[highest]]),
+                most_reserved=int(instants.reserved[here].max()),
                 floor=int(min(between.min(initial=level[highest]), level.min())),
-                row=int(found.rows[here[highest]]),
+                row=int(instants.rows[here[highest]]),
             )
         )
     return uses

@@ -38,22 +38,22 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
 
     What to do. Copy without blocking, from pinned memory.
     """
-    found = copies_to_device(rank.trace)
-    which = np.flatnonzero(selected(rank, found) & ~found.pageable & (found.wait >= 0))
+    to_device = copies_to_device(rank.trace)
+    which = np.flatnonzero(selected(rank, to_device) & ~to_device.pageable & (to_device.wait >= 0))
     if not len(which):
         return
-    unknown = which[~found.pinned[which] & (found.bytes[which] >= QUEUED_BYTES)]
+    unknown = which[~to_device.pinned[which] & (to_device.bytes[which] >= QUEUED_BYTES)]
     gains = []
-    for rate in link_rate(rank, found):
+    for rate in link_rate(rank, to_device):
         factors = rank.factors()
-        no_waiting(rank, factors, found, which)
-        at_rate(rank, factors, found, unknown, rate)
+        no_waiting(rank, factors, to_device, which)
+        at_rate(rank, factors, to_device, unknown, rate)
         gains.append(rank.gains(factors))
     if float(np.mean(gains[1])) <= 0:  # device work hides it
         return
-    waits = waited(rank, found, which)
-    longest = rank.longest(found.wait[which])
-    pinned = bool(found.pinned[which].all())
+    waits = waited(rank, to_device, which)
+    longest = rank.longest(to_device.wait[which])
+    pinned = bool(to_device.pinned[which].all())
     yield Finding(
         message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
         f" {rank.each_step(len(which), 'copy', 'copies')} take it"

@@ -42,23 +42,25 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     What to do. Let the loader pin its batches, which it does in a thread of its own, and copy them without blocking.
     """
     trace = rank.trace
-    found = copies_to_device(trace)
-    which = np.flatnonzero(selected(rank, found) & found.pageable & ((found.bytes >= QUEUED_BYTES) | (found.bytes < 0)))
+    to_device = copies_to_device(trace)
+    which = np.flatnonzero(
+        selected(rank, to_device) & to_device.pageable & ((to_device.bytes >= QUEUED_BYTES) | (to_device.bytes < 0))
+    )
     if not len(which):
         return
-    place = found.work[which]
+    place = to_device.work[which]
     took = rank.work.end[place] - rank.work.start[place]
-    slow, fast = link_rate(rank, found)
+    slow, fast = link_rate(rank, to_device)
     gains = []
     for rate in (slow, fast):
         factors = rank.factors()
-        no_waiting(rank, factors, found, which)
-        at_rate(rank, factors, found, which, rate)
+        no_waiting(rank, factors, to_device, which)
+        at_rate(rank, factors, to_device, which, rate)
         gains.append(rank.gains(factors))
-    size, time = int(np.maximum(found.bytes[which], 0).sum()), int(took.sum())
-    copying = running(rank, found, which)
+    size, time = int(np.maximum(to_device.bytes[which], 0).sum()), int(took.sum())
+    copying = running(rank, to_device, which)
     longest = int(rank.work.rows[place[np.argmax(took)]])
-    call = int(found.call[which[np.argmax(took)]])
+    call = int(to_device.call[which[np.argmax(took)]])
     yield Finding(
         message="Copies to the device come from pageable memory."
         f" {rank.each_step(len(which), 'copy', 'copies')}: {shown(rank.per_step(size), 'bytes')} in"
@@ -72,7 +74,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
             event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),
             event_evidence(rank, longest, "the longest of them"),
         ),
-        time=merge(copying, rank.exposed(waited(rank, found, which))),
+        time=merge(copying, rank.exposed(waited(rank, to_device, which))),
     )
 
 

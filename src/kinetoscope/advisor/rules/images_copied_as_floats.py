@@ -40,21 +40,23 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """
     trace = rank.trace
-    found = copies_to_device(trace)
-    likely = selected(rank, found) & (found.op >= 0) & ((found.bytes >= QUEUED_BYTES) | (found.bytes < 0))
-    factor, channels = _shrunk(rank, found, np.flatnonzero(likely))
+    to_device = copies_to_device(trace)
+    likely = (
+        selected(rank, to_device) & (to_device.op >= 0) & ((to_device.bytes >= QUEUED_BYTES) | (to_device.bytes < 0))
+    )
+    factor, channels = _shrunk(rank, to_device, np.flatnonzero(likely))
     which = np.flatnonzero(factor < 1)
     if not len(which):
         return
-    place = found.work[which]
+    place = to_device.work[which]
     factors = rank.factors()
     factors.work[place] = factor[which]
-    alone = which[found.pageable[which]]  # the host is in these calls as long as the copies last
-    factors.host[found.call[alone]] = factor[alone]
+    alone = which[to_device.pageable[which]]  # the host is in these calls as long as the copies last
+    factors.host[to_device.call[alone]] = factor[alone]
     gains = rank.gains(factors)
     took = rank.work.end[place] - rank.work.start[place]
-    call = int(found.call[which[np.argmax(took)]])
-    size = int(np.maximum(found.bytes[which], 0).sum())
+    call = int(to_device.call[which[np.argmax(took)]])
+    size = int(np.maximum(to_device.bytes[which], 0).sum())
     yield Finding(
         message=f"Images are copied to the device as floating-point numbers. {shown(rank.per_step(size), 'bytes')}"
         f" take {rank.time_per_step(int(took.sum()))} of each step.",
@@ -68,14 +70,14 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
         " most.",
         confidence="medium" if (channels[which] == _COLORS).any() else "low",
         evidence=(event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),),
-        time=running(rank, found, which, 1.0 - factor[which]),
+        time=running(rank, to_device, which, 1.0 - factor[which]),
     )
 
 
-def _shrunk(rank: RankView, found: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
+def _shrunk(rank: RankView, copies: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
     """What part of its time each copy would take with 8 bits a channel, 1 for what is no image; how many channels."""
-    factor, channels = np.ones(len(found)), np.zeros(len(found), np.int64)
-    trace, ops = rank.trace, found.op[which]
+    factor, channels = np.ones(len(copies)), np.zeros(len(copies), np.int64)
+    trace, ops = rank.trace, copies.op[which]
     dims, types = (arguments.codes(trace, name, ops) for name in ("input_dims", "input_types"))
     for dim, kind in {*zip(dims.tolist(), types.tolist(), strict=True)}:
         if dim < 0 or kind < 0:
@@ -103,8 +105,8 @@ def _channels(dims: Any) -> int:
 def _float_bytes(types: Any) -> int:
     """Bytes of the first input's elements if they are floating-point numbers; 0 if not."""
     first = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
-    found = element_type(first)
-    return found.bytes if found is not None and found.name.startswith(("float", "bfloat")) else 0
+    copies = element_type(first)
+    return copies.bytes if copies is not None and copies.name.startswith(("float", "bfloat")) else 0
 
 
 RULE = Rule("DATA006", "Images are copied as floating-point numbers", of_rank=images_copied_as_floats)

@@ -48,28 +48,28 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     """
     if not rank.has_device or not rank.step_count:
         return
-    found = launching_time(rank)
-    if len(found.calls) < _MIN_LAUNCHES * rank.step_count:
+    launch_time = launching_time(rank)
+    if len(launch_time.calls) < _MIN_LAUNCHES * rank.step_count:
         return
-    exposed = rank.exposed(merge(*found.stretches.values()))
+    exposed = rank.exposed(merge(*launch_time.stretches.values()))
     if exposed.length < _IDLE * rank.time.length:
         return
     factors = rank.factors()
-    factors.cut.update(found.stretches)
+    factors.cut.update(launch_time.stretches)
     gains = rank.gains(factors)
     # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
     gains = gains * min(1.0, _MAX_GAIN_RATIO * exposed.length / max(float(gains.sum()), 1.0))
-    gaps = _GAP * len(found.calls) / rank.step_count
+    gaps = _GAP * len(launch_time.calls) / rank.step_count
     stake = stake_by_time(rank, _CERTAIN_SHARE * gains - gaps, gains, exposed)
     if not is_worth_reporting(rank, stake):
         return
     all_launches = launches(rank.trace)
-    busy = all_launches.busy[np.isin(all_launches.rows, found.calls) & (all_launches.first >= 0)]
+    busy = all_launches.busy[np.isin(all_launches.rows, launch_time.calls) & (all_launches.first >= 0)]
     yield Finding(
         message="The device waits for the host to launch kernels. It waits"
         f" {share(exposed.length, rank.time.length)} of the step:"
-        f" {rank.each_step(len(found.calls), 'launch', 'launches')} take the host"
-        f" {shown(found.length / len(found.calls), 'ns')} each, and the kernels run"
+        f" {rank.each_step(len(launch_time.calls), 'launch', 'launches')} take the host"
+        f" {shown(launch_time.length / len(launch_time.calls), 'ns')} each, and the kernels run"
         f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
         stake=stake,
         change=_change(rank),

@@ -38,13 +38,13 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep model and images in the layout that the convolutions want.
     """
-    found = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
-    work = np.flatnonzero(found[rank.work.rows] & rank.scope.device_work_mask)
+    is_transpose = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
+    work = np.flatnonzero(is_transpose[rank.work.rows] & rank.scope.device_work_mask)
     if not len(work) or not rank.step_count:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
-    leave_only(low, found[rank.work.rows] & rank.scope.device_work_mask, _TIME_LEFT)
-    leave_only(high, found[rank.work.rows] & rank.scope.device_work_mask, 0.0)
+    leave_only(low, is_transpose[rank.work.rows] & rank.scope.device_work_mask, _TIME_LEFT)
+    leave_only(high, is_transpose[rank.work.rows] & rank.scope.device_work_mask, 0.0)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
     if not is_worth_reporting(rank, stake):

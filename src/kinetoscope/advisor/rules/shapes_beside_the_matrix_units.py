@@ -108,7 +108,7 @@ def _unfit(rank: RankView, rates: FlopRates, calls: Int64s) -> tuple[Int64s, Int
     strides = arguments.codes(trace, "input_strides", rates.rows[calls])
     keys, place = np.unique(np.stack([rates.variant[calls], shapes, strides]), axis=1, return_inverse=True)
     place = place.reshape(-1)
-    found = [
+    unfit_sizes = [
         _alignment(
             rates.counts.variants[variant].name in _SECOND,
             trace.strings.nested(dims) if dims >= 0 else None,
@@ -116,9 +116,9 @@ def _unfit(rank: RankView, rates: FlopRates, calls: Int64s) -> tuple[Int64s, Int
         )
         for variant, dims, each in keys.T.tolist()
     ]
-    power = np.array([each[0] for each in found], np.int64)[place] if found else np.empty(0, np.int64)
+    power = np.array([each[0] for each in unfit_sizes], np.int64)[place] if unfit_sizes else np.empty(0, np.int64)
     unfit = power < _ALIGNED
-    return calls[unfit], power[unfit], [found[each][1] for each in place[unfit].tolist()]
+    return calls[unfit], power[unfit], [unfit_sizes[each][1] for each in place[unfit].tolist()]
 
 
 def _alignment(second: bool, dims: Any, strides: Any) -> tuple[int, int]:

@@ -44,24 +44,27 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep the workers (`persistent_workers=True`); join short epochs.
     """
-    trace, found = rank.trace, starts(rank.trace)
-    if not len(found):
+    trace, worker_starts = rank.trace, starts(rank.trace)
+    if not len(worker_starts):
         return
-    rows, last = fetches(trace, FROM_WORKERS), found.last[found.last >= 0]
+    rows, last = fetches(trace, FROM_WORKERS), worker_starts.last[worker_starts.last >= 0]
     others = rows[~np.isin(rows, first_fetches(trace))]
     usual = round(float(np.median(trace.end[others] - trace.start[others]))) if len(others) else 0
-    took = trace.end[found.first] - trace.start[found.first]
-    surely = merge(union(found.start, found.end), rank.spans(last))
-    late = union(np.minimum(trace.start[found.first] + usual, trace.end[found.first]), trace.end[found.first])
-    each = merge(surely, late).length / len(found)
+    took = trace.end[worker_starts.first] - trace.start[worker_starts.first]
+    surely = merge(union(worker_starts.start, worker_starts.end), rank.spans(last))
+    late = union(
+        np.minimum(trace.start[worker_starts.first] + usual, trace.end[worker_starts.first]),
+        trace.end[worker_starts.first],
+    )
+    each = merge(surely, late).length / len(worker_starts)
     low, high = gains_without(rank, surely), gains_without(rank, merge(surely, late))
     stake = Stake(max(_CERTAIN_SHARE * float(np.mean(low)), 0.0), min(max(float(np.mean(high)), 0.0), rank.step))
     if stake.high < MIN_STEP_SHARE * rank.step and each < _MIN_STEPS_TAKEN * rank.step:
         return
-    worst = int(found.first[np.argmax(took)])
+    worst = int(worker_starts.first[np.argmax(took)])
     yield Finding(
         message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
-        f" ({number_of(len(found), 'time')} in this recording).",
+        f" ({number_of(len(worker_starts), 'time')} in this recording).",
         stake=stake if stake.high >= MIN_STEP_SHARE * rank.step else NO_STAKE,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
         why="The first batch has to be made in any case; only the upper end counts it. If epochs are longer than the"

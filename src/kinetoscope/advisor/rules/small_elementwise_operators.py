@@ -180,13 +180,13 @@ def _stretches(rank: RankView, runs: _Runs) -> dict[int, Intervals]:
     first = np.flatnonzero(np.diff(runs.run, prepend=-1))
     last = np.concatenate([first[1:] - 1, [len(runs.rows) - 1]])
     track = trace.track[runs.rows]
-    found = {}
+    by_track = {}
     for each in np.unique(track).tolist():
         here = track[first] == each
         whole = union(trace.start[runs.rows[first[here]]], trace.end[runs.rows[last[here]]])
         kept = runs.rows[runs.kept & (track == each)]
-        found[each] = difference(whole, union(trace.start[kept], trace.end[kept]))
-    return found
+        by_track[each] = difference(whole, union(trace.start[kept], trace.end[kept]))
+    return by_track
 
 
 def _time(rank: RankView, runs: _Runs, kernels: Bools) -> Intervals:

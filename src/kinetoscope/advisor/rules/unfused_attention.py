@@ -53,20 +53,20 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     """
     if not shows_computation(rank):
         return
-    trace, found = rank.trace, find(rank.trace)
-    chosen = np.flatnonzero(rank.scope.host_mask[found.softmax])
+    trace, unfused = rank.trace, find(rank.trace)
+    chosen = np.flatnonzero(rank.scope.host_mask[unfused.softmax])
     if not len(chosen):
         return
-    time = _time(rank, found)
-    low, high = (rank.gains(_factors(rank, found, left)) for left in (_MAX_TIME_LEFT, _MIN_TIME_LEFT))
+    time = _time(rank, unfused)
+    low, high = (rank.gains(_factors(rank, unfused, left)) for left in (_MAX_TIME_LEFT, _MIN_TIME_LEFT))
     stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
-    first, last = found.first[chosen], found.last[chosen]
+    first, last = unfused.first[chosen], unfused.last[chosen]
     spans = Intervals(trace.start[first], trace.end[last])
-    softmax = int(found.softmax[chosen[np.argmax(spans.end - spans.start)]])
+    softmax = int(unfused.softmax[chosen[np.argmax(spans.end - spans.start)]])
     where = user_source_of(trace, softmax)
-    is_torchs = found.math * 2 > len(found.softmax)
+    is_torchs = unfused.math * 2 > len(unfused.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
     yield Finding(
         message=f"Attention runs operator by operator{fallback}{in_source(where)}. It runs"
@@ -83,28 +83,28 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _factors(rank: RankView, found: Attention, left: tuple[float, float]) -> Factors:
+def _factors(rank: RankView, unfused: Attention, left: tuple[float, float]) -> Factors:
     factors = unblocked_launches(rank)
-    factors.host[found.between] = left[0]
+    factors.host[unfused.between] = left[0]
     if rank.has_device:
-        factors.work[launched_in(rank.trace, found.products)] = left[1]
-        leave_only(factors, launched_in(rank.trace, found.between), left[0])
+        factors.work[launched_in(rank.trace, unfused.products)] = left[1]
+        leave_only(factors, launched_in(rank.trace, unfused.between), left[0])
     else:
-        factors.host[found.products] = left[1]
+        factors.host[unfused.products] = left[1]
     return factors
 
 
-def _time(rank: RankView, found: Attention) -> Intervals:
+def _time(rank: RankView, unfused: Attention) -> Intervals:
     """What lies between the products: on the device, else on the host."""
     if not rank.has_device:
-        return intersection(rank.spans(_rows(rank, found)), rank.time)
-    work = launched_in(rank.trace, found.between)
+        return intersection(rank.spans(_rows(rank, unfused)), rank.time)
+    work = launched_in(rank.trace, unfused.between)
     kernels = union(rank.work.start[work], rank.work.end[work])
-    return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, found)))), rank.time)
+    return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, unfused)))), rank.time)
 
 
-def _rows(rank: RankView, found: Attention) -> Int64s:
-    return np.flatnonzero(found.between & rank.scope.host_mask)
+def _rows(rank: RankView, unfused: Attention) -> Int64s:
+    return np.flatnonzero(unfused.between & rank.scope.host_mask)
 
 
 RULE = Rule("DEVICE005", "Attention has no fused kernel", of_rank=unfused_attention)

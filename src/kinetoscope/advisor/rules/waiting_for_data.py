@@ -135,8 +135,8 @@ def _reads(trace: Trace) -> Bools:
 
 def _first_copies(trace: Trace, start: Int64s, end: Int64s) -> Int64s:
     """When in each span the first copy to a device is asked for, −1 where none is: int64 [spans], ns."""
-    found = copies_to_device(trace)
-    rows = np.where(found.op >= 0, found.op, found.call)
+    copies = copies_to_device(trace)
+    rows = np.where(copies.op >= 0, copies.op, copies.call)
     asked = np.sort(trace.start[rows[trace.track[rows] == main_thread(trace)]])
     place = np.searchsorted(asked, start)
     there = place < len(asked)

@@ -136,13 +136,13 @@ def _others(trace: Trace) -> Bools:
     copying = np.zeros(len(trace) + 1, np.bool_)
     copying[op[launch]] = True
     copying[-1] = False
-    found = copying[op]
-    found[launch] = True
-    found |= runtime_call_kinds(trace) == RuntimeCallKind.FREE
+    skipped_calls = copying[op]
+    skipped_calls[launch] = True
+    skipped_calls |= runtime_call_kinds(trace) == RuntimeCallKind.FREE
     skipped = is_data_loading(trace) | rows_beginning(trace, ("c10d::", "nccl:", COMMUNICATION_RECORD), *RANGE_KINDS)
-    found |= inside(trace, skipped)
+    skipped_calls |= inside(trace, skipped)
     result = np.zeros(len(trace), np.bool_)
-    result[waits.call] = found[waits.call]
+    result[waits.call] = skipped_calls[waits.call]
     return result
 
 

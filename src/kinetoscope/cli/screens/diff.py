@@ -44,14 +44,14 @@ _PART: Final = 0.03
 _WORDS: Final = {"inconclusive": "may be noise", "same": "within noise"}
 
 
-def lines(found: Diff, promised: pl.DataFrame | None = None, *, width: int, limit: int | None = None) -> Iterator[Line]:
+def lines(diff: Diff, promised: pl.DataFrame | None = None, *, width: int, limit: int | None = None) -> Iterator[Line]:
     """The whole screen, in at most `width` cells; with `promised` (see `delivery`), what was promised and what came."""
     width = min(width, MAX_LINE_CELLS)
-    yield from (plain(line, "bold") for line in wrapped(printable(found.sentence), width))
-    yield plain(middle(printable(" → ".join(found.runs)), width), "dim")
+    yield from (plain(line, "bold") for line in wrapped(printable(diff.sentence), width))
+    yield plain(middle(printable(" → ".join(diff.runs)), width), "dim")
     yield plain()
-    yield from fall(found, width)
-    rows = list(_rows(found, width, ROWS if limit is None else limit))
+    yield from fall(diff, width)
+    rows = list(_rows(diff, width, ROWS if limit is None else limit))
     if rows:
         yield plain()
         yield from rows
@@ -59,9 +59,9 @@ def lines(found: Diff, promised: pl.DataFrame | None = None, *, width: int, limi
         yield plain()
         yield plain("Promised and delivered", "bold")
         yield from promises.lines(promised, width=width)
-    if found.notes:
+    if diff.notes:
         yield plain()
-    for note in found.notes:
+    for note in diff.notes:
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
@@ -81,14 +81,14 @@ class _Bar:
     form: str = FILL
 
 
-def fall(found: Diff, width: int) -> Iterator[Line]:
+def fall(diff: Diff, width: int) -> Iterator[Line]:
     """From the step before to the step now: each kind of time begins where the one above it ended."""
-    bars = list(_bars(found))
-    unit = scale([found.base, found.new], "ns")
+    bars = list(_bars(diff))
+    unit = scale([diff.base, diff.new], "ns")
     label = min(max(cells(bar.label) for bar in bars), width // 2)
     number = max(cells(bar.number) for bar in bars)
     room = max(width - label - number - 4, 10)
-    low, high = _axis(found, bars)
+    low, high = _axis(diff, bars)
     for bar in bars:
         start, end = (round((at - low) / (high - low) * room) for at in (bar.low, bar.high))
         start = min(start, room - 1)
@@ -103,15 +103,15 @@ def fall(found: Diff, width: int) -> Iterator[Line]:
         yield plain(" " * (label + number + 4) + f"the axis begins at {unit.with_unit(low)}", "dim")
 
 
-def _bars(found: Diff) -> Iterator[_Bar]:
+def _bars(diff: Diff) -> Iterator[_Bar]:
     """The step before, each kind of time with the parts of it that matter, the step now."""
-    unit = scale([found.base, found.new], "ns")
-    frame = found.waterfall.frame
-    yield _Bar("step before", unit.with_unit(found.base), "host", 0, found.base, "bold")
+    unit = scale([diff.base, diff.new], "ns")
+    frame = diff.waterfall.frame
+    yield _Bar("step before", unit.with_unit(diff.base), "host", 0, diff.base, "bold")
     least = _PART * max(map(abs, frame.get_column("change").to_list()), default=0)
     categories = frame.filter(frame.get_column("part").is_null()).to_dicts()
     for row in categories:
-        if abs(row["change"]) < _SEEN * found.base:
+        if abs(row["change"]) < _SEEN * diff.base:
             continue
         kind = kind_of(row["category"]) or "idle"
         yield _bar(LABELS[row["category"]].capitalize(), row["from_time"], row["to_time"], kind, unit)
@@ -122,9 +122,9 @@ def _bars(found: Diff) -> Iterator[_Bar]:
         for part in shown:
             name = "  " + brief(printable(part["part"]), 44)
             yield _bar(name, part["from_time"], part["to_time"], kind, unit, part=True)
-        if shown and abs(row["to_time"] - shown[-1]["to_time"]) >= _SEEN * found.base:
+        if shown and abs(row["to_time"] - shown[-1]["to_time"]) >= _SEEN * diff.base:
             yield _bar("  others", shown[-1]["to_time"], row["to_time"], kind, unit, part=True)
-    yield _Bar("step now", unit.with_unit(found.new), "host", 0, found.new, "bold")
+    yield _Bar("step now", unit.with_unit(diff.new), "host", 0, diff.new, "bold")
 
 
 def _bar(label: str, begin: int, end: int, kind: str, unit: Scale, *, part: bool = False) -> _Bar:
@@ -132,11 +132,11 @@ def _bar(label: str, begin: int, end: int, kind: str, unit: Scale, *, part: bool
     return _Bar(label, _signed(end - begin, unit), kind, low, high, "dim" if part else "", THIN if part else FILL)
 
 
-def _axis(found: Diff, bars: Sequence[_Bar]) -> tuple[int, int]:
+def _axis(diff: Diff, bars: Sequence[_Bar]) -> tuple[int, int]:
     """From where to where is drawn: all of it, or where something happens."""
     inner = bars[1:-1]
-    low = min([found.base, found.new, *(bar.low for bar in inner)])
-    high = max([found.base, found.new, *(bar.high for bar in inner)], default=1)
+    low = min([diff.base, diff.new, *(bar.low for bar in inner)])
+    high = max([diff.base, diff.new, *(bar.high for bar in inner)], default=1)
     if _MIN_DRAWN_SHARE * high < high - low < _ZOOM * high and low > 0:
         low = max(low - (high - low) // 3 - 1, 0)
         return (low, high) if low else (0, high)
@@ -151,9 +151,9 @@ def _signed(change: int, unit: Scale) -> str:
 # --- the table
 
 
-def _rows(found: Diff, width: int, limit: int) -> Iterator[Line]:
+def _rows(diff: Diff, width: int, limit: int) -> Iterator[Line]:
     """What changed most: a line of numbers each, and one that says where and what else is known."""
-    frame = found.rows.frame.filter(pl.col("change").abs() >= max(_SEEN * found.base, 1))
+    frame = diff.rows.frame.filter(pl.col("change").abs() >= max(_SEEN * diff.base, 1))
     more = frame.height - limit if limit else 0
     rows = frame.head(limit or frame.height).to_dicts()
     if not rows:
@@ -213,5 +213,5 @@ def _shapes(text: str | None) -> str:
     """`32×3×224×224, 64×3×7×7`: the shapes of tensors; inputs that are none have no shape."""
     if text is None or not text.startswith("["):
         return printable(text or "")
-    found = _SHAPE.findall(text)
-    return ", ".join(shape.replace(", ", "×") for shape in found)
+    diff = _SHAPE.findall(text)
+    return ", ".join(shape.replace(", ", "×") for shape in diff)

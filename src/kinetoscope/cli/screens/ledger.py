@@ -36,10 +36,10 @@ _WORDS: Final = {"better": "faster", "worse": "slower", "same": "as before", "in
 _BAR: Final = 10, 28
 
 
-def lines(found: Result, promised: pl.DataFrame | None, *, width: int) -> Iterator[Line]:
+def lines(ledger: Result, promised: pl.DataFrame | None, *, width: int) -> Iterator[Line]:
     """The whole screen, in at most `width` cells."""
     width = min(width, MAX_LINE_CELLS)
-    rows = found.frame.to_dicts()
+    rows = ledger.frame.to_dicts()
     texts = [_texts(rows, *column) for column in _COLUMNS if any(row[column[0]] is not None for row in rows)]
     texts += [["× previous", *(_times(row["gain_previous"]) for row in rows)]] if len(rows) > 1 else []
     texts += [["× first", *(_times(row["gain_first"]) for row in rows)]] if len(rows) > 2 else []
@@ -68,9 +68,9 @@ def lines(found: Result, promised: pl.DataFrame | None, *, width: int) -> Iterat
             (" " + bar(row["step_time"], longest, room) if room else "", "computation"),
         )
         yield from _about(row, place, rows, promised, width)
-    if found.notes:
+    if ledger.notes:
         yield plain()
-    for note in found.notes:
+    for note in ledger.notes:
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
 
 

@@ -36,16 +36,16 @@ Pairing = Callable[[Sequence[Owner], Sequence[Owner]], Iterator[Pair]]
 def aligned(base: RunProfile, new: RunProfile) -> list[Pair]:
     """All owners of both runs, each in one pair."""
     left, right = list(base.owners), list(new.owners)
-    found: list[Pair] = []
+    result: list[Pair] = []
     for key, rule in _PASSES:
         pairs = list(_paired(left, right, key, rule))
-        found += pairs
+        result += pairs
         taken = {id(owner) for pair in pairs for owner in (*pair.base, *pair.new)}
         left = [owner for owner in left if id(owner) not in taken]
         right = [owner for owner in right if id(owner) not in taken]
-    found += [Pair((owner,), ()) for owner in left]
-    found += [Pair((), (owner,)) for owner in right]
-    return found
+    result += [Pair((owner,), ()) for owner in left]
+    result += [Pair((), (owner,)) for owner in right]
+    return result
 
 
 def _paired(
@@ -56,11 +56,11 @@ def _paired(
         mine.setdefault(key(owner), []).append(owner)
     yours: dict[Hashable, list[Owner]] = {}
     for owner in right:
-        if (found := key(owner)) in mine:
-            yours.setdefault(found, []).append(owner)
-    for found, owners in yours.items():
-        if found is not None:
-            yield from rule(mine[found], owners)
+        if (common_key := key(owner)) in mine:
+            yours.setdefault(common_key, []).append(owner)
+    for common_key, owners in yours.items():
+        if common_key is not None:
+            yield from rule(mine[common_key], owners)
 
 
 # --- rules

@@ -67,9 +67,9 @@ def paths(trace: Trace) -> Paths:
     shown = (np.isin(trace.kind, RANGE_KINDS) & ~is_mark(trace)) | is_module_call(trace)
     shown &= tree.member & (tree.depth < MAX_DEPTH)
     same, labels = _labels(trace, shown)
-    found = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
-    around = np.where(shown, _above(found, found.node), found.node)
-    return Paths(found, around.astype(np.int32), labels)
+    prefixes = prefix_tree(tree.order, tree.parent, np.where(shown, same[trace.name], np.int32(-1)))
+    around = np.where(shown, _above(prefixes, prefixes.node), prefixes.node)
+    return Paths(prefixes, around.astype(np.int32), labels)
 
 
 def _above(tree: Prefixes, node: Int32s) -> Int32s:
@@ -104,16 +104,16 @@ def plain_names(trace: Trace) -> dict[int, str]:
     What `alike` knows, and numbers of the user's own: of annotations that differ in their numbers only, each of which
     occurs in one step and no other, the numbers are those of the steps.
     """
-    found: dict[int, str] = {}
+    plain: dict[int, str] = {}
     rows = np.flatnonzero(np.isin(trace.kind, (EventKind.HOST_OP, EventKind.ANNOTATION)))
     for kind in (EventKind.HOST_OP, EventKind.ANNOTATION):
         for code in np.unique(trace.name[rows[trace.kind[rows] == kind]]).tolist():
-            found[code] = normalized(call_name(trace.strings.label(code), kind))
+            plain[code] = normalized(call_name(trace.strings.label(code), kind))
     modules = np.flatnonzero(is_module_call(trace))
     for code in np.unique(trace.name[modules]).tolist():
-        found[code] = normalized_frame(trace.strings.label(code))
-    found |= _numbered(trace, found)
-    return found
+        plain[code] = normalized_frame(trace.strings.label(code))
+    plain |= _numbered(trace, plain)
+    return plain
 
 
 def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
@@ -129,8 +129,8 @@ def _numbered(trace: Trace, names: dict[int, str]) -> dict[int, str]:
         family = without_digits(names[code])
         if family != names[code]:
             families.setdefault(family, []).append(code)
-    found: dict[int, str] = {}
+    plain: dict[int, str] = {}
     for family, codes in families.items():
         if all(len(steps_of[code]) == 1 for code in codes) and len({steps_of[code][0] for code in codes}) > 1:
-            found |= dict.fromkeys(codes, family)
-    return found
+            plain |= dict.fromkeys(codes, family)
+    return plain

@@ -139,8 +139,8 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     step = sum(before)
     order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
     verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
-    found = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
-    frame = pl.DataFrame(found, schema={column.name: column.dtype for column in ROWS}, orient="row")
+    row_values = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
+    frame = pl.DataFrame(row_values, schema={column.name: column.dtype for column in ROWS}, orient="row")
     verdict = verdicts[-1]
     params = {"base": base.path, "new": new.path}
     rows = Result(frame, ROWS, notes, "diff", params)
@@ -233,9 +233,9 @@ def _verdicts(
     """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
     asked = [place for place in range(len(pairs)) if abs(change[place]) >= MIN_CHANGE_SHARE * step]
     sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
-    found = dict(zip(asked, changes(sides), strict=True))
+    by_pair = dict(zip(asked, changes(sides), strict=True))
     (whole,) = changes([([base.steps.tolist()], [new.steps.tolist()])])
-    return {**found, -1: whole}
+    return {**by_pair, -1: whole}
 
 
 # --- words

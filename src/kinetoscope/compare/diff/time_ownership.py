@@ -93,14 +93,16 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     # Steps choose windows. What happens in a step does not depend on which others are asked for.
     view = chosen if select.steps is None else scope(trace, replace(select, steps=None))
     windows = view.clipped(chosen.steps.device.start, chosen.steps.device.end)
-    found = _intervals(view, chosen.steps.host)
-    codes, first = group(found.category, found.node, found.name, found.shape)
-    shares = owned_by_group(windows, Intervals(found.start, found.end), found.category, codes, len(first))
-    calls = np.bincount(codes[found.counts], minlength=len(first))
+    candidates = _intervals(view, chosen.steps.host)
+    codes, first = group(candidates.category, candidates.node, candidates.name, candidates.shape)
+    shares = owned_by_group(
+        windows, Intervals(candidates.start, candidates.end), candidates.category, codes, len(first)
+    )
+    calls = np.bincount(codes[candidates.counts], minlength=len(first))
     owns = np.bincount(shares.group, minlength=len(first)) > 0
-    kept = np.flatnonzero(owns | ((calls > 0) & (found.event[first] != EventKind.PYTHON)))
+    kept = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
     lengths = windows.end - windows.start
-    frame = _joined(trace, found, first, kept, calls, shares, lengths)
+    frame = _joined(trace, candidates, first, kept, calls, shares, lengths)
     notes = list(chosen.notes)
     if not (_shapes(trace) >= 0).any():
         notes.append(not_recorded("shapes", "calls of different shapes are one"))
@@ -196,9 +198,9 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
 def _shapes(trace: Trace) -> Int32s:
     """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
     rows = trace.rows(EventKind.HOST_OP)
-    found = np.full(len(trace), -1, np.int32)
-    found[rows] = arguments.codes(trace, "input_dims", rows)
-    return found
+    candidates = np.full(len(trace), -1, np.int32)
+    candidates[rows] = arguments.codes(trace, "input_dims", rows)
+    return candidates
 
 
 @derived
@@ -211,14 +213,14 @@ def _shaped(trace: Trace) -> Int32s:
 
 
 def _joined(
-    trace: Trace, found: _Candidates, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
+    trace: Trace, candidates: _Candidates, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
 ) -> pl.DataFrame:
     """A row for each owner, those of one text together, and one for the time that nobody owns."""
     of = first[kept]
     place = np.full(len(first) + 1, -1, np.int64)
     place[kept] = np.arange(len(kept))
-    texts = _texts(trace, found, of)
-    table = pl.DataFrame({**texts, "calls": calls[kept], "first": found.start[of]}, schema=_TABLE)
+    texts = _texts(trace, candidates, of)
+    table = pl.DataFrame({**texts, "calls": calls[kept], "first": candidates.start[of]}, schema=_TABLE)
     times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})
     left = lengths - sum_by(shares.window, len(lengths), shares.time)
     nobody = {"category": "other", "kind": "nothing", "name": NOTHING_RECORDED, "path": "", "input_shapes": None}
@@ -256,19 +258,19 @@ def _by_text(table: pl.DataFrame, times: pl.DataFrame, steps: int) -> pl.DataFra
     )
 
 
-def _texts(trace: Trace, found: _Candidates, of: Int32s) -> dict[str, Any]:
-    events = found.event[of].tolist()
+def _texts(trace: Trace, candidates: _Candidates, of: Int32s) -> dict[str, Any]:
+    events = candidates.event[of].tolist()
     plain = plain_names(trace)
     names = []
-    for code, event in zip(found.name[of].tolist(), events, strict=True):
+    for code, event in zip(candidates.name[of].tolist(), events, strict=True):
         text = plain.get(code) if event in (EventKind.HOST_OP, EventKind.ANNOTATION) else None
         label = trace.strings.label(code) if code >= 0 else ""
         names.append(text or (normalized_frame(label) if event == EventKind.PYTHON else normalized(label)))
-    nested = {code: json.dumps(trace.strings.nested(code)) for code in set(found.shape[of].tolist()) if code >= 0}
+    nested = {code: json.dumps(trace.strings.nested(code)) for code in set(candidates.shape[of].tolist()) if code >= 0}
     return {
-        "category": [CATEGORIES[place] for place in found.category[of].tolist()],
+        "category": [CATEGORIES[place] for place in candidates.category[of].tolist()],
         "kind": [_KINDS[EventKind(event)] for event in events],
         "name": names,
-        "path": list(found.paths.texts(found.node[of].tolist())),
-        "input_shapes": [nested.get(code) for code in found.shape[of].tolist()],
+        "path": list(candidates.paths.texts(candidates.node[of].tolist())),
+        "input_shapes": [nested.get(code) for code in candidates.shape[of].tolist()],
     }

@@ -46,7 +46,7 @@ told by no number of steps that anybody records."""
 
 def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
     """The rows of WATERFALL, of rows as `diff.ROWS` has them; `step` is the mean step of the first run, ns."""
-    found: list[tuple[object, ...]] = []
+    bars: list[tuple[object, ...]] = []
     at = step
     sums = rows.group_by("category").agg(pl.col("base", "new", "change").sum(), owners=pl.len())
     place = {name: place for place, name in enumerate(CATEGORIES)}
@@ -54,15 +54,15 @@ def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
     for category, before, after, change, owners in categories:
         if not before and not after:
             continue
-        found.append((category, None, before, after, change, change / step if step else None, at, at + change, owners))
+        bars.append((category, None, before, after, change, change / step if step else None, at, at + change, owners))
         inner = at
         for part, *numbers, count in _parts(rows.filter(pl.col("category") == category), step):
-            found.append(
+            bars.append(
                 (category, part, *numbers, numbers[2] / step if step else None, inner, inner + numbers[2], count)
             )
             inner += numbers[2]
         at += change
-    return pl.DataFrame(found, schema={column.name: column.dtype for column in WATERFALL}, orient="row")
+    return pl.DataFrame(bars, schema={column.name: column.dtype for column in WATERFALL}, orient="row")
 
 
 def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:

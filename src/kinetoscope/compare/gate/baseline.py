@@ -125,13 +125,13 @@ def _matters(name: str, run: Numbers) -> bool:
     return run.series[name].mean >= MIN_KEPT_SHARE * step and len(name) <= _MAX_NAME_CHARACTERS
 
 
-def _environment(found: Environment) -> dict[str, Any]:
-    return {"devices": list(found.devices), "ranks": found.ranks, "versions": dict(found.versions)}
+def _environment(environment: Environment) -> dict[str, Any]:
+    return {"devices": list(environment.devices), "ranks": environment.ranks, "versions": dict(environment.versions)}
 
 
-def _series(found: MetricSeries) -> dict[str, Any]:
-    values = [int(value) if value == int(value) else round(value, 3) for value in found.values]
-    return {"where": found.where, "values": values} if found.where else {"values": values}
+def _series(series: MetricSeries) -> dict[str, Any]:
+    values = [int(value) if value == int(value) else round(value, 3) for value in series.values]
+    return {"where": series.where, "values": values} if series.where else {"values": values}
 
 
 def _text(value: Any) -> str:
@@ -154,10 +154,10 @@ def _run(run: Any, name: str) -> Numbers:
 
 def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, MetricSeries]]:
     """The metrics that this version knows; others are of a newer one."""
-    for metric, found in metrics.items():
+    for metric, metric_facts in metrics.items():
         if metric not in METRICS and not metric.startswith(PREFIXES):
             continue
-        facts = _mapping(found, name, f"metric {_short(metric)}")
+        facts = _mapping(metric_facts, name, f"metric {_short(metric)}")
         values, where = facts.get("values"), facts.get("where", "")
         if not isinstance(values, list) or len(values) > _MAX_VALUES or not all(map(_is_measure, values)):
             raise _damaged(name, f"metric {_short(metric)} has values that are no list of numbers from 0")
@@ -166,8 +166,8 @@ def _known(metrics: Mapping[str, Any], name: str) -> Iterator[tuple[str, MetricS
         yield metric, MetricSeries(tuple(map(float, values)), where)
 
 
-def _environment_of(found: Any, name: str) -> Environment:
-    facts = _mapping(found, name, "the environment")
+def _environment_of(stated: Any, name: str) -> Environment:
+    facts = _mapping(stated, name, "the environment")
     devices, ranks, versions = facts.get("devices", []), facts.get("ranks", 1), facts.get("versions", {})
     if not isinstance(devices, list) or not all(isinstance(each, str) for each in devices):
         raise _damaged(name, "its devices are no list of names")

@@ -52,7 +52,7 @@ Opener = Callable[[str], Job]
 
 
 def causes(
-    found: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS
+    gate: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS
 ) -> tuple[ChangedCall, ...]:
     """What changed most: what takes more, largest change first, then what takes less.
 
@@ -60,18 +60,18 @@ def causes(
     run with the median step on each side. Of a baseline it is the operators or kernels that it holds.
 
     Args:
-        found: the gate.
+        gate: the gate.
         opened: opens the run at a path, or raises what `read` does; None where there are no traces.
         select: what is looked at.
         most: rows at most.
     """
-    base, new = (_median(side) for side in (found.base, found.new))
+    base, new = (_median(side) for side in (gate.base, gate.new))
     if opened is not None and base.complete and new.complete:
         try:
             return _of_traces(opened(base.path), opened(new.path), select, most)
         except KinetoscopeError:
             pass  # the gate's answer stands without it
-    return _of_numbers(found, most)
+    return _of_numbers(gate, most)
 
 
 def _median(side: Sequence[Numbers]) -> Numbers:
@@ -81,23 +81,23 @@ def _median(side: Sequence[Numbers]) -> Numbers:
 
 
 def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[ChangedCall, ...]:
-    found = diff(base, new, select=select)
+    difference = diff(base, new, select=select)
     rows = [
         ChangedCall(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
-        for row in found.rows.frame.head(_MAX_ROWS).iter_rows(named=True)
+        for row in difference.rows.frame.head(_MAX_ROWS).iter_rows(named=True)
     ]
-    return _ordered(rows, found.base, most)
+    return _ordered(rows, difference.base, most)
 
 
-def _of_numbers(found: Gate, most: int) -> tuple[ChangedCall, ...]:
+def _of_numbers(gate: Gate, most: int) -> tuple[ChangedCall, ...]:
     """Of kernels where there are any, as they do not lie inside one another; else of operators."""
-    runs = [*found.base, *found.new]
+    runs = [*gate.base, *gate.new]
     prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
     names = {name for run in runs for name in run.series if name.startswith(prefix)}
-    step = max(_mean(STEP_TIME, found.base), 1.0)
+    step = max(_mean(STEP_TIME, gate.base), 1.0)
     kind = "kernel" if prefix == KERNEL else "operator"
     rows = [
-        ChangedCall(name.removeprefix(prefix), kind, _mean(name, found.base), _mean(name, found.new))
+        ChangedCall(name.removeprefix(prefix), kind, _mean(name, gate.base), _mean(name, gate.new))
         for name in sorted(names)
     ]
     return _ordered(rows, step, most)

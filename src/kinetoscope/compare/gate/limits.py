@@ -95,14 +95,14 @@ def limits_of(given: Mapping[str, str | float] | Iterable[Limit | str] | None) -
     if given is None:
         return DEFAULT
     if isinstance(given, Mapping):
-        found = [Limit(_metric(metric), share_of(share)) for metric, share in given.items()]
+        chosen = [Limit(_metric(metric), share_of(share)) for metric, share in given.items()]
     else:
-        found = [each if isinstance(each, Limit) else limit_of(each) for each in given]
-    metrics = [each.metric for each in found]
+        chosen = [each if isinstance(each, Limit) else limit_of(each) for each in given]
+    metrics = [each.metric for each in chosen]
     twice = [metric for metric in dict.fromkeys(metrics) if metrics.count(metric) > 1]
     if twice:
         raise UsageError(f"{twice[0]} has two limits: give one")
-    return tuple(found) or DEFAULT
+    return tuple(chosen) or DEFAULT
 
 
 def _metric(text: str) -> str:

@@ -27,14 +27,14 @@ _CALLS: Final = ("base", "new", "change")
 _MARKDOWN_WORDS: Final = {"same": "within the limit"}
 
 
-def sentence(found: Gate) -> str:
+def sentence(gate: Gate) -> str:
     """The answer in one line."""
-    failed = [check for check in found.checks if check.failed]
+    failed = [check for check in gate.checks if check.failed]
     if failed:
         worst = max(failed, key=_excess)
         more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
         return f"The gate failed: {_failure(worst)}{more}."
-    doubtful = found.doubtful
+    doubtful = gate.doubtful
     if doubtful:
         which = doubtful[0].metric if len(doubtful) == 1 else f"{len(doubtful)} metrics"
         return (
@@ -44,49 +44,49 @@ def sentence(found: Gate) -> str:
     return "The gate passed."
 
 
-def lines(found: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LINE_CELLS) -> Iterator[Line]:
+def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LINE_CELLS) -> Iterator[Line]:
     """The whole answer, in at most `width` cells but for the tables."""
     width = min(width, MAX_LINE_CELLS)
-    yield from (plain(line, "bold") for line in wrapped(sentence(found), width))
+    yield from (plain(line, "bold") for line in wrapped(sentence(gate), width))
     yield plain()
     rows = [
         [brief(printable(check.metric), _METRIC_CELLS), *_measures(check),
          f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
-        for check in found.checks
+        for check in gate.checks
     ]  # fmt: skip
     yield from _aligned([_METRICS, *rows])
     if causes:
         yield plain()
         calls = [[brief(printable(call.name), _CALL_CELLS), *_times(call), _reason(call)] for call in causes]
         yield from _aligned([["what changed most in a step", *_CALLS, ""], *calls])
-    if found.notes:
+    if gate.notes:
         yield plain()
-    for note in found.notes:
+    for note in gate.notes:
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
-def text(found: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+def text(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
     """The same without colour."""
-    return without_colour(lines(found, causes))
+    return without_colour(lines(gate, causes))
 
 
-def markdown(found: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+def markdown(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
     """The summary for a pull request."""
-    state = "failed" if not found.passed else "passed, with doubt" if found.doubtful else "passed"
-    out = [f"## Performance gate: {state}", "", _escaped(sentence(found)), ""]
+    state = "failed" if not gate.passed else "passed, with doubt" if gate.doubtful else "passed"
+    out = [f"## Performance gate: {state}", "", _escaped(sentence(gate)), ""]
     out += [_markdown_row(["", *_METRICS]), "| --- | --- | ---: | ---: | ---: | --- | ---: | --- |"]
-    for check in found.checks:
+    for check in gate.checks:
         mark = "✗" if check.failed else "?" if is_doubtful(check.verdict) else "✓"
         word = _MARKDOWN_WORDS.get(check.verdict.word, check.verdict.word)
         row = [mark, _code(check.metric), *_measures(check), f"**{word}**" if check.failed else word]
         out.append(_markdown_row(row))
-    out += ["", _runs(found)]
+    out += ["", _runs(gate)]
     if causes:
         out += ["", "**What changed most in a step**", "", _markdown_row(["call or kernel", *_CALLS, ""])]
         out += ["| --- | ---: | ---: | ---: | --- |"]
         out += [_markdown_row([_code(call.name), *_times(call), _escaped(_reason(call))]) for call in causes]
-    if found.notes:
-        out += ["", *(f"- {_escaped(note)}" for note in found.notes[:_MAX_MARKDOWN_NOTES])]
+    if gate.notes:
+        out += ["", *(f"- {_escaped(note)}" for note in gate.notes[:_MAX_MARKDOWN_NOTES])]
     return "\n".join(out) + "\n"
 
 
@@ -144,9 +144,9 @@ def _excess(check: Check) -> float:
     return (change if check.verdict.higher_is_worse else -change) - check.limit.share
 
 
-def _runs(found: Gate) -> str:
-    sides = " against ".join(_counted(side) for side in (found.base, found.new))
-    devices = sorted({name for run in (*found.base, *found.new) for name in run.environment.devices})
+def _runs(gate: Gate) -> str:
+    sides = " against ".join(_counted(side) for side in (gate.base, gate.new))
+    devices = sorted({name for run in (*gate.base, *gate.new) for name in run.environment.devices})
     on = f", on {' and '.join(map(_code, devices))}" if devices else ""
     return f"{sides}{on}."
 

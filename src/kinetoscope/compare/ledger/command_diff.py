@@ -36,11 +36,11 @@ def command_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str
 
 def _words(command: Sequence[str]) -> list[str]:
     """The words, an option and its value apart."""
-    found: list[str] = []
+    parts: list[str] = []
     for word in command:
         name, equals, value = word.partition("=")
-        found += [name, value] if equals and _is_option(word) else [word]
-    return found
+        parts += [name, value] if equals and _is_option(word) else [word]
+    return parts
 
 
 def _parts(words: Sequence[str]) -> Iterator[list[str]]:
@@ -73,13 +73,13 @@ def mapping_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iter
 
 def flat(facts: Mapping[str, Any], above: str = "") -> dict[str, str]:
     """Parameters, however nested, as texts: `{"optim": {"lr": 0.1}}` is `optim.lr`."""
-    found: dict[str, str] = {}
+    flattened: dict[str, str] = {}
     for name, value in facts.items():
         if isinstance(value, dict) and value:
-            found |= flat(value, f"{above}{name}.")
+            flattened |= flat(value, f"{above}{name}.")
         else:
-            found[f"{above}{name}"] = value if isinstance(value, str) else json.dumps(value)
-    return found
+            flattened[f"{above}{name}"] = value if isinstance(value, str) else json.dumps(value)
+    return flattened
 
 
 def short(text: str) -> str:

@@ -131,8 +131,8 @@ def changes(
     The share of false ones among those called worse or better is then at most the level, however many there are.
     Without `adjust` each is judged by itself.
     """
-    found = [_verdict(each, limit, higher_is_worse) for each in _estimates(pairs, assumed)]
-    return adjusted(found) if adjust else found
+    verdicts = [_verdict(each, limit, higher_is_worse) for each in _estimates(pairs, assumed)]
+    return adjusted(verdicts) if adjust else verdicts
 
 
 def adjusted(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -166,17 +166,17 @@ class _Estimate:
 
 
 def _estimates(pairs: Sequence[tuple[Samples, Samples]], assumed: Assumed) -> list[_Estimate]:
-    found = [_prepared(base, new, assumed) for base, new in pairs]
+    estimates = [_prepared(base, new, assumed) for base, new in pairs]
     alike: dict[tuple[int, int, bool, float], list[int]] = {}
-    for place, each in enumerate(found):
+    for place, each in enumerate(estimates):
         if each.known is None:
             alike.setdefault((len(each.base), len(each.new), each.few, each.level), []).append(place)
     for places in alike.values():
         for at in range(0, len(places), _CHUNK):
             chunk = places[at : at + _CHUNK]
-            for place, estimate in zip(chunk, _integrated([found[p] for p in chunk], assumed), strict=True):
-                found[place] = estimate
-    return found
+            for place, estimate in zip(chunk, _integrated([estimates[p] for p in chunk], assumed), strict=True):
+                estimates[place] = estimate
+    return estimates
 
 
 def _prepared(base: Samples, new: Samples, assumed: Assumed) -> _Estimate:
@@ -205,22 +205,22 @@ def _known(before: tuple[RunStatistics, ...], after: tuple[RunStatistics, ...]) 
     return "inconclusive" if any(zero_before) or any(zero_after) else None
 
 
-def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]:
+def _integrated(estimates: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]:
     """The estimates with middle, interval and p-value. All have as many runs."""
-    runs = [(*each.base, *each.new) for each in found]
+    runs = [(*each.base, *each.new) for each in estimates]
     typical = np.log([[run.typical for run in each] for each in runs])
     steps = np.array([[run.steps for run in each] for each in runs], np.float64)
     freedom = np.array([sum(run.freedom for run in each) + 1.0 for each in runs])
     squares = np.array([sum(run.squares for run in each) for each in runs]) + assumed.within**2
     witnesses = np.array([sum(run.steps - 1 for run in each) + 1.0 for each in runs])
-    variance = squares / witnesses * np.array([each.alike for each in found])
+    variance = squares / witnesses * np.array([each.alike for each in estimates])
 
-    between, weight = _expected(assumed, found[0].few)
+    between, weight = _expected(assumed, estimates[0].few)
     spread = variance[:, None] * variance_factors(freedom)
     # rows × between × within × runs
     total = between[None, :, None, None] ** 2 + spread[:, None, :, None] / steps[:, None, None, :]
     precision = 1 / np.maximum(total, 1e-18)
-    split = len(found[0].base)
+    split = len(estimates[0].base)
     middles, variances, likelihood = [], [], np.zeros(precision.shape[:3])
     for side in (slice(0, split), slice(split, None)):
         precise, values = precision[..., side], typical[:, None, None, side]
@@ -234,8 +234,8 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
     share = np.exp(likelihood) * weight[None, :, None]
     share /= share.sum(axis=(1, 2), keepdims=True)
     mixture = NormalMixture(share, middles[1] - middles[0], np.sqrt(variances[0] + variances[1]))
-    level = found[0].level
-    below = mixture.cdf(np.zeros(len(found)))
+    level = estimates[0].level
+    below = mixture.cdf(np.zeros(len(estimates)))
     p_values = np.minimum(2 * np.minimum(below, 1 - below), 1.0)
     lows, highs = mixture.quantile(level / 2), mixture.quantile(1 - level / 2)
     return [
@@ -245,7 +245,7 @@ def _integrated(found: Sequence[_Estimate], assumed: Assumed) -> list[_Estimate]
             interval=(float(lows[row]), float(highs[row])),
             p_value=_permuted(each, float(p_values[row])),
         )
-        for row, each in enumerate(found)
+        for row, each in enumerate(estimates)
     ]
 
 
@@ -262,12 +262,12 @@ def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
 # --- steps against steps
 
 
-def _permuted(found: _Estimate, p_value: float) -> float:
+def _permuted(estimate: _Estimate, p_value: float) -> float:
     """Of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
-    if not found.few or p_value >= found.level:
+    if not estimate.few or p_value >= estimate.level:
         return p_value
-    sides = [found.base, found.new]
-    size = 1 if found.alike == 1.0 else 4
+    sides = [estimate.base, estimate.new]
+    size = 1 if estimate.alike == 1.0 else 4
     blocks = [
         np.array(
             [
@@ -284,22 +284,22 @@ def _permuted(found: _Estimate, p_value: float) -> float:
 # --- words
 
 
-def _verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
-    if found.known is not None:
-        return _known_verdict(found, limit, higher_is_worse)
-    base, new = (math.exp(each) for each in found.middle)
+def _verdict(estimate: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
+    if estimate.known is not None:
+        return _known_verdict(estimate, limit, higher_is_worse)
+    base, new = (math.exp(each) for each in estimate.middle)
     verdict = Verdict(
         "inconclusive",
         base,
         new,
         new / base - 1,
-        math.expm1(found.interval[0]),
-        math.expm1(min(found.interval[1], 700.0)),
-        found.p_value,
-        found.level,
+        math.expm1(estimate.interval[0]),
+        math.expm1(min(estimate.interval[1], 700.0)),
+        estimate.p_value,
+        estimate.level,
         limit,
         higher_is_worse,
-        _why(found),
+        _why(estimate),
     )
     return replace(verdict, word=_word(verdict))
 
@@ -313,26 +313,26 @@ def _word(verdict: Verdict) -> Word:
     return "same" if -verdict.limit < low and high < verdict.limit else "inconclusive"
 
 
-def _known_verdict(found: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
-    sides = [[run.typical for run in side] for side in (found.base, found.new)]
+def _known_verdict(estimate: _Estimate, limit: float, higher_is_worse: bool) -> Verdict:
+    sides = [[run.typical for run in side] for side in (estimate.base, estimate.new)]
     base, new = (float(np.mean(side)) if side else None for side in sides)
-    word = found.known or "inconclusive"
+    word = estimate.known or "inconclusive"
     if not higher_is_worse and word in ("worse", "better"):
         word = "better" if word == "worse" else "worse"
-    relative = {"same": 0.0, "worse": math.inf, "better": -1.0}.get(found.known or "")
+    relative = {"same": 0.0, "worse": math.inf, "better": -1.0}.get(estimate.known or "")
     why = "No step has a value on one side." if base is None or new is None else "It is 0 in some runs."
-    return Verdict(word, base, new, relative, relative, relative, None, found.level, limit, higher_is_worse, why)
+    return Verdict(word, base, new, relative, relative, relative, None, estimate.level, limit, higher_is_worse, why)
 
 
-def _why(found: _Estimate) -> str:
-    runs = min(len(found.base), len(found.new))
-    if found.few:
+def _why(estimate: _Estimate) -> str:
+    runs = min(len(estimate.base), len(estimate.new))
+    if estimate.few:
         return (
             f"{runs} run{'s' if runs > 1 else ''} on a side: how much runs differ is not known; "
             f"{RUNS} a side or more tell."
         )
-    if not found.short:
+    if not estimate.short:
         return ""
-    if min(run.steps for run in (*found.base, *found.new)) < STEPS:
+    if min(run.steps for run in (*estimate.base, *estimate.new)) < STEPS:
         return f"A run has fewer than {STEPS} steps after its warm-up; more tell more."
     return f"Steps are like those before them, and tell less than {STEPS} that are not; more tell more."

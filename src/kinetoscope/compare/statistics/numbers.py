@@ -128,12 +128,12 @@ def numbers(job: Job, *, select: Selection = ALL) -> Numbers:
     Raises:
         InputError: no rank can be read.
     """
-    found = job.reduce(_of_trace, _together, _sorted, RESULT, default_to_steady(select))
-    frame = found.frame
+    answer = job.reduce(_of_trace, _together, _sorted, RESULT, default_to_steady(select))
+    frame = answer.frame
     facts = frame.filter(pl.col("metric") == _ENVIRONMENT)
     environment = _environment(facts, len(job.ranks))
     series = dict(_series(frame.filter(pl.col("metric") != _ENVIRONMENT)))
-    return Numbers(job.path, environment, series, found.notes)
+    return Numbers(job.path, environment, series, answer.notes)
 
 
 # --- all ranks
@@ -217,8 +217,8 @@ def _rows(metric: Any, where: str, place: Int64s, total: Int64s) -> pl.DataFrame
 def _of_operators(view: Scope) -> pl.DataFrame:
     """The time of each operator in each step, with what it calls: of its device work, or else its own."""
     trace = view.trace
-    found = calls(trace, EventKind.PYTHON)
-    shown = found.shown & view.host_mask_untimed & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
+    all_calls = calls(trace, EventKind.PYTHON)
+    shown = all_calls.shown & view.host_mask_untimed & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
     rows = np.flatnonzero(shown).astype(np.int32)
     place = step_of(view.steps.host, trace.start[rows])
     rows, place = rows[place >= 0], place[place >= 0]
@@ -229,7 +229,11 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     code[rows] = codes
     groups = CallGroups(code, np.full(len(trace), -1, np.int32), rows[first].astype(np.int32))
     on_device = len(device_work(trace)) > 0
-    costs = device_costs(view, found, groups, launched(view, found)) if on_device else host_costs(view, found, groups)
+    costs = (
+        device_costs(view, all_calls, groups, launched(view, all_calls))
+        if on_device
+        else host_costs(view, all_calls, groups)
+    )
     total = costs["device_total" if on_device else "host_total"]
     if total is None:
         return RESULT.empty()
@@ -256,20 +260,20 @@ def _of_kernels(view: Scope) -> pl.DataFrame:
 
 def _of_memory(view: Scope) -> pl.DataFrame:
     """The most that was in use on a device; on the host where no device said anything."""
-    found = memory_instants(view.trace)
+    instants = memory_instants(view.trace)
     chosen = instants_in(view)
-    there = [each for each in np.unique(found.device[chosen]).tolist() if found.devices[each][0] != HOST]
+    there = [each for each in np.unique(instants.device[chosen]).tolist() if instants.devices[each][0] != HOST]
     where = "device" if there else "host"
-    peaks = [_peak(found, chosen, each) for each in there or np.unique(found.device[chosen]).tolist()]
+    peaks = [_peak(instants, chosen, each) for each in there or np.unique(instants.device[chosen]).tolist()]
     if not peaks:
         return RESULT.empty()
     return _rows(MEMORY_PEAK, where, np.zeros(1, np.int64), np.array([max(peaks)], np.int64))
 
 
-def _peak(found: Instants, chosen: Bools, device: int) -> int:
+def _peak(instants: Instants, chosen: Bools, device: int) -> int:
     """The most that was in use on a device at an instant selected, or right before it."""
-    after = found.allocated[chosen & (found.device == device)]
-    before = after - found.size[chosen & (found.device == device)]
+    after = instants.allocated[chosen & (instants.device == device)]
+    before = after - instants.size[chosen & (instants.device == device)]
     return max(int(after.max()), int(before.max()), 0)
 
 
