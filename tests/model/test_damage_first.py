@@ -46,7 +46,7 @@ def test_what_is_missing_at_the_end_cannot_be_told(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": EVENTS}).encode()
     for part in (text[: len(text) // 2], gzip.compress(text)[:-200]):
         damage = Health(read(of(part, tmp_path)).trace().reading).damage
-        assert damage == f"{DAMAGED}: it ends early, and what is missing cannot be told."
+        assert damage == f"{DAMAGED}: it ends early, and how much is missing is unknown."
 
 
 def test_shares_of_several_kinds_are_put_together() -> None:
@@ -59,7 +59,7 @@ def test_shares_of_several_kinds_are_put_together() -> None:
 def test_every_face_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = json.dumps({"traceEvents": [event for event in EVENTS if event["cat"] != "kernel"]}).encode()
     path = of(text[: len(text) // 2], tmp_path)
-    said = f"{DAMAGED}: it ends early, and what is missing cannot be told. That no device work is seen may be because"
+    said = f"{DAMAGED}: it ends early, and how much is missing is unknown. That no device work is seen may be because"
     assert operators(read(path)).notes[0].startswith(said)
     for verb in (["summary"], ["advise"], ["show", "operators"]):
         assert main([*verb, str(path)]) == 0

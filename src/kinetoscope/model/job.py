@@ -1,6 +1,6 @@
-"""A job: the traces of one run, one for each rank, and how a question is put to all of them.
+"""A job: the traces of one run, one for each rank, and the ways to ask all of them.
 
-A Job is handed its reader and its engine; it knows how to ask, not how to read or where the work runs.
+A Job is given its engine; it knows neither how to read nor where the work runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A rank that could not be read or asked: the message of the error, and whether the question is what is wrong."""
+    """A rank without an answer: the message of the error, and whether the question is at fault."""
 
     message: str
     usage: bool = False
@@ -69,7 +69,7 @@ class Failure:
 
 @derived
 def damage_of(trace: Trace) -> str:
-    """That data was lost, and what may be missing because of that; "" where none was."""
+    """The sentence that data was lost, and that device work may be missing for it; "" where none was."""
     damage = Health(trace.reading).damage
     if damage and not len(device_work(trace)):
         return f"{damage} That no device work is seen may be because of that."
@@ -81,8 +81,8 @@ OfTrace = Callable[..., Partial]
 
 Combine = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 Finish = Callable[..., pl.DataFrame | Partial]
-"""Makes the rows of the result of the frame of the folded answers, and of `extra` if they have one; a Partial where
-there is something to say about all ranks."""
+"""Makes the rows of the result from the frame of the folded answers, and from `extra` if they have one; a Partial
+where it has notes about all ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Task:
 
 
 class Engine(Protocol):
-    """Where work on many ranks runs. Two verbs, so that every analysis runs anywhere without knowing it."""
+    """An engine runs work on many ranks. It has two verbs, so that every analysis runs on any engine."""
 
     def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
         """Ask each rank; answers come as they are ready."""
@@ -133,7 +133,7 @@ class Job:
         path: what the user named.
         sources: the files, by rank and cycle.
         engine: where questions are answered.
-        notes: what was noticed when the files were found.
+        notes: sentences about the files.
     """
 
     path: str
@@ -260,7 +260,7 @@ class Job:
             waiting = [rounds[name] for name in questions if name not in results]
             if not waiting:
                 return {name: results[name] for name in questions}
-            tasks = tuple(each.asked[-1] for each in waiting)
+            tasks = tuple(each.tasks[-1] for each in waiting)
             folded, failures = self.engine.reduce(self.sources, Task(_all_of, ALL, {"tasks": tasks}), _together)
             answers = folded.answers if isinstance(folded, _Answers) else (_TaskAnswer(),) * len(tasks)
             for each, answer in zip(waiting, answers, strict=True):
@@ -386,21 +386,21 @@ def _all_of(trace: Trace, select: Selection, *, tasks: Sequence[tuple[Task, Comb
 
 
 class _UnansweredError(BaseException):
-    """A question asks the ranks what they have not been asked yet. Nothing that guards against errors may catch it."""
+    """A question has a task without an answer yet. Nothing that guards against errors may catch it."""
 
 
 class _Rehearsal:
-    """An engine for one of several questions: it gives the answers that are there, and notes what is asked beyond.
+    """An engine for one of several questions: it gives the answers to its first tasks, and keeps the next task.
 
     Attributes:
-        asked: the tasks, in the order in which the question asks them, and what folds the answers.
-        answers: those of the first tasks.
+        tasks: the tasks of the question in their order, each with the function that folds its answers.
+        answers: answers to the first of them.
     """
 
     def __init__(self, engine: Engine, sources: Sequence[Source]) -> None:
         self._engine, self._sources = engine, tuple(sources)
         self._given = 0
-        self.asked: list[tuple[Task, Combine | None]] = []
+        self.tasks: list[tuple[Task, Combine | None]] = []
         self.answers: list[_TaskAnswer] = []
 
     def trace(self, source: Source) -> Trace:
@@ -429,5 +429,5 @@ class _Rehearsal:
             self._given += 1
             return self.answers[self._given - 1]
         self._given = 0  # the question runs anew from its beginning
-        self.asked.append((task, combine))
+        self.tasks.append((task, combine))
         raise _UnansweredError

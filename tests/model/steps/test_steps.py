@@ -287,7 +287,7 @@ def test_a_graph_that_launches_a_sequence_several_times_makes_no_steps_of_no_len
 def test_without_any_pattern_the_window_is_one_step(tmp_path: Path) -> None:
     one = found(tmp_path, drawn.op("aten::mm", 10, 50), drawn.op("aten::mm", 100, 20, tid=2))
     assert (one.number.tolist(), pairs(one.host), one.origin) == ([0], [(10, 120)], "window")
-    assert one.note == "No steps were marked and none could be told: the whole window is one step."
+    assert one.note == "No steps were marked, and nothing repeats as steps do: the whole window is one step."
 
 
 def test_without_host_calls_the_window_is_that_of_the_device(tmp_path: Path) -> None:

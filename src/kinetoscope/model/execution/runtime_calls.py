@@ -1,7 +1,7 @@
 """The kind of each call of a device's runtime or driver, by its name, whatever the vendor.
 
 Correlation ids link launches to their work; names are for calls without recorded work, and for what else calls do:
-synchronize, wait for an event, allocate. Copies that block the host are told by their times too (`runtime_call_kinds`).
+synchronize, wait for an event, allocate. Copies that block the host are known by their times (`runtime_call_kinds`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def runtime_call_kind(name: str) -> RuntimeCallKind:
 
 @derived
 def runtime_call_kinds(trace: Trace) -> Int8s:
-    """The `CallKind` of each event, OTHER for what is no call of the runtime: int8 [events].
+    """The `RuntimeCallKind` of each event, OTHER for what is no call of the runtime: int8 [events].
 
     A call that queues a copy by its name makes the host wait for it, if the copy touches pageable memory and begins
     before the call is over: what is small the driver takes over at once. Where the trace does not say what memory it

@@ -128,13 +128,13 @@ def _after_wait_calls(trace: Trace, calls: Int32s) -> Pairs:
 def _launched_next(trace: Trace, calls: Int32s) -> Int32s:
     """The work that is launched next on the thread of each call, NO_WORK if there is none."""
     work, launch = device_work(trace), launch_times(trace)
-    found = np.full(len(calls), NO_WORK, np.int32)
+    launched = np.full(len(calls), NO_WORK, np.int32)
     for track, linked in _by_track(trace, work):
-        here = np.flatnonzero(trace.track[calls] == track)
-        following = np.searchsorted(launch[linked], trace.start[calls[here]])
-        there = following < len(linked)
-        found[here[there]] = linked[following[there]]
-    return found
+        on_track = np.flatnonzero(trace.track[calls] == track)
+        following = np.searchsorted(launch[linked], trace.start[calls[on_track]])
+        has_next = following < len(linked)
+        launched[on_track[has_next]] = linked[following[has_next]]
+    return launched
 
 
 def _by_track(trace: Trace, work: DeviceWork) -> Iterator[tuple[int, Int32s]]:

@@ -178,7 +178,7 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     work = device_work(trace)
     if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
         message = (
-            f"None of {pieces_of_work(len(work))} carries a correlation id: launches, delays and queues cannot be told."
+            f"None of {pieces_of_work(len(work))} carries a correlation id: launches, delays and queues are unknown."
         )
         yield Symptom("NO_CORRELATION", "warning", message, len(work))
         return

@@ -30,13 +30,13 @@ _MAX_QUOTE_LENGTH: Final = 160
 
 
 def no_events(trace: Trace) -> Iterator[Symptom]:
-    """Nothing, or nothing but names of threads."""
+    """A trace without events, or with nothing but names of threads."""
     if not np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True).any():
         yield Symptom("NO_EVENTS", "warning", "The trace holds no events: nothing was active while it was recorded.")
 
 
 def ended_early(trace: Trace) -> Iterator[Symptom]:
-    """The recorder says that not all that was asked for was recorded."""
+    """A recording that our recorder ended early."""
     known = recording(trace)
     if known is not None and known.truncated:
         some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
@@ -45,14 +45,14 @@ def ended_early(trace: Trace) -> Iterator[Symptom]:
 
 
 def no_device_work(trace: Trace) -> Iterator[Symptom]:
-    """Neither kernels nor copies."""
+    """A trace without kernels and copies."""
     if not len(device_work(trace)):
-        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
+        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not selected."
         yield Symptom("NO_DEVICE_WORK", "note", message)
 
 
 def no_steps(trace: Trace) -> Iterator[Symptom]:
-    """Nobody called `prof.step()`."""
+    """A trace without steps of the profiler."""
     every = steps(trace, None)
     if every.origin != "profiler":
         message = f"{every.note} Call prof.step() in the loop, or name an annotation with --steps-by."
@@ -60,7 +60,7 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
 
 
 def work_from_before(trace: Trace) -> Iterator[Symptom]:
-    """A queue that was full when the recording began."""
+    """Work from before the recording, which kept devices busy at its beginning."""
     if is_delayed(trace, steps(trace, None)):
         yield from (Symptom("WORK_BEFORE", "note", message) for message in notes_of_earlier_work(trace))
 
@@ -87,7 +87,7 @@ def empty_step(trace: Trace) -> Iterator[Symptom]:
 
 
 def no_shapes(trace: Trace) -> Iterator[Symptom]:
-    """No operator has the shapes of its inputs."""
+    """Operators without shapes of inputs."""
     rows = trace.rows(EventKind.HOST_OP)
     if len(rows) and "record_shapes" not in recorded_options(trace):
         message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
@@ -95,7 +95,7 @@ def no_shapes(trace: Trace) -> Iterator[Symptom]:
 
 
 def no_stacks(trace: Trace) -> Iterator[Symptom]:
-    """Neither Python calls nor stacks of operators."""
+    """A trace without Python calls and stacks of operators."""
     rows = trace.rows(EventKind.HOST_OP)
     if len(rows) and "with_stack" not in recorded_options(trace):
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
@@ -103,7 +103,7 @@ def no_stacks(trace: Trace) -> Iterator[Symptom]:
 
 
 def no_memory(trace: Trace) -> Iterator[Symptom]:
-    """No instants of memory, or none with an address."""
+    """A trace without memory events, or without their addresses."""
     rows = trace.rows(EventKind.MEMORY)
     if not len(rows):
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."

@@ -162,7 +162,10 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
         number = np.arange(len(host.start), dtype=np.int64)
         return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    return (np.zeros(1, np.int64), one), "No steps were marked and none could be told: the whole window is one step."
+    return (
+        np.zeros(1, np.int64),
+        one,
+    ), "No steps were marked, and nothing repeats as steps do: the whole window is one step."
 
 
 def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:

@@ -37,7 +37,7 @@ class Scope:
         device_work_mask: bool [work], which of `device_work` is selected: what runs in the range of time.
         running_mask: bool [work], the same whatever step launched it: what can run in the devices' time of the steps.
         clip: the range of time to which intervals are clipped, ns, or None.
-        notes: what must be said about the selection.
+        notes: sentences about the selection.
     """
 
     trace: Trace
@@ -100,8 +100,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     """Apply a selection to a trace.
 
     Raises:
-        UsageError: a step, device, stream, thread or annotation was asked for that the trace does not have, or a range
-            of time that ends before it starts.
+        UsageError: the trace has no such step, device, stream, thread or annotation, or the range of time ends before it
+            starts.
     """
     every = steps(trace, select.steps_by)
     work = device_work(trace)

@@ -26,7 +26,7 @@ window: the whole window is one step."""
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 
 STEADY_STEPS: Final = "steady"
-"""All steps but those of the warm-up, where step numbers are asked for."""
+"""Value of `Selection.steps`: all steps but those of the warm-up and an empty last one."""
 
 _WARM_UP_RATIO: Final = 1.25
 """A leading step longer than this times the median step warms up: caches, allocator, autotuning."""

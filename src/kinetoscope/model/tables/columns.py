@@ -167,7 +167,7 @@ FRAME_FIELDS = (
 COLLECTIVE_FIELDS = (
     _ROW,
     _NAME,
-    _plain("on_device", pl.Boolean, "Is it work of a device? Else it is the call on the host that asked for it."),
+    _plain("on_device", pl.Boolean, "Is it work of a device? Else it is the call on the host."),
     _plain("kind", pl.String, "all_reduce, all_gather, …, send, recv, barrier; null where nothing tells."),
     _from("collective", pl.String, "What the collective is called in the file."),
     _from("process_group", pl.String, "Name of the process group."),

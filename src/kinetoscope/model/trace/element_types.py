@@ -42,8 +42,8 @@ _TYPES: Final[tuple[tuple[str, ElementType], ...]] = (
     (r"long", ElementType("int64", 8, "")),
     (r"\bint\b", ElementType("int32", 4, "")),
 )
-"""The first that is found in the name: `c10::BFloat16`, `struct c10::Half`, `float`, `long int`. Case matters: what
-files of 2021 call `Int` and `Double` are no tensors."""
+"""Types by pattern; the first match decides: `c10::BFloat16`, `struct c10::Half`, `float`, `long int`. Case matters:
+`Int` and `Double` of files of 2021 are no tensors."""
 
 
 class Element(NamedTuple):

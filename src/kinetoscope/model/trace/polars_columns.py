@@ -46,7 +46,7 @@ def texts(strings: Strings, codes: NDArray[Any]) -> pl.Series:
 
 
 def labelled(codes: NDArray[Any], label: Callable[[int], str]) -> pl.Series:
-    """The label of each code as a column, null for negative codes; `label` is asked once for each code."""
+    """The label of each code as a column, null for negative codes; `label` is called once for each code."""
     distinct, places = _distinct(codes)
     labels = [label(code) for code in distinct]
     categories = list(dict.fromkeys(labels))

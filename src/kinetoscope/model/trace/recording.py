@@ -18,7 +18,7 @@ _MAX_REASON_LENGTH: Final = 160
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was known when the trace was recorded; what was not is empty.
+    """Facts of the run that the recorder knew; unknown ones are empty.
 
     Attributes:
         run: name of the run.
@@ -27,8 +27,8 @@ class Recording:
         versions: of Python, torch, frameworks, ..., by name.
         about: what the user gave: parameters, batch_size, precision; any JSON, nothing of it checked.
         samples: samples of each step, by its number, where the loop gave them.
-        first_step, last_step: the steps that were recorded from start to end; None where that is not said.
-        truncated: "" or why it was ended before all that was asked for was recorded.
+        first_step, last_step: the steps that were recorded from start to end; None where unknown.
+        truncated: why the recording was ended early; "" if it was not.
     """
 
     run: str = ""
@@ -45,7 +45,7 @@ class Recording:
 
 @derived
 def recording(trace: Trace) -> Recording | None:
-    """What the recorder knew; None for a trace that it did not make. What is not of the expected kind is left out."""
+    """The facts of our recorder; None for a trace that it did not make. Facts of an unexpected kind are left out."""
     facts = trace.metadata.get(_KEY)
     if not isinstance(facts, dict):
         return None

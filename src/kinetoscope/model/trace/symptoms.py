@@ -83,7 +83,7 @@ class Health:
             percent = min(max(round(100 * share), 1), 99)
             return f"{DAMAGED}: {percent}% of it could not be read."
         ends = any(symptom.code in ("STREAM", "TRUNCATED") for symptom in lost)
-        return f"{DAMAGED}: {'it ends early, and what is missing cannot be told' if ends else 'events are lost'}."
+        return f"{DAMAGED}: {'it ends early, and how much is missing is unknown' if ends else 'events are lost'}."
 
     @property
     def worst(self) -> Severity | None:
@@ -139,7 +139,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "WORK_BEFORE": "Devices were busy with work from before the recording until their first recorded work started.",
     "ENDED_EARLY": "The recording was ended before its last step was: that step is cut off and counts as none.",
     "NO_EVENTS": "The trace holds no events: nothing ran while it was recorded, or the schedule never became active.",
-    "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not asked for.",
+    "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not selected.",
     "NO_STEPS": "No steps are marked; they are proposed from what repeats, or the whole window is one.",
     "EMPTY_STEP": "No operator runs in a short last step: `prof.step()` was called after the last iteration, too.",
     "NO_SHAPES": "No shapes of inputs were recorded: no grouping by shape, no FLOPs.",

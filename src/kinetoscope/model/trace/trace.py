@@ -115,7 +115,7 @@ class Trace:
             self._lock.release()
 
     def forget(self) -> None:
-        """Drop everything that was derived, to free memory; it is computed again when asked for."""
+        """Drop everything that was derived, to free memory; it is computed again on demand."""
         with self._lock:
             self._derived.clear()
 
@@ -148,7 +148,7 @@ class Trace:
 
     @property
     def health(self) -> Health:
-        """What is wrong or odd, from reading and from a look at the events."""
+        """The symptoms of reading and of the checks of the events."""
         from kinetoscope.model.health.check import examine
 
         return examine(self)
