@@ -100,8 +100,8 @@ def scope(trace: Trace, select: Selection) -> Scope:
     """Apply a selection to a trace.
 
     Raises:
-        UsageError: the trace has no such step, device, stream, thread or annotation, or the range of time ends before it
-            starts.
+        UsageError: the trace has no such step, device, stream, thread or annotation, or the range of time ends before
+            it starts.
     """
     every = steps(trace, select.steps_by)
     work = device_work(trace)
