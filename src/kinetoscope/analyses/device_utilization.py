@@ -77,37 +77,25 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         note = "No device step takes any time in what was selected: there is no window."
         return Partial(RESULT.per_rank.empty(), (*view.notes, note))
     notes = [*view.warm_up, *view.notes]
-    rows = []
+    frames = []
     for device in devices:
         kernels = kernels_of(view, device)
-        rows.append(_of_device(trace, kernels, windows, device))
+        frames.append(_of_device(trace, kernels, windows, device))
         notes += _outside(kernels, windows, device) + fill_notes(kernels, device)
-    frame = RESULT.per_rank.frame(rows)
-    return Partial(frame, tuple(notes))
+    return Partial(pl.concat(frames), tuple(notes))
 
 
-def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> tuple[int | float | None, ...]:
-    use = use_of(kernels, windows)
-    window, time, origin = windows.length, int(use.time.sum()), origin_of_time(trace)
-    unknown = int(use.unknown.sum())
-    known = not len(kernels) or not np.isnan(kernels.blocks).all()
-    return (
-        device if device >= 0 else None,
-        int(windows.start[0]) - origin,
-        int(windows.end[-1]) - origin,
-        window,
-        int((step_of(windows, kernels.start) >= 0).sum()),
-        int(use.busy.sum()),
-        int(use.busy.sum()) / window,
-        float(use.filled.sum()) / window if known else None,
-        _share(float(use.occupied.sum()), int(use.occupancy_time.sum())),
-        _share(int(use.matrix.sum()), time) if unknown < time else None,  # nothing is known, which is not 0
-        _share(unknown, time),
-    )
-
-
-def _share(part: float, whole: int) -> float | None:
-    return part / whole if whole else None
+def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> pl.DataFrame:
+    use, origin = use_of(kernels, windows).in_all(), origin_of_time(trace)
+    row = {
+        "device": device if device >= 0 else None,
+        "start": int(windows.start[0]) - origin,
+        "end": int(windows.end[-1]) - origin,
+        "window": windows.length,
+        "calls": int((step_of(windows, kernels.start) >= 0).sum()),
+        "kernel_time": int(use.busy[0]),
+    }
+    return pl.DataFrame([row], schema_overrides={"device": pl.Int64}).with_columns(**use.shares())
 
 
 def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[str]:

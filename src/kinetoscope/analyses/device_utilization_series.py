@@ -7,7 +7,6 @@ from typing import Annotated, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.busy import counted_work, no_work_note
@@ -120,20 +119,12 @@ def _buckets(first: int, last: int, size: int | None) -> Intervals:
 
 def _of_device(trace: Trace, kernels: Kernels, device: int, buckets: Intervals) -> pl.DataFrame:
     use = use_of(kernels, buckets)
-    length = buckets.end - buckets.start
-    filled = use.filled if not len(kernels) or not np.isnan(kernels.blocks).all() else np.full(len(length), np.nan)
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
-            "device": polars_columns.rows(np.full(len(length), device, np.int64)),
+            "device": polars_columns.rows(np.full(len(use.length), device, np.int64)),
             "time": buckets.start - origin_of_time(trace),
-            "duration": length,
-            "utilization": _shares(use.busy, length),
-            "sm_efficiency": _shares(filled, length),
-            "occupancy": _shares(use.occupied, use.occupancy_time),
-            "matrix_unit_share": _shares(use.matrix, np.where(use.unknown < use.time, use.time, 0)),
+            "duration": use.length,
+            **use.shares(),
         }
     )
-
-
-def _shares(part: Int64s | Floats, whole: Int64s) -> pl.Series:
-    return polars_columns.numbers(part / np.where(whole > 0, whole, np.nan))
+    return frame.select(RESULT.per_rank.names)

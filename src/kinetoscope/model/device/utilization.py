@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
@@ -12,7 +13,7 @@ from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_ope
 from kinetoscope.model.device.busy import counted_work
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, UNKNOWN_UNIT, kernel_units
 from kinetoscope.model.steps.scope import Scope
-from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 
 
@@ -43,14 +44,17 @@ class DeviceUse:
     """The use of a device in each window; windows are disjoint and in order.
 
     Attributes:
+        length: int64 [windows], ns.
         busy: int64 [windows], time with a kernel running, ns.
         time: int64 [windows], the same with each of several kernels at a time counted, ns.
-        filled: float64 [windows], integral of min(1, blocks per multiprocessor of all that run), ns.
+        filled: float64 [windows], integral of min(1, blocks per multiprocessor of all that run), ns; NaN if no kernel's
+            are known.
         occupied: float64 [windows], integral of the occupancies of all that run, ns.
         occupancy_time: int64 [windows], `time` of kernels whose occupancy is known, ns.
         matrix, unknown: int64 [windows], `time` of those kernels, ns.
     """
 
+    length: Int64s
     busy: Int64s
     time: Int64s
     filled: Floats
@@ -58,6 +62,25 @@ class DeviceUse:
     occupancy_time: Int64s
     matrix: Int64s
     unknown: Int64s
+
+    def in_all(self) -> DeviceUse:
+        """The use in all windows together, as one window."""
+        return DeviceUse(*(getattr(self, field.name).sum(keepdims=True) for field in fields(self)))
+
+    def shares(self) -> dict[str, pl.Series]:
+        """Shares of each window, null where nothing is known: columns of the analyses."""
+        known_time = np.where(self.unknown < self.time, self.time, 0)
+        return {
+            "utilization": _share(self.busy, self.length),
+            "sm_efficiency": _share(self.filled, self.length),
+            "occupancy": _share(self.occupied, self.occupancy_time),
+            "matrix_unit_share": _share(self.matrix, known_time),
+            "unknown_share": _share(self.unknown, self.time),
+        }
+
+
+def _share(part: Int64s | Floats, whole: Int64s) -> pl.Series:
+    return polars_columns.numbers(part / np.where(whole > 0, whole, np.nan))
 
 
 def kernels_of(view: Scope, device: int) -> Kernels:
@@ -89,10 +112,14 @@ def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
         curve = sum_open(np.zeros(len(kernels), np.int32), kernels.start, kernels.end, known)
         return integrals(curve._replace(level=np.minimum(curve.level, most)), edges)[::2]
 
+    filled = weighted(kernels.blocks, 1.0)
+    if len(kernels) and np.isnan(kernels.blocks).all():
+        filled = np.full(len(filled), np.nan)
     return DeviceUse(
+        length=windows.end - windows.start,
         busy=covered(windows, union(kernels.start, kernels.end)),
         time=time(every),
-        filled=weighted(kernels.blocks, 1.0),
+        filled=filled,
         occupied=weighted(kernels.occupancy, np.inf),
         occupancy_time=time(~np.isnan(kernels.occupancy)),
         matrix=time(kernels.matrix),
