@@ -21,7 +21,7 @@ from kinetoscope.pages import PAGES
 from kinetoscope.server import report
 from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
-from kinetoscope.server.runs.run import ReadOptions
+from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
 from kinetoscope.views.exports import files
@@ -139,7 +139,7 @@ def _lines(name: str, messages: Sequence[str]) -> Iterator[str]:
 
 def _page(file: Path) -> Iterator[str]:
     """All views, all tables, and the timeline."""
-    workspace = Workspace((str(file),), ReadOptions(jobs=1))
+    workspace = Workspace((str(file),), ReadKeywords(jobs=1))
     inside = InProcessClient(application(Server(workspace, Sources.of([], [])), None))
     runs = json.loads(inside.get("runs").body)["runs"]
     for run in runs:

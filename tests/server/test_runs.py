@@ -16,7 +16,7 @@ import pytest
 
 from kinetoscope.algorithms.compiled import on_compile
 from kinetoscope.server.runs.progress import Progress, ReadProgress
-from kinetoscope.server.runs.run import ReadOptions, state_of
+from kinetoscope.server.runs.run import ReadKeywords, state_of
 from kinetoscope.server.runs.scan_runs import RunScanner
 from kinetoscope.server.runs.workspace import COMPILING, Workspace
 from tests.conftest import DEMO
@@ -240,7 +240,7 @@ def test_memory_is_bounded_and_everything_still_answered() -> None:
 
 
 def test_only_some_ranks_are_read() -> None:
-    with serving(RANKS, reading=ReadOptions(ranks=(1,))) as client:
+    with serving(RANKS, reading=ReadKeywords(ranks=(1,))) as client:
         assert client.get(f"runs/{client.run()}")["ranks"] == [1]
 
 

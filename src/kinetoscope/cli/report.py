@@ -28,13 +28,13 @@ def run(arguments: list[str]) -> int:
         raise InputError(f"{Path(args.output).parent} is no folder; make it first, or write elsewhere")
     from kinetoscope.server.app import Server
     from kinetoscope.server.report import report
-    from kinetoscope.server.runs.run import ReadOptions
+    from kinetoscope.server.runs.run import ReadKeywords
     from kinetoscope.server.runs.workspace import Workspace
     from kinetoscope.server.source_code import Sources
 
     limits = {"max_size": args.max_size, "max_event": args.max_event}
     copies = {"cache": args.cache, "cache_size": args.cache_size}
-    workspace = Workspace(tuple(args.path), ReadOptions(ranks=args.ranks, jobs=args.jobs, **limits, **copies))
+    workspace = Workspace(tuple(args.path), ReadKeywords(ranks=args.ranks, jobs=args.jobs, **limits, **copies))
     server = Server(workspace, Sources.of(args.source, args.map))
     select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
     page = report(server, _run(server, args.path), sections, select)

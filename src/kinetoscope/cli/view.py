@@ -204,10 +204,10 @@ def _serve(args: argparse.Namespace, listening: socket.socket, token: str) -> No
 
 def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspaces: list[Workspace]) -> None:
     try:
-        from kinetoscope.server.runs.run import ReadOptions
+        from kinetoscope.server.runs.run import ReadKeywords
         from kinetoscope.server.runs.workspace import Workspace
 
-        reading = ReadOptions(
+        reading = ReadKeywords(
             ranks=args.ranks,
             jobs=args.jobs,
             engine=args.engine,

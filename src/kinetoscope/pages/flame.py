@@ -11,7 +11,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import IcicleBlock
 from kinetoscope.pages.parts.layers import Node, Path, joined
 
-_SMALLEST_SHARE: Final = 1 / 2000
+_SMALLEST_NODE_SHARE: Final = 1 / 2000
 """Of the whole: what is narrower cannot be seen, and is left out."""
 
 _MODULE: Final = "nn.Module: "
@@ -31,7 +31,7 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "a
     whole = sum(node.time for path, node in tree.items() if len(path) == 1)
     trunk = _trunk(tree, whole)
     tree = {path[trunk:]: node for path, node in tree.items() if len(path) > trunk}
-    wide = {path: node for path, node in tree.items() if node.time and node.time >= _SMALLEST_SHARE * whole}
+    wide = {path: node for path, node in tree.items() if node.time and node.time >= _SMALLEST_NODE_SHARE * whole}
     order = sorted(wide, key=lambda path: (len(path), -wide[path].time, path))
     places = {path: place for place, path in enumerate(order)}
     on_host = weight == "host" or "Values are host time." in result.notes

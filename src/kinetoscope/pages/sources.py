@@ -32,7 +32,7 @@ from kinetoscope.views.text import brief, printable
 _LINES: Final = 12
 _FILES: Final = 30
 _NAME_CELLS: Final = 60  # cells of a place in a sentence
-_NOTABLE_SHARE: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
+_NOTABLE_TIME_SHARE: Final = 0.001  # share that is worth a sentence: what `shown` does not round to nothing
 _MORE_COLUMNS: Final = ("device_total", "host_total")
 _FOLDER: Final = re.compile(r"^.*[/\\\\]")
 _NAMED_OPERATORS: Final = 3  # operators that are named beside a line
@@ -58,7 +58,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         f"`{brief(_label(first), _NAME_CELLS)}` costs most: {shown(first['time'], 'ns')} of {words},"
         f" {shown(first['time'] / total, 'fraction')} of all."
     )
-    if total - placed >= _NOTABLE_SHARE * total:
+    if total - placed >= _NOTABLE_TIME_SHARE * total:
         sentence += f" {shown((total - placed) / total, 'fraction')} could not be placed in the program."
     blocks = tuple(_blocks(result, functions, time, total, params))
     return Page("sources", "Sources", sentence, blocks=blocks, cannot=result.notes)

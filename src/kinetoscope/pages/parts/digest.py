@@ -30,9 +30,9 @@ QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_bal
 
 _MAX_CHANGES = 3  # findings
 _TOP_ROWS = 4  # rows of a short table
-_UNEVEN_RATIO = 1.15  # a step so much longer than the middle one is named
+_UNEVEN_STEP_RATIO = 1.15  # a step so much longer than the middle one is named
 _SHORT_PATH_CELLS = 32  # cells; a longer path is not repeated in each command
-_NOTABLE_SHARE = 0.05  # share of a step from which something is worth a word
+_NOTABLE_STEP_SHARE = 0.05  # share of a step from which something is worth a word
 
 LABELS = {
     "computation": "computation",
@@ -174,7 +174,7 @@ def _of_steps(steps: pl.DataFrame) -> Spread | None:
     columns = tuple(SpreadColumn(str(step), time) for step, time in steps.select("step", "duration").rows())
     longest = max(columns, key=lambda column: column.time)
     words = _range(times)
-    if longest.time > _UNEVEN_RATIO * sorted(times)[len(times) // 2]:
+    if longest.time > _UNEVEN_STEP_RATIO * sorted(times)[len(times) // 2]:
         words += f"; step {longest.label} is the longest"
     return Spread("Steps", "host", columns, words)
 
@@ -183,12 +183,12 @@ def _of_ranks(steps: pl.DataFrame, parts: Sequence[TimePart]) -> Spread:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
-    what = "communication" if communicating > _NOTABLE_SHARE * total else "duration"
+    what = "communication" if communicating > _NOTABLE_STEP_SHARE * total else "duration"
     means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
     columns = tuple(SpreadColumn(str(rank), time) for rank, time in means)
     low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
     words = _range([low.time, high.time])
-    if high.time <= _UNEVEN_RATIO * low.time:
+    if high.time <= _UNEVEN_STEP_RATIO * low.time:
         label = "a step takes" if what == "duration" else "exposed communication"
         return Spread("Ranks", "host" if what == "duration" else what, columns, f"{label} {words}")
     if what == "duration":

@@ -13,7 +13,7 @@ from kinetoscope.pages.parts.blocks import Link, NoteBlock
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 
-_SMALL_SHARE = 0.05  # a loss under this share of the step is not worth a word
+_SMALL_LOSS_SHARE = 0.05  # a loss under this share of the step is not worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
     largest = max(losses, key=lambda part: part.time, default=None)
     if largest is None or not total:
         return ""
-    if largest.time < _SMALL_SHARE * total:
+    if largest.time < _SMALL_LOSS_SHARE * total:
         what = "kernels" if device else "operators"
-        limit = shown(_SMALL_SHARE, "fraction")
+        limit = shown(_SMALL_LOSS_SHARE, "fraction")
         return f"No loss is larger than {limit}: only faster {what}, or less work, shorten it now."
     why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
     time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")

@@ -17,7 +17,7 @@ from kinetoscope.views.names import short_names, shortened
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import brief, printable
 
-_MOST_SHARE: Final = 0.8
+_COVERED_TIME_SHARE: Final = 0.8
 _RANKED_BARS: Final = 10
 _NAME_CELLS: Final = 60  # cells of a name in a sentence
 _LABEL_CELLS: Final = 64  # cells of a name beside a bar
@@ -60,11 +60,11 @@ def concentration_sentence(frame: pl.DataFrame, value: str, select: Selection, *
         return nothing(f"{of} of any {what}", select)
     name, first = rows.row(0, named=True)["name"], rows.get_column(value)[0]
     leader = f"`{brief(printable(name), _NAME_CELLS)}` alone {shown(first / total, 'fraction')}"
-    count = int((rows.get_column(value).cum_sum() < _MOST_SHARE * total).sum()) + 1
+    count = int((rows.get_column(value).cum_sum() < _COVERED_TIME_SHARE * total).sum()) + 1
     if count == rows.height <= 1:
         return f"One {what} takes all of the {of} ({shown(total, 'ns')}): {leader.removesuffix(' alone 100%')}."
     makes = f"{grouped(count)} of {grouped(rows.height)} {what}s make{'s' * (count == 1)}"
-    return f"{makes} {_MOST_SHARE:.0%} of the {of} ({shown(total, 'ns')}), {leader}."
+    return f"{makes} {_COVERED_TIME_SHARE:.0%} of the {of} ({shown(total, 'ns')}), {leader}."
 
 
 def ranked(

@@ -28,7 +28,7 @@ GROWING_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class ReadKeywords:
     """The options by which runs are read: keywords of `reading.read`."""
 
     ranks: tuple[int, ...] | None = None
@@ -57,7 +57,7 @@ class Run:
         error: why it cannot be opened or read; "" where nothing is known to be wrong.
     """
 
-    def __init__(self, files: RunFiles, reading: ReadOptions, traces: SharedCache[Trace]) -> None:
+    def __init__(self, files: RunFiles, reading: ReadKeywords, traces: SharedCache[Trace]) -> None:
         self.files = files
         self.version = files.stamp
         # The clock of whoever wrote the file may differ from ours: what lies in the future says nothing.

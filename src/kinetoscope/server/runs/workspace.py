@@ -24,7 +24,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.runs.progress import ReadProgress
-from kinetoscope.server.runs.run import ReadOptions, Run
+from kinetoscope.server.runs.run import ReadKeywords, Run
 from kinetoscope.server.runs.scan_runs import RunFiles, RunScanner
 
 COMPILING: Final = "compiling (first run only)"
@@ -71,7 +71,7 @@ class Workspace:
     """
 
     paths: tuple[str, ...]
-    reading: ReadOptions = field(default_factory=ReadOptions)
+    reading: ReadKeywords = field(default_factory=ReadKeywords)
     memory: int = 0
     answers: SharedCache[Any] = field(
         default_factory=lambda: SharedCache(256 << 20, bytes_of_answer, retry_after=RETRY_SECONDS)

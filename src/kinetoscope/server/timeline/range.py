@@ -23,7 +23,7 @@ _STARVED_WORDS: Final = {
     "python": "starved while the host runs Python",
     "nothing": "idle while nothing is recorded on the host",
 }
-_NOTABLE_SHARE: Final = 0.05
+_NOTABLE_TIME_SHARE: Final = 0.05
 """Share of the range from which on a loss is worth a word."""
 
 
@@ -74,13 +74,13 @@ def _busy(trace: Trace, stretch: Range) -> str:
     text = f"{who} busy {_percent(share)} of the time{mean}"
     alone = stretch.kinds[KINDS.index("communication")] / stretch.length
     before = stretch.before / len(titles) / stretch.length
-    if before >= _NOTABLE_SHARE / 10:
+    if before >= _NOTABLE_TIME_SHARE / 10:
         text += f", and {_percent(before)} with work from before the recording"
     idle = 1 - share - before
-    if alone > max(idle, _NOTABLE_SHARE):
-        part = "all of it" if alone > share - _NOTABLE_SHARE / 10 else _percent(alone)
+    if alone > max(idle, _NOTABLE_TIME_SHARE):
+        part = "all of it" if alone > share - _NOTABLE_TIME_SHARE / 10 else _percent(alone)
         return f"{text}, {part} in communication that no computation covers"
-    if idle < _NOTABLE_SHARE or not stretch.idle.sum():
+    if idle < _NOTABLE_TIME_SHARE or not stretch.idle.sum():
         return text
     most = PHASES[int(stretch.idle.argmax())]
     words = _STARVED_WORDS[most] if len(titles) == 1 else _STARVED_WORDS[most].replace("waits for it", "waits for them")
@@ -101,7 +101,7 @@ def _facts(stretch: Range) -> Iterator[str]:
     if (
         stretch.longest is not None
         and stretch.busy
-        and stretch.longest[1] - stretch.longest[0] >= _NOTABLE_SHARE * stretch.length / 10
+        and stretch.longest[1] - stretch.longest[0] >= _NOTABLE_TIME_SHARE * stretch.length / 10
     ):
         yield f"longest idle stretch {shown(stretch.longest[1] - stretch.longest[0], 'ns')}"
 
