@@ -86,7 +86,7 @@ def test_one_rank_cannot_tell_waiting(tmp_path: Path) -> None:
     assert (row["calls"], row["matched"], row["duration"]) == (1, 0, 1000)
     for name in ("transfer", "waiting", "waiting_share", "algorithm_bandwidth", "bus_bandwidth"):
         assert row[name] is None
-    assert result.notes[0].startswith("Only rank 0 is here")
+    assert result.notes[0].startswith("Only rank 0 was read")
 
 
 def test_nothing_recorded(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_of_one_rank_waiting_is_not_known(tmp_path: Path) -> None:
     assert result.frame.select("exposed_transfer", "exposed_waiting", "exposed_communication").rows() == [
         (None, None, 45)
     ]
-    assert result.notes[-1] == "No collective of rank 0 was matched: waiting is not known there."
+    assert result.notes[-1] == "No collective of rank 0 was matched: its waiting is unknown."
 
 
 @pytest.mark.parametrize("name", ["dlrm_ddp_v100_8rank", "sampled_2rank", "torch_2_13_cpu/ddp4*", "ddp2"])

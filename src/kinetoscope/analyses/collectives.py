@@ -19,7 +19,7 @@ By = Literal["size", "kind", "rank", "call"]
 RESULT = Schema(
     Column("rank", pl.Int64, "The lowest rank that took part; the rank itself with by rank."),
     Column("process_group", pl.String, "Name, description and ranks of the group; null where it is not recorded."),
-    Column("kind", pl.String, "all_reduce, all_gather, …; send_recv for point-to-point; other where nothing tells."),
+    Column("kind", pl.String, "all_reduce, all_gather, …; send_recv for point-to-point; other if unknown."),
     Column("dtype", pl.String, "Type of the elements; null if not recorded, or if several."),
     Column("bytes", pl.Int64, "Size of one as nccl-tests counts it; null if not recorded, or if several.", "bytes"),
     Column("call", pl.Int64, "Number of the collective, in order of time; null unless by call, or if unmatched."),
@@ -32,7 +32,7 @@ RESULT = Schema(
     Column("transfer", pl.Int64, "Shortest duration among its ranks, for each rank and matched collective.", "ns"),
     Column("waiting", pl.Int64, "Duration less transfer of matched collectives, on all ranks.", "ns"),
     Column("waiting_share", pl.Float64, "Waiting / (transfer + waiting).", "fraction"),
-    Column("exposed", pl.Int64, "What of the duration no computation of the same rank covers.", "ns"),
+    Column("exposed", pl.Int64, "Part of the duration that no computation of the same rank covers.", "ns"),
     Column("algorithm_bandwidth", pl.Float64, "Bytes / transfer.", "bytes/s"),
     Column("bus_bandwidth", pl.Float64, "Algorithm bandwidth as one link sees it (see nccl-tests).", "bytes/s"),
 )

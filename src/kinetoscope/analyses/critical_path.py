@@ -79,8 +79,8 @@ def critical_path(
     one upon the other without a gap, and their causes sum to the step exactly. With `what_if` the whole schedule is
     computed anew: what is named takes another share of its time, everything else its own, and each still waits for all
     that it waited for. A name means device work, or calls with all that happens inside them and that they launched; a
-    cause is a column here. A launch takes 30 µs from the end of its call at most; if its work starts later and nothing
-    tells what it waited for, the rest is `other`. Of a copy that the host waits for it is the call's, `host`.
+    cause is a column here. A launch takes 30 µs from the end of its call at most; if its work starts later and what it
+    waited for is unknown, the rest is `other`. Of a copy that the host waits for it is the call's, `host`.
 
     How to read it. Only what is on the path makes the step shorter if it gets faster. Mostly host or launch: the device
     waits for the host. Mostly computation: make kernels faster. `critical_path_events` names the calls and kernels. The

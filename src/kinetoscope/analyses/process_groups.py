@@ -17,13 +17,13 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
-    Column("rank", pl.Int64, "The lowest rank here that is in the group."),
+    Column("rank", pl.Int64, "The lowest rank of the group among those that were read."),
     Column("process_group", pl.String, "Name, description and ranks; null for calls whose group is not recorded."),
     Column("name", pl.String, "Name as torch numbers or hashes it; several groups may share one."),
-    Column("description", pl.String, "What it is for, in words, where the program says."),
+    Column("description", pl.String, "Purpose in words, if the program gives one."),
     Column("size", pl.Int64, "Ranks in the group."),
-    Column("ranks", pl.String, "Which they are, as runs: 0-7, or 0-56/8 for every eighth."),
-    Column("ranks_here", pl.Int64, "Ranks in the group whose traces are here."),
+    Column("ranks", pl.String, "Its ranks, as runs: 0-7, or 0-56/8 for every eighth."),
+    Column("ranks_here", pl.Int64, "Ranks in the group whose traces were read."),
     Column("kinds", pl.String, "Kinds of collectives that it was used for, those that take longest first."),
     Column("calls", pl.Int64, "Collectives, each once however many ranks took part."),
     Column("matched", pl.Int64, "Collectives of which calls of two ranks or more are known."),
@@ -33,7 +33,7 @@ RESULT = Schema(
     Column("duration", pl.Int64, "Sum of the durations on all ranks.", "ns"),
     Column("transfer", pl.Int64, "Shortest duration among its ranks, for each rank and matched collective.", "ns"),
     Column("waiting", pl.Int64, "Duration less transfer of matched collectives, on all ranks.", "ns"),
-    Column("exposed", pl.Int64, "What of the duration no computation of the same rank covers.", "ns"),
+    Column("exposed", pl.Int64, "Part of the duration that no computation of the same rank covers.", "ns"),
     Column("algorithm_bandwidth", pl.Float64, "Bytes / transfer.", "bytes/s"),
 )
 

@@ -98,7 +98,12 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
         exposed_transfer=exposed - pl.col("exposed_waiting")
     )
     unknown = table.filter(pl.col("exposed_waiting").is_null())["rank"].unique().to_list()
-    notes = [f"No collective of rank {listed(unknown)} was matched: waiting is not known there."] if unknown else []
+    who = (
+        f"ranks {listed(unknown)} was matched: their"
+        if len(unknown) > 1
+        else f"rank {listed(unknown)} was matched: its"
+    )
+    notes = [f"No collective of {who} waiting is unknown."] if unknown else []
     return Partial(table.select(RESULT.names), (*collectives.notes, *notes))
 
 

@@ -39,21 +39,24 @@ RESULT = Schema(
     ),
     Column("calls", pl.Int64, "Collectives that the rank took part in; only those that could be matched."),
     Column("last", pl.Int64, "In how many of them it arrived last."),
-    Column("late", pl.Int64, "How long after the rank in the middle it arrived where it was last, at most.", "ns"),
+    Column("late", pl.Int64, "The longest that it arrived after the rank in the middle where it was last.", "ns"),
     Column(
-        "lost", pl.Int64, "What the others waited because of it, summed over them; an estimate by whole steps.", "ns"
+        "lost",
+        pl.Int64,
+        "Time that the others waited because of it, summed over them; an estimate by whole steps.",
+        "ns",
     ),
-    Column("carried", pl.Int64, "What they waited for it because of something earlier; charged there.", "ns"),
+    Column("carried", pl.Int64, "Time that they waited for it because of something earlier; charged there.", "ns"),
     Column("lost_share", pl.Float64, "Lost / time of all steps of the other ranks.", "fraction"),
     Column(
         "straggler",
         pl.Boolean,
-        "Is that more than 1 % of a step, more than clocks can tell, its own fault, and no chance.",
+        "Is lost more than 1 % of a step and than the error of clocks, by the rank's own fault, and beyond chance.",
     ),
     Column(
         "cause",
         pl.String,
-        "Why it was late: what it did more of than the rank in the middle; null if nothing was lost.",
+        "Why it was late: the activity that took longer than on the rank in the middle; null if nothing was lost.",
     ),
     Column("cause_share", pl.Float64, "Share of that cause in what it is charged with.", "fraction"),
     Column("charged_to", pl.Int64, "Rank that caused most of the loss; null unless by collective."),
@@ -155,7 +158,7 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
         estimates = delays_by_step(steps, collectives.frame, costs, step)
         table = _by_rank(costs if matched else None, estimates, own, least, by)
     if table.is_empty():
-        none = "No collective of one rank could be matched with another's."
+        none = "No collectives were matched across ranks."
         return Partial(RESULT.empty(), (*collectives.notes, none))
     notes = _notes(arrivals, steps, table, by)
     return Partial(RESULT.conform(table.select(RESULT.names)), (*collectives.notes, *notes))
@@ -220,7 +223,7 @@ def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:
 
 def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
     if len(arrivals) and arrivals.pairwise.all():
-        yield "All is sending and receiving: waiting there is a bubble of the pipeline and makes no straggler."
+        yield "All communication is point-to-point: waiting there is a pipeline bubble and makes no straggler."
         return
     if by == "collective":
         return
@@ -230,23 +233,23 @@ def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By)
 
     if hidden := ranks("hidden_by_run_ahead"):
         yield (
-            f"What the others lost by {_ranks(hidden)} was nearly all in one step, but its host does the same in each: "
-            "it is hidden afterwards, as hosts run ahead of their devices."
+            f"The others waited for {_ranks(hidden)} almost only in one step, but its host is slow in each: in the "
+            "others it is hidden, as hosts run ahead of their devices."
         )
     if one_off := ranks("one_off"):
         yield (
-            f"What the others lost by {_ranks(one_off)} was nearly all in one step: an accident, it seems; "
-            "step by step it is listed (by='step')."
+            f"The others waited for {_ranks(one_off)} almost only in one step: probably a one-off delay "
+            "(by='step' lists each step)."
         )
     if not (stragglers := ranks("straggler")):
         yield "No rank makes the others wait for more than 1 % of a step by its own fault."
         return
     if by == "rank" and steps["step"].n_unique() < MIN_PLACES:
-        yield "With less than three steps an accident cannot be told from what is so for good."
+        yield "With fewer than three steps a one-off delay cannot be distinguished from a straggler."
     if estimated := ranks("straggler", "by_steps"):
         yield (
-            f"By single collectives it cannot be told that the others wait for {_ranks(estimated)}, by whole steps "
-            "it can: what they lost is estimated from how much longer they were in collectives."
+            f"Whole steps, not single collectives, show that the others wait for {_ranks(estimated)}: their loss is "
+            "estimated from their extra time in collectives."
         )
     yield f"The others wait for {_ranks(stragglers)}."
 

@@ -91,8 +91,8 @@ def incomplete(calls: pl.DataFrame) -> str:
     if not partial:
         return ""
     return (
-        f"{partial:,} collectives have calls of only part of their ranks here: the shortest may be another's, "
-        "so that transfer may be less and waiting more."
+        f"{partial:,} collectives have calls of only part of their ranks here: the shortest call may be another's, "
+        "so transfer may be shorter and waiting longer."
     )
 
 
@@ -102,6 +102,6 @@ def alone(frame: pl.DataFrame) -> str:
     if len(ranks) != 1:
         return ""
     return (
-        f"Only rank {ranks_text(ranks)} is here: how long its collectives move data, how long they wait for other "
-        "ranks, and bandwidths cannot be told (read the traces of the other ranks with it)."
+        f"Only rank {ranks_text(ranks)} was read: transfer, waiting and bandwidths of its collectives are unknown "
+        "(read the traces of the other ranks with it)."
     )

@@ -43,9 +43,9 @@ CALLS: Final = Schema(
     Column("row", pl.Int64, "Row of the work on the device, or of the span on the host."),
     Column("launch", pl.Int64, "Row of the call of the runtime that launched it; null if that was not recorded."),
     Column("on_host", pl.Boolean, "Is it a span of a library that works on the host, such as gloo?"),
-    Column("kind", pl.String, "all_reduce, all_gather, reduce_scatter, …; other where nothing tells."),
+    Column("kind", pl.String, "all_reduce, all_gather, reduce_scatter, …; other if unknown."),
     Column("name", pl.String, "Name of the work or of the span."),
-    Column("group", pl.String, "The process group: name, description and ranks; null where nothing tells."),
+    Column("group", pl.String, "The process group: name, description and ranks; null if unknown."),
     Column("group_name", pl.String, "Name of the process group."),
     Column("group_description", pl.String, "What the process group is for, in words."),
     Column("group_size", pl.Int64, "Ranks in the process group."),
@@ -73,7 +73,7 @@ CALLS: Final = Schema(
     ),
     Column("start", pl.Int64, "When it began, since 1970 as this rank's machine counts.", "ns", instant=True),
     Column("end", pl.Int64, "When it ended, since 1970 as this rank's machine counts.", "ns", instant=True),
-    Column("exposed", pl.Int64, "What of it no computation of the rank covers.", "ns"),
+    Column("exposed", pl.Int64, "Part of it that no computation of the rank covers.", "ns"),
 )
 """Columns of `collective_calls`."""
 

@@ -209,7 +209,7 @@ def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[str]:
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.iter_rows())
         yield (
             f"{len(unmatched):,} of {len(frame):,} calls have no counterpart on another rank ({listed}): "
-            "waiting cannot be told for them."
+            "their waiting is unknown."
         )
     if ambiguous:
         yield (
