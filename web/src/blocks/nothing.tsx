@@ -9,7 +9,7 @@ export function Nothing() {
   const part = PARTS.some((name) => select[name] && select[name] !== "steady");
   return (
     <p class="empty">
-      {part ? "There is none in what is selected. " : "There is none."}
+      {part ? "Nothing in the selection. " : "Nothing to show."}
       {part && <To link={{ clear: true }}>Show everything</To>}
     </p>
   );

@@ -154,7 +154,7 @@ export function Header({ state, runs, about, page, menu, toggle, help }: Props) 
           <Pill
             label="filter"
             value={only.length ? only.join(", ") : "none"}
-            title="Only these"
+            title="Filter"
             fixed={fixed}
             right
             set={only.length > 0}

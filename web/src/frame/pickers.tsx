@@ -222,7 +222,7 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
           type="button"
           class="button"
           aria-pressed={!chosen || chosen === "steady"}
-          data-tip="All but those that warm up"
+          data-tip="Without warm-up steps"
           onClick={() => choose(null)}
         >
           Steady

@@ -119,11 +119,7 @@ const counted = (head: Answer): string =>
     : `${grouped(head.total)} of ${grouped(head.all)} rows`;
 
 const emptyWords = (head: Answer): ComponentChildren =>
-  head.notes.length ? (
-    head.notes.map((each) => <p key={each}>{words(each)}</p>)
-  ) : (
-    <p>There is none in what is selected.</p>
-  );
+  head.notes.length ? head.notes.map((each) => <p key={each}>{words(each)}</p>) : <p>No rows in the selection.</p>;
 
 function Search({ value, set, label }: { value: string; set: (text: string) => void; label: string }) {
   const [text, setText] = useState(value);
@@ -192,7 +188,7 @@ function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) 
     return (
       <button
         class="tool"
-        data-tip="The rows that are here"
+        data-tip="The rows in this report"
         onClick={() => download(new Blob([csv(head)], { type: "text/csv" }), `${head.analysis ?? "table"}.csv`)}
       >
         CSV

@@ -52,7 +52,7 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
     called, words = f"`{brief(printable(name), _NAME_CELLS)}`", _WORDS[measure]
     title = f"Each call of {called}"
     if not frame.height:
-        return NoteBlock(f"{called} has no call in what is selected.", title)
+        return NoteBlock(f"{called} has no call in the selection.", title)
     if frame.height == 1:
         rank, row, start, length, time, cycle = frame.row(0)
         text = f"It ran once, {shown(start, 'ns')} after the first event: {words} {shown(time, 'ns')}."

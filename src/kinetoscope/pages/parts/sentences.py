@@ -120,9 +120,9 @@ def is_part(select: Selection) -> bool:
 
 def nothing(what: str, select: Selection) -> str:
     """A sentence about what is missing, in the selection or at all."""
-    return f"There is no {what} in what is selected." if is_part(select) else f"No {what} was recorded."
+    return f"The selection contains no {what}." if is_part(select) else f"No {what} was recorded."
 
 
 def way_back(select: Selection) -> tuple[NoteBlock, ...]:
     """For a page that is empty: how to see everything, where it may be the selection that leaves nothing."""
-    return (NoteBlock("What was recorded may lie outside of it.", link=EVERYTHING),) if is_part(select) else ()
+    return (NoteBlock("There may be some outside the selection.", link=EVERYTHING),) if is_part(select) else ()

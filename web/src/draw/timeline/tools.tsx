@@ -36,7 +36,7 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
         value={text}
         placeholder="Search names"
         aria-label="Search names of events"
-        data-tip="/ searches, N and P go to the next and the previous one"
+        data-tip="/ searches; N and P go to the next and previous match"
         onInput={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter") find(event.shiftKey ? "previous" : "next");
