@@ -42,13 +42,14 @@ test-all: $(VENV)/.dev ## what `make test` leaves out: every trace, browser, clu
 	@$(MAKE) --no-print-directory $(VENV)/.torch || echo "torch cannot be installed here: what needs it is skipped"
 	@HYPOTHESIS_PROFILE=ci $(PYTEST) -m "$(REST)" $(ARGS)
 	@$(BIN)/python -m tests.fuzz 200 60
+	@$(MAKE) --no-print-directory test-versions ARGS=
 
 .PHONY: test-recorder
 test-recorder: $(VENV)/.torch ## of that, what records with torch (CPU), which it installs
 	@$(PYTEST) -m torch $(ARGS)
 
 .PHONY: test-versions
-test-versions: ## the oldest and newest versions of Python and of what is installed beside it, each in an environment of its own
+test-versions: ## reading, with the oldest and the newest dependencies, and Python 3.11 to 3.13
 	@WORKERS=$(WORKERS) $(PYTHON) tools/versions.py $(ARGS)
 
 .PHONY: test-web

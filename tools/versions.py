@@ -1,4 +1,4 @@
-"""Tests of the reader, the model and the analyses with the oldest and the newest versions that `pyproject.toml` allows.
+"""Tests of reading and algorithms with the oldest and the newest versions that `pyproject.toml` allows.
 
     python tools/versions.py                 each set of versions
     python tools/versions.py oldest          some of them
