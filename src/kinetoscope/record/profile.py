@@ -13,7 +13,7 @@ from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session.options import RecordOptions
 from kinetoscope.record.session.recorder import Recorder
 
-_NONE: Final = "NONE"
+_NO_ACTION: Final = "NONE"
 _WARMUP: Final = "WARMUP"
 _RECORD: Final = "RECORD"
 _SAVE: Final = "RECORD_AND_SAVE"
@@ -117,7 +117,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         self._on_trace_ready = on_trace_ready
         self._recorder = Recorder(dir, self._options, step=step)
         self._number = 0
-        self._now = _NONE
+        self._now = _NO_ACTION
         self._opened = self._running = self._provisional = False
         self._stepped = False
         self._done: list[WindowOutcome] = []
@@ -142,7 +142,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         self._now = self._asked(0)
         if self._now in (_RECORD, _SAVE):
             self._open()
-        elif self._now in (_NONE, _WARMUP):
+        elif self._now in (_NO_ACTION, _WARMUP):
             # If no step ever ends, this is all there will be; thrown away at the first step().
             self._provisional = self._start_window(provisional=True)
 
@@ -157,11 +157,11 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         if self._provisional:
             self._provisional = False
             self._recorder.discard()
-        ends = before == _SAVE or (before == _RECORD and self._now in (_NONE, _WARMUP))
+        ends = before == _SAVE or (before == _RECORD and self._now in (_NO_ACTION, _WARMUP))
         records = self._now in (_RECORD, _SAVE)
         self._recorder.hint(begin=records, end=ends)
         self._recorder.step(samples)
-        if ends or self._now == _NONE:
+        if ends or self._now == _NO_ACTION:
             self._opened = False
         if records and not self._opened:
             self._open()
@@ -198,9 +198,9 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             action = self._action(number)
         except Exception as error:  # noqa: BLE001 - the schedule is the user's
             tell(f"the schedule failed at step {number}: {type(error).__name__}: {error}")
-            return _NONE
-        name = action if isinstance(action, str) else str(getattr(action, "name", _NONE))
-        return name if name in (_NONE, _WARMUP, _RECORD, _SAVE) else _NONE
+            return _NO_ACTION
+        name = action if isinstance(action, str) else str(getattr(action, "name", _NO_ACTION))
+        return name if name in (_NO_ACTION, _WARMUP, _RECORD, _SAVE) else _NO_ACTION
 
     def _open(self) -> None:
         # A window that could not be opened is not tried again before the next cycle.
@@ -250,12 +250,12 @@ def _cycle(skip_first: int, wait: int, warmup: int, active: int, repeat: int) ->
 
     def action(step: int) -> str:
         if step < skip_first:
-            return _NONE
+            return _NO_ACTION
         cycle, at = divmod(step - skip_first, length)
         if repeat and cycle >= repeat:
-            return _NONE
+            return _NO_ACTION
         if at < wait:
-            return _NONE
+            return _NO_ACTION
         if at < wait + warmup:
             return _WARMUP
         return _RECORD if at < length - 1 else _SAVE

@@ -27,7 +27,7 @@ FOLDER_VARIABLE: Final = "KINETOSCOPE_CACHE"
 SIZE_VARIABLE: Final = "KINETOSCOPE_CACHE_SIZE"
 """The environment variable that says how many bytes at most: `20GB`; 0 turns the cache off."""
 
-OFF: Final = "off"
+OFF_WORD: Final = "off"
 DEFAULT_BYTES: Final = 10 * 10**9
 
 _UNITS: Final = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -168,7 +168,7 @@ def cache_at(folder: str = "", size: int | None = None) -> Cache | None:
     """
     folder = folder or os.environ.get(FOLDER_VARIABLE, "")
     limit = _limit() if size is None else size
-    if folder.lower() in (OFF, "0") or limit <= 0:
+    if folder.lower() in (OFF_WORD, "0") or limit <= 0:
         return None
     try:
         own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kinetoscope" / "files"

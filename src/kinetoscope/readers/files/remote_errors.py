@@ -34,7 +34,7 @@ _UNKNOWN_USER = re.compile(
 _NO_LINE = re.compile(
     r"Connect|Timeout|Disconnected|ServiceRequestError|ServiceResponseError|TransportError|gaierror|DNSError"
 )
-_CUT = re.compile(r"IncompleteRead|PayloadError|ResponseStreaming|ProtocolError|ContentLength|SSLError|SlowDown")
+_CUT_ERROR = re.compile(r"IncompleteRead|PayloadError|ResponseStreaming|ProtocolError|ContentLength|SSLError|SlowDown")
 _CODE = re.compile(r"\b(?:InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|AuthenticationFailed)\b")
 _NO_AZURE = "Must provide either a connection_string or account_name"
 _MAX_CHARACTERS: Final = 200
@@ -68,7 +68,7 @@ def is_passing(error: Exception) -> bool:
     chain = list(_chain(error))
     if isinstance(error, (ImportError, KinetoscopeError)) or _has_refusal(chain):
         return False
-    if any(_CUT.search(type(each).__name__) for each in chain):  # which aiohttp gives the number of a bad request
+    if any(_CUT_ERROR.search(type(each).__name__) for each in chain):  # which aiohttp gives the number of a bad request
         return True
     statuses = [status for each in chain if (status := _status(each))]
     if statuses:

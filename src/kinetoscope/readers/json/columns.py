@@ -250,7 +250,7 @@ class Tokenizer:
             np.full(tk.PREDICTIONS, -1, np.int32),
             np.full(tk.PREDICTIONS, -1, np.int32),
         )
-        self._nesting = np.empty(tk.DEEPEST, np.bool_)
+        self._nesting = np.empty(tk.MAX_NESTING, np.bool_)
 
     @property
     def odd_commas(self) -> int:

@@ -156,7 +156,7 @@ _RANK_IN_TEXT: Final = re.compile(rb'"rank"\s*:\s*(\d{1,9})')
 _WORLD_IN_TEXT: Final = re.compile(rb'"world_size"\s*:\s*(\d{1,9})')
 _GROUP: Final = re.compile(rb'"Process Group Ranks"\s*:\s*"\[([\d, ]+)\]"')
 _GROUP_SIZE: Final = re.compile(rb'"Group size"\s*:\s*"?(\d{1,9})')
-_OWN: Final = re.compile(rb'"Rank"\s*:\s*"?(\d{1,9})')
+_OWN_RANK: Final = re.compile(rb'"Rank"\s*:\s*"?(\d{1,9})')
 _COLLECTIVE: Final = re.compile(rb'"Collective name"\s*:\s*"([^"]{0,60})"')
 _OWN_RANK_IN: Final = re.compile(rb"all_?reduce|all_?gather|reduce_scatter|all_?to_?all|barrier", re.IGNORECASE)
 """Collectives whose argument `Rank` is the rank of the process in its group; in others it is the root, or the peer."""
@@ -206,7 +206,7 @@ def in_collectives(text: bytes) -> int | None:
         if size and int(size[1]) != len(group):
             continue
         common = set(group) if common is None else common & set(group)
-        name, place = _COLLECTIVE.search(arguments), _OWN.search(arguments)
+        name, place = _COLLECTIVE.search(arguments), _OWN_RANK.search(arguments)
         if name and place and _OWN_RANK_IN.search(name[1]) and int(place[1]) < len(group):
             own.add(group[int(place[1])])
     candidates = own if len(own) == 1 else common or set()

@@ -63,7 +63,7 @@ _GAP = re.compile(r"[ \t\n\r,]*+")
 _TAIL = re.compile(r"[ \t\n\r,]*+\Z")
 _COLON = re.compile(rf"{_WS}:{_WS}")
 _DELIMITER = re.compile(rf"{_WS}(?:[,}}\]]|\Z)")
-_EARLY = re.compile(rf"{_WS},{_WS}{_PLAIN_KEY.pattern}")  # after a closing bracket: it closed too early
+_EARLY_BRACKET = re.compile(rf"{_WS},{_WS}{_PLAIN_KEY.pattern}")  # after a closing bracket: it closed too early
 _MARK = re.compile(r'\\.|"', re.DOTALL)
 _RESUME = re.compile(rf"{_PLAIN_KEY.pattern}|[}}\]]")
 _END_OF_WORD = re.compile(r',[ \t\n\r,]*+|\n[ \t\n\r]*+|[}\]"]')
@@ -72,7 +72,7 @@ _LITERAL = re.compile(r"true|false|null|NaN|-?Infinity")
 _SCALAR = re.compile(rf'(?:{_NUMBER.pattern}|{_LITERAL.pattern})(?={_WS}(?:[,}}\]"]|\Z))')
 _NAN = re.compile(r"[+-]?(?:nan(?:\(\w*\))?|1\.#(?:QNAN|SNAN|IND)\w*)", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"([+-]?)(?:inf(?:inity)?|1\.#INF\w*)", re.ASCII | re.IGNORECASE)
-_UNUSUAL = re.compile(r'[\\"\x00-\x1f]')
+_UNUSUAL_CHARACTER = re.compile(r'[\\"\x00-\x1f]')
 _PIECE = re.compile(r'\\u[0-9a-fA-F]{4}|\\["\\]|(\\[/bfnrt])|(\\)|["\x00-\x1f]')
 
 
@@ -166,7 +166,7 @@ def _escaped(raw: str, kinds: set[Kind]) -> str:
     One invalid escape shows that the writer escaped no backslash: then `\n` is a backslash and an n as well, as in
     `C:\x\new`.
     """
-    if not _UNUSUAL.search(raw):
+    if not _UNUSUAL_CHARACTER.search(raw):
         return raw
     lone = any(piece[2] for piece in _PIECE.finditer(raw))
 
@@ -265,7 +265,7 @@ class _Mender:
     def _close(self, char: str) -> None:
         depth = self._level_below(char, len(self.stack))
         self.pos += 1
-        if depth < 0 or (depth == 0 and _EARLY.match(self.text, self.pos)):
+        if depth < 0 or (depth == 0 and _EARLY_BRACKET.match(self.text, self.pos)):
             self._drop("rubbish")
             return
         if depth < len(self.stack) - 1:
@@ -419,7 +419,7 @@ class _Mender:
                 depth = self._level_below(char, depth)
                 pos += 1
                 if depth <= 0:
-                    return depth == 0 and bool(_TAIL.match(text, pos) or _EARLY.match(text, pos))
+                    return depth == 0 and bool(_TAIL.match(text, pos) or _EARLY_BRACKET.match(text, pos))
                 comma, closed = False, True
             elif char == "," and not comma:
                 comma = True

@@ -17,8 +17,8 @@ HEAD: Final = 1 << 16
 
 _RECORD = "record with torch.profiler.profile(...) and save with prof.export_chrome_trace('trace.json.gz')"
 _UNPACK = "unpack it first; .json, .json.gz and .json.zst are read as they are"
-_AGAIN = "copy or download it again, or " + _RECORD
-_ONCE = "decompress it once"
+_COPY_AGAIN = "copy or download it again, or " + _RECORD
+_DECOMPRESS_ONCE = "decompress it once"
 _FOLDER = "if `kinetoscope convert` wrote it, name the folder that it wrote to; else " + _RECORD
 _COMPANION = "open the trace of the same run, as prof.export_chrome_trace('trace.json.gz') writes it"
 
@@ -100,7 +100,7 @@ def other_format(head: bytes) -> OtherFormat | None:
         return other
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text:
-        return OtherFormat("a file with nothing but white space" if head else "an empty file", _AGAIN)
+        return OtherFormat("a file with nothing but white space" if head else "an empty file", _COPY_AGAIN)
     if _EVENTS_KEY in text:
         return _other_events(text)
     if text.startswith(b"{"):
@@ -121,7 +121,7 @@ def _binary_format(head: bytes) -> OtherFormat | None:
     if head[257:262] == b"ustar":
         return OtherFormat("a tar archive", _UNPACK)
     if head and not head.strip(b"\0"):
-        return OtherFormat("nothing but zero bytes (the file was never written, or its disk was full)", _AGAIN)
+        return OtherFormat("nothing but zero bytes (the file was never written, or its disk was full)", _COPY_AGAIN)
     if head.lstrip()[:1] in (b"{", b"[") or _EVENTS_KEY in head or not _CONTROL.search(head):
         return None  # rubbish bytes inside a trace are the reader's business
     return _protobuf(head)
@@ -283,7 +283,7 @@ def _plain(text: bytes) -> OtherFormat:
         hint = "download the file itself (this may be a log-in or error page), or " + _RECORD
         return OtherFormat("an HTML page", hint)
     if start.startswith(b"<"):
-        return OtherFormat("an XML document (an error message of the store?)", _AGAIN)
+        return OtherFormat("an XML document (an error message of the store?)", _COPY_AGAIN)
     if _TABLE.search(text):
         return OtherFormat("the table that key_averages().table() prints")
     stack, _, count = text.partition(b"\n")[0].rpartition(b" ")

@@ -85,7 +85,7 @@ PREDICTIONS: Final = 4096
 LINK: Final = 64
 """Bytes of a link that is predicted are fewer; a power of two."""
 
-DEEPEST: Final = 1 << 20
+MAX_NESTING: Final = 1 << 20
 """Levels of nesting inside an argument beyond which it counts as broken."""
 
 LONGEST_TIME: Final = 4_500_000_000_000_000_000
@@ -94,21 +94,21 @@ LONGEST_TIME: Final = 4_500_000_000_000_000_000
 _QUOTE, _BACKSLASH, _COMMA, _COLON, _MINUS, _DOT, _NEWLINE = 34, 92, 44, 58, 45, 46, 10
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
 
-_ONES = np.uint64(0x0101010101010101)
+_BYTE_ONES = np.uint64(0x0101010101010101)
 _HIGHS = np.uint64(0x8080808080808080)
 _SPACES = np.uint64(0x2020202020202020)
 _QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 _NEWLINES = np.uint64(0x0A0A0A0A0A0A0A0A)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SEED = np.uint64(0x243F6A8885A308D3)
-_EXACT = np.uint64(1 << 53)
-_LARGEST = np.uint64((1 << 63) - 1)
+_EXACT_INTEGERS = np.uint64(1 << 53)
+_LARGEST_INTEGER = np.uint64((1 << 63) - 1)
 
 _POWERS = np.array([10.0**k for k in range(23)])  # every power of ten up to 10**22 is exact in a float64
 _TENS = np.array([10**k for k in range(20)], dtype=np.uint64)
 _SCALES = np.array([1000, 100, 10, 1], dtype=np.uint64)  # nanoseconds of a microsecond's digits, by number of decimals
-_LONGEST = np.array([LONGEST_TIME // k for k in (1000, 100, 10, 1)], dtype=np.uint64)
+_LONGEST_TIMES = np.array([LONGEST_TIME // k for k in (1000, 100, 10, 1)], dtype=np.uint64)
 
 # Classes of bytes, for bare words: letters, digits and what numbers and `N/A` are made of.
 _WORD = np.zeros(256, dtype=np.bool_)
@@ -181,7 +181,9 @@ def _string_end(text, i):  # type: ignore[no-untyped-def]
         quote = word ^ _QUOTES
         escape = word ^ _BACKSLASHES
         line = word ^ _NEWLINES
-        marks = (((quote - _ONES) & ~quote) | ((escape - _ONES) & ~escape) | ((line - _ONES) & ~line)) & _HIGHS
+        marks = (
+            ((quote - _BYTE_ONES) & ~quote) | ((escape - _BYTE_ONES) & ~escape) | ((line - _BYTE_ONES) & ~line)
+        ) & _HIGHS
         if marks == 0:
             i += 8
             continue
@@ -198,7 +200,7 @@ def _raw_end(text, i, limit, nesting):  # type: ignore[no-untyped-def]  # noqa: 
     """Index after the nested object or list that begins at `i`; −1 if it is broken, `limit` or more if it is cut.
 
     Checks the grammar (commas, colons, which bracket closes), so that a stray quotation mark or a missing bracket
-    cannot swallow the events that follow. nesting: bool [DEEPEST], receives for each level whether it is an object.
+    cannot swallow the events that follow. nesting: bool [MAX_NESTING], receives for each level whether it is an object.
     """
     depth = np.int64(-1)
     value, key, close, comma = True, False, False, False  # what may come next
@@ -296,7 +298,7 @@ def _hash(text, start, length, key):  # type: ignore[no-untyped-def]
         i += 8
     rest = start + length - i
     if rest > 0:
-        h = _mix(h, _load64(text, i) & (_ALL >> np.uint64(64 - 8 * rest)), key)
+        h = _mix(h, _load64(text, i) & (_ALL_BITS >> np.uint64(64 - 8 * rest)), key)
     return h
 
 
@@ -312,7 +314,7 @@ def _same(text, start, length, arena, offset):  # type: ignore[no-untyped-def]
     if rest == 0:
         return True
     different = _load64(text, start + i) ^ _load64(arena, offset + i)
-    return (different & (_ALL >> np.uint64(64 - 8 * rest))) == 0
+    return (different & (_ALL_BITS >> np.uint64(64 - 8 * rest))) == 0
 
 
 @compiled
@@ -480,7 +482,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
     """Read elements of `traceEvents` from `text[at[POSITION]:limit]` into the columns, as many as are whole.
 
     text: uint8, followed by PADDING quotation marks after `limit`. at: the counters; the columns are filled from
-    at[EVENTS], `values` from at[VALUES]; `floats` is a float64 view of `values`. nesting: bool [DEEPEST], scratch.
+    at[EVENTS], `values` from at[VALUES]; `floats` is a float64 view of `values`. nesting: bool [MAX_NESTING], scratch.
     next_key: int64 [PREDICTIONS], the key that a link ends with, whether it comes first in its object, and the length
     of the link, whose text is in links: uint8 [(PREDICTIONS + 1) * LINK]. next_string, next_raw: int32 [PREDICTIONS],
     values; all −1 at first. Everything else is a table of `columns.Tables`.
@@ -673,19 +675,19 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                 if odd or _WORD[text[i]]:
                     kind = np.int64(NUMBER_TEXT)
                 elif is_time:
-                    if decimals > 3 or m > _LONGEST[decimals] or (m == 0 and negative):
+                    if decimals > 3 or m > _LONGEST_TIMES[decimals] or (m == 0 and negative):
                         kind = np.int64(NUMBER_TEXT)
                     else:
                         m *= _SCALES[decimals]
                         value = -np.int64(m) if negative else np.int64(m)
                         kind = np.int64(TIME_INTEGER) if i == point else np.int64(TIME_DECIMAL)
                 elif i == point:
-                    if m > _LARGEST:
+                    if m > _LARGEST_INTEGER:
                         kind = np.int64(NUMBER_TEXT)
                     else:
                         value = -np.int64(m) if negative else np.int64(m)
                         kind = np.int64(INT)
-                elif m <= _EXACT and decimals <= 22:
+                elif m <= _EXACT_INTEGERS and decimals <= 22:
                     # both are exact in a float64, so one division gives the nearest one (W. D. Clinger, 1990)
                     number = np.float64(m) / _POWERS[decimals]
                     if negative:
@@ -710,7 +712,7 @@ def tokenize(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - 
                     i += 1
                 if i >= limit:
                     return MORE
-                word = _load64(text, s) & (_ALL >> np.uint64(64 - 8 * min(i - s, 8)))
+                word = _load64(text, s) & (_ALL_BITS >> np.uint64(64 - 8 * min(i - s, 8)))
                 if i - s == 4 and word == np.uint64(0x65757274):  # true
                     kind = np.int64(TRUE)
                 elif i - s == 5 and word == np.uint64(0x65736C6166):  # false

@@ -19,7 +19,7 @@ from typing import Final
 
 from kinetoscope.record.always_on import mailbox
 
-SLOW_RATIO: Final = 1.5
+SLOW_STEP_RATIO: Final = 1.5
 """A step this many times longer than the median is slow."""
 
 _MIN_STEPS: Final = 10
@@ -73,7 +73,7 @@ class SamplingSchedule:
             return ""
         if self._open:
             self._close(ended)
-        slow = len(self._steps) >= _MIN_STEPS and took > SLOW_RATIO * self._usual
+        slow = len(self._steps) >= _MIN_STEPS and took > SLOW_STEP_RATIO * self._usual
         self._steps.append(took)
         if len(self._steps) <= _MIN_STEPS or ended % _MIN_STEPS == 0:  # a median of 101 numbers costs 10 µs
             self._usual = median(self._steps)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-_HERE = os.path.realpath(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would be imported into every process
+_THIS_FOLDER = os.path.realpath(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would be imported into every process
 
 
 class _WhenTorchIsImported:
@@ -74,7 +74,7 @@ def _find_package(folder: str) -> None:
 
 def _run_hidden() -> None:
     """Run the `sitecustomize` that stands behind this one on the path."""
-    rest = [each for each in sys.path if os.path.realpath(each or ".") != _HERE]
+    rest = [each for each in sys.path if os.path.realpath(each or ".") != _THIS_FOLDER]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", rest)
     if spec is None or spec.loader is None:
         return
@@ -85,5 +85,5 @@ def _run_hidden() -> None:
 
 _PLAN = os.environ.get("KINETOSCOPE_RECORD", "")
 if _PLAN and "torch" not in sys.modules:
-    sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_HERE))))  # noqa: PTH120
+    sys.meta_path.insert(0, _WhenTorchIsImported(_PLAN, os.path.dirname(os.path.dirname(_THIS_FOLDER))))  # noqa: PTH120
 _run_hidden()

@@ -185,7 +185,7 @@ def texts(blocks: Iterable[bytes]) -> Iterator[str]:
 
 _SEPARATOR: Final = "\n  },\n  {"
 _NAME: Final = re.compile(r'("name": ")(.*?)(", "pid": |",\s*\n\s*"(?:pid|ts)": )', re.DOTALL)
-_KNOWN: Final = (
+_KNOWN_MEMBERS: Final = (
     ("schemaVersion", r"\d+"),
     ("displayTimeUnit", r'"\w+"'),
     ("baseTimeNanoseconds", r"\d+"),
@@ -230,7 +230,7 @@ def repaired(pieces: Iterable[str], lost: list[int]) -> Iterator[str]:
 
 def _frame(before: str) -> str:
     known = []
-    for key, value in _KNOWN:
+    for key, value in _KNOWN_MEMBERS:
         value_match = re.search(rf'"{key}"\s*:\s*({value})', before)
         if value_match:
             known.append(f'"{key}": {value_match[1]}')

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-_CURRENT: Final = "_ZN3c1020ThreadLocalDebugInfo7currentEv"
-_FORCE: Final = "_ZN3c1020ThreadLocalDebugInfo22_forceCurrentDebugInfoESt10shared_ptrIS0_E"
+_CURRENT_SYMBOL: Final = "_ZN3c1020ThreadLocalDebugInfo7currentEv"
+_FORCE_SYMBOL: Final = "_ZN3c1020ThreadLocalDebugInfo22_forceCurrentDebugInfoESt10shared_ptrIS0_E"
 """Of `c10::ThreadLocalDebugInfo`, `current()` and `_forceCurrentDebugInfo(std::shared_ptr)`: profilers are there."""
 
 
@@ -42,7 +42,7 @@ class _Native:
             self._exit, self._flush, self.on_exit = libc._exit, libc.fcloseall, libc.on_exit
         with contextlib.suppress(OSError, AttributeError):
             c10 = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
-            current, force = getattr(c10, _CURRENT), getattr(c10, _FORCE)
+            current, force = getattr(c10, _CURRENT_SYMBOL), getattr(c10, _FORCE_SYMBOL)
             current.restype, current.argtypes = _Returned, ()
             force.restype, force.argtypes = None, (ctypes.c_void_p,)
             self.current, self.force = current, force

@@ -67,7 +67,7 @@ class Recorder:
         self._runner = WindowRunner(
             self._delivery, self._interruption, listen=self._listen, make_way=self._make_way, tell=self._say
         )
-        _ALL.add(self)
+        _RECORDERS.add(self)
 
     # --- any thread -----------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Recorder:
         self._endings.forget()
         self._interruption.forget()
         self._runner.close()
-        _ALL.discard(self)
+        _RECORDERS.discard(self)
 
     @harmless(None)
     def leave(self, reason: str = "the recorder was closed") -> None:
@@ -304,11 +304,11 @@ class Recorder:
             time.sleep(0.002)
 
 
-_ALL: weakref.WeakSet[Recorder] = weakref.WeakSet()
+_RECORDERS: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for each in list(_ALL):
+    for each in list(_RECORDERS):
         harmless(None)(each.forked)()
     others.forked()
 
