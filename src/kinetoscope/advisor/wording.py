@@ -109,8 +109,7 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
     "training": Wording(
         process="The training process",
         batch="- DataLoader(dataset, batch_size=n)\n+ DataLoader(dataset, batch_size={times} * n)  # and a"
-        " learning rate"
-        " that fits",
+        " learning rate that fits",
         batch_fits="A larger batch fits into the device's memory",
         steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
         "      for batch in loader:\n          train(batch)\n+         prof.step()",

@@ -7,7 +7,8 @@ import numpy as np
 from kinetoscope.advisor.finding import Evidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.wording import place
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
 from kinetoscope.model.execution.call_stacks import MAX_DEPTH, CodeLocation, frame_text, recorded_stack, user_source
@@ -83,3 +84,10 @@ def launched_in(trace: Trace, calls: Bools) -> Bools:
     work = device_work(trace)
     event = work.caller
     return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)
+
+
+def host_and_device_time(rank: RankView, rows: Int64s, calls: Bools) -> Intervals:
+    """The exposed time of some events (rows), and that of the device work that `calls` launch, in selected steps."""
+    launched = launched_in(rank.trace, calls)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    return intersection(merge(rank.exposed(rank.spans(rows)), work), rank.time)

@@ -56,9 +56,7 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     pinned = bool(to_device.pinned[which].all())
     yield Finding(
         message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
-        f" {rank.each_step(len(which), 'copy', 'copies')} take it"
-        f" {rank.time_per_step(waits.length)}"
-        " of each step.",
+        f" {rank.each_step(len(which), 'copy', 'copies')} take it {rank.time_per_step(waits.length)} of each step.",
         stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
         change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),

@@ -129,8 +129,7 @@ def _broken(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(trace, int(rows[:-1][broken][longest]))
     yield Finding(
         message=f"Graph breaks split the compiled code{in_source(where)}."
-        f" {rank.each_step(int(broken.sum()), 'graph break')}"
-        f" between compiled regions {joined(names)}.",
+        f" {rank.each_step(int(broken.sum()), 'graph break')} between compiled regions {joined(names)}.",
         stake=stake,
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
         why="The time between the pieces is at stake; how much of it remains without graph breaks is unknown.",

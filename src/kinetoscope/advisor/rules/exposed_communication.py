@@ -202,8 +202,7 @@ def _gathers(costs: CommunicationCosts) -> Iterator[Finding]:
         return
     yield Finding(
         message=f"Parameters are gathered only when they are needed. Nothing hides {shown(exposed, 'ns')} of each"
-        " step, in"
-        f" {each_step(calls, 'all-gather')}.",
+        f" step, in {each_step(calls, 'all-gather')}.",
         stake=_stake(0.75 * room, 1.1 * room, exposed),
         change="+ FSDP(..., forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,"
         " limit_all_gathers=False)",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zero_grads, zeroes
-from kinetoscope.advisor.evidence.source_location import inside, launched_in
+from kinetoscope.advisor.evidence.source_location import host_and_device_time, inside, launched_in
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -18,8 +18,7 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
@@ -73,7 +72,7 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
         why="The zeros go (85 % of that counts as sure where a device computes), and at most the additions to them in"
         " the backward pass, too.",
         evidence=(rank.event(longest, "the longest zero_grad", "operators"),),
-        time=_time(rank, rows, zeros),
+        time=host_and_device_time(rank, rows, zeros),
     )
 
 
@@ -93,12 +92,6 @@ def _gains(rank: RankView, calls: Bools) -> Floats:
     factors.host[calls] = 0.0
     leave_only(factors, launched_in(rank.trace, calls), 0.0)
     return rank.gains(factors)
-
-
-def _time(rank: RankView, rows: Int64s, zeros: Bools) -> Intervals:
-    launched = launched_in(rank.trace, zeros)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    return intersection(merge(rank.exposed(rank.spans(rows)), work), rank.time)
 
 
 RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", of_rank=gradients_set_to_zero)

@@ -65,9 +65,7 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
         "+ transforms.PILToTensor()  # uint8\n"
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
         why=f"With 8 bits a channel the copies are shorter; the conversion on the device costs"
-        f" {1 - _CERTAIN_SHARE:.0%} of"
-        " that at"
-        " most.",
+        f" {1 - _CERTAIN_SHARE:.0%} of that at most.",
         confidence="medium" if (channels[which] == _COLORS).any() else "low",
         evidence=(event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),),
         time=running(rank, to_device, which, 1.0 - factor[which]),

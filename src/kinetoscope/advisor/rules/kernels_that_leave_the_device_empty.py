@@ -111,10 +111,8 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iter
             else f"{mean * _GOOD_OCCUPANCY:.0f} % of the warps of a multiprocessor"
         )
         yield Finding(
-            message=f"{quoted(name)} leaves most of the device empty. It runs"
-            f" {rank.time_per_step(spans.length)} of"
-            f" each step ({share(spans.length, rank.time.length)}; {rank.each_step(len(these), 'call')}) with"
-            f" {what}.",
+            message=f"{quoted(name)} leaves most of the device empty. It runs {rank.time_per_step(spans.length)} of"
+            f" each step ({share(spans.length, rank.time.length)}; {rank.each_step(len(these), 'call')}) with {what}.",
             stake=stake,
             change=wording(rank.program).larger_batch(4),
             why="The gain assumes the same work spread over the whole device"

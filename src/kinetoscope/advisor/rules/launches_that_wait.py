@@ -68,8 +68,7 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
     longest = int(calls[np.argmax(took)])
     yield Finding(
         message="Each launch waits until its kernel is over, as with CUDA_LAUNCH_BLOCKING=1."
-        f" {rank.each_step(len(calls), 'launch', 'launches')} take"
-        f" {rank.time_per_step(int(took.sum()))};"
+        f" {rank.each_step(len(calls), 'launch', 'launches')} take {rank.time_per_step(int(took.sum()))};"
         f" {share(float(waiting.mean()), 1.0)} of all end after their kernels.",
         stake=stake,
         change="- CUDA_LAUNCH_BLOCKING=1  # in the environment",

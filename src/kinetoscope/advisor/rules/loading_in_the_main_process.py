@@ -59,8 +59,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     yield Finding(
         message=f"{wording(rank.program).process} makes each batch itself. That takes {shown(length, 'ns')} of"
-        " each step"
-        f" ({share(length, rank.step)}).",
+        f" each step ({share(length, rank.step)}).",
         stake=rank.stake(sure(rank) * np.maximum(gains - waiting, 0.0), gains),
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",

@@ -79,8 +79,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
         yield Finding(
             message=f"Many small {kind} collectives cost their latency. {each_step(in_step, f'{kind}')} of"
             f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''}:"
-            " nothing"
-            f" hides {shown(exposed, 'ns')} of them.",
+            f" nothing hides {shown(exposed, 'ns')} of them.",
             stake=Stake(min(sure, high), high),
             change="- DistributedDataParallel(model, bucket_cap_mb=1)\n+ DistributedDataParallel(model)  # 25 MB"
             if kind == "all_reduce"

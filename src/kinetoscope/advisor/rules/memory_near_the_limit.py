@@ -41,8 +41,7 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
             continue
         yield Finding(
             message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"
-            " in use on"
-            f" {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
+            f" in use on {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
             stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
-from kinetoscope.advisor.evidence.source_location import launched_in
+from kinetoscope.advisor.evidence.source_location import host_and_device_time, launched_in
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -18,8 +18,7 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Bools, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -111,7 +110,7 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
         why="Part of the update's calls and kernels remains; the rule's page says how much.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest update", "operators"),),
-        time=_time(rank, rows, within),
+        time=host_and_device_time(rank, rows, within),
     )
 
 
@@ -147,12 +146,6 @@ def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int)
         large = ops & (trace.end - trace.start >= _SMALL_OP)
         factors.host[large] = left.large
     return factors
-
-
-def _time(rank: RankView, rows: Int64s, within: Bools) -> Intervals:
-    exposed = rank.exposed(rank.spans(rows))
-    launched = launched_in(rank.trace, within)
-    return intersection(merge(exposed, union(rank.work.start[launched], rank.work.end[launched])), rank.time)
 
 
 RULE = Rule("HOST004", "The optimizer goes through the parameters one by one", of_rank=optimizer_by_parameter)

@@ -73,14 +73,12 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     part = sure(rank) * min(1.0, rank.step * (1 - 1 / times) / waiting)
     yield Finding(
         message=f"{wording(rank.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"
-        " of each"
-        f" step ({share(waiting, rank.step)}).",
+        f" of each step ({share(waiting, rank.step)}).",
         stake=Stake(max(part * least, 0.0), min(most, rank.step)),
         change="- DataLoader(dataset, num_workers=n, ...)\n"
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
         why=f"{times} times the workers make batches {times} times as fast; {share(sure(rank), 1.0)} of what that"
-        " allows"
-        " counts as sure.",
+        " allows counts as sure.",
         confidence=confidence(rank, "medium"),
         evidence=(event_evidence(rank, longest, "the longest wait", "step_breakdown"),),
         time=rank.exposed(waits),

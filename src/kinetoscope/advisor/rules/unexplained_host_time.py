@@ -192,8 +192,7 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     count = len(gaps.start) / rank.step_count
     unknown = "" if "with_stack" in recorded_options(trace) else f" {not_recorded('Python calls')}"
     yield Finding(
-        message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of"
-        " each step"
+        message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of each step"
         f" ({each_step(count, 'time')}).",
         stake=stake,
         why=f"The gain assumes that this runs beside the loop, or less often; 85 % of it counts as sure.{unknown}",

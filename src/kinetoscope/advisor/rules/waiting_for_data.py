@@ -77,9 +77,11 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
     if waiting < MIN_STEP_SHARE * rank.step:
         return
     part = 0.5 if known == "medium" or not rank.has_device else CERTAIN_SHARE
+    name = rank.trace.strings.label(int(rank.trace.name[source])) if source >= 0 else ""
+    where = f", longest in {quoted(name)}" if source >= 0 else ""
     yield Finding(
         message=f"{wording(rank.program).process} waits for data that no torch DataLoader makes. It waits"
-        f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){_by(rank.trace, source)}.",
+        f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){where}.",
         stake=rank.stake(part * gains, gains),
         change="" if rank.program == "serving" else _CHANGE,
         why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
@@ -151,10 +153,6 @@ def _busy(trace: Trace) -> Intervals:
     kinds = (trace.kind == EventKind.HOST_OP) | (trace.kind == EventKind.RUNTIME)
     rows = kinds & ~is_mark(trace) & (trace.track == main_thread(trace))
     return union(trace.start[rows], trace.end[rows])
-
-
-def _by(trace: Trace, source: int) -> str:
-    return f", longest in {quoted(trace.strings.label(int(trace.name[source])))}" if source >= 0 else ""
 
 
 def _evidence(rank: RankView, source: int, time: Intervals) -> Evidence:

@@ -170,8 +170,7 @@ def _claim(rank: RankView, site: _Site, stake: Stake) -> Finding:
     return Finding(
         message=f"{quoted(name)}{in_source(where)} makes the host wait for the device. It waits"
         f" {rank.time_per_step(intersection(rank.spans(site.calls), rank.time).length)} of each step"
-        f" ({rank.each_step(len(took), 'time')}), and the device then idles"
-        f" {rank.time_per_step(site.idle)}.",
+        f" ({rank.each_step(len(took), 'time')}), and the device then idles {rank.time_per_step(site.idle)}.",
         stake=stake,
         change=_change(name),
         why="The value has to be fetched some time: eight tenths of the gain count as sure.",

@@ -88,10 +88,6 @@ def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
 # --- keys
 
 
-def _whole(owner: Owner) -> Hashable:
-    return owner.key
-
-
 def _without_numbers(owner: Owner) -> Hashable:
     """Annotations may be numbered by what differs from run to run: requests, batches."""
     key = owner.key
@@ -107,8 +103,7 @@ def _place(owner: Owner) -> Hashable:
 
 
 def _without_shapes(owner: Owner) -> Hashable:
-    key = owner.key
-    return key._replace(path=without_digits(key.path), input_shapes=None)
+    return owner.key._replace(path=without_digits(owner.key.path), input_shapes=None)
 
 
 def _place_without_shapes(owner: Owner) -> Hashable:
@@ -122,16 +117,12 @@ def _innermost(owner: Owner) -> Hashable:
     return key._replace(path=without_digits(key.path.rpartition(SEPARATOR)[2]))
 
 
-def _anywhere(owner: Owner) -> Hashable:
-    return owner.key._replace(path="")
-
-
 _PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing], ...]] = (
-    (_whole, _all_together),
+    (lambda owner: owner.key, _all_together),
     (_without_numbers, _all_together),
     (_place, _renamed),
     (_without_shapes, _in_order),
     (_place_without_shapes, _renamed),
     (_innermost, _all_together),
-    (_anywhere, _all_together),
+    (lambda owner: owner.key._replace(path=""), _all_together),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -43,7 +44,7 @@ def dump(runs: Sequence[Numbers], limits: Iterable[Limit] = ()) -> str:
     asked = {limit.metric for limit in limits}
     lines = [f' "{_KEY}": {FORMAT},', ' "runs": [']
     for number, run in enumerate(runs):
-        lines += ["  {", f'   "environment": {_text(_environment(run.environment))},', '   "metrics": {']
+        lines += ["  {", f'   "environment": {_text(asdict(run.environment))},', '   "metrics": {']
         kept = [name for name in sorted(run.series) if name in asked or _matters(name, run)]
         lines += [
             f"    {_text(name)}: {_text(_series(run.series[name]))}{',' if name != kept[-1] else ''}" for name in kept
@@ -123,10 +124,6 @@ def _matters(name: str, run: Numbers) -> bool:
         return True
     step = run.series[STEP_TIME].mean if STEP_TIME in run.series else 0.0
     return run.series[name].mean >= MIN_KEPT_SHARE * step and len(name) <= _MAX_NAME_CHARACTERS
-
-
-def _environment(environment: Environment) -> dict[str, Any]:
-    return {"devices": list(environment.devices), "ranks": environment.ranks, "versions": dict(environment.versions)}
 
 
 def _series(series: MetricSeries) -> dict[str, Any]:

@@ -156,7 +156,9 @@ def gate(
     notes = [*_comparable(before, now, any_device), *_noted(before, now)]
     verdicts = adjusted([_verdict(limit, before, now, assumed) for limit in wanted])
     checks = tuple(
-        Check(limit, verdict, _fails(verdict, strict), UNITS.get(limit.metric, "ns"))
+        Check(
+            limit, verdict, verdict.word == "worse" or (strict and is_doubtful(verdict)), UNITS.get(limit.metric, "ns")
+        )
         for limit, verdict in zip(wanted, verdicts, strict=True)
     )
     notes += dict.fromkeys(check.verdict.why for check in checks if check.verdict.why)
@@ -170,10 +172,6 @@ def is_doubtful(verdict: Verdict) -> bool:
         return False
     worst = verdict.high if verdict.higher_is_worse else None if verdict.low is None else -verdict.low
     return worst is None or worst >= verdict.limit
-
-
-def _fails(verdict: Verdict, strict: bool) -> bool:
-    return verdict.word == "worse" or (strict and is_doubtful(verdict))
 
 
 def _measured(side: Runs, select: Selection) -> tuple[Numbers, ...]:
