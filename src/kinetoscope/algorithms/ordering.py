@@ -11,8 +11,8 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, require_rows
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
-_NEAR = 32  # a row that belongs at most so many places back is put there at once and ends no run
-_MOST_RUNS = 64  # each pending run is twice as long as the next one or more: int32 rows leave no room for 40
+_MAX_SHIFT = 32  # a row that belongs at most so many places back is put there at once and ends no run
+_MAX_RUNS = 64  # each pending run is twice as long as the next one or more: int32 rows leave no room for 40
 
 
 def track_order(
@@ -57,7 +57,7 @@ def track_order(
         order,
         offsets,
         np.empty(rows, np.int32),
-        np.empty(_MOST_RUNS, np.int64),
+        np.empty(_MAX_RUNS, np.int64),
     )
     if bad >= 0:
         raise ValueError(f"row {bad} is on track {track[bad]}, but there are {tracks} tracks")
@@ -107,7 +107,7 @@ def _run_end(start: Int64s, end: Int64s, order: Int32s, low: int, high: int) -> 
     place = low + 1
     while place < high:
         row = order[place]
-        floor = max(low, place - _NEAR)
+        floor = max(low, place - _MAX_SHIFT)
         slot = place
         while slot > floor and _before(start, end, row, order[slot - 1]):
             slot -= 1

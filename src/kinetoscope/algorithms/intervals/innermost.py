@@ -91,13 +91,13 @@ def _divide(
     return count
 
 
-def at(found: Stretches, track: Int32s, time: Int64s) -> Int64s:
+def at(stretches: Stretches, track: Int32s, time: Int64s) -> Int64s:
     """The stretch that each time lies in, −1 before the first one of the track: int64 [times]."""
     require_rows(time.size, track=track, time=time)
     place = np.empty(time.size, np.int64)
     _find(
-        frozen(found.time, np.int64),
-        frozen(found.offsets, np.int64),
+        frozen(stretches.time, np.int64),
+        frozen(stretches.offsets, np.int64),
         frozen(track, np.int32),
         frozen(time, np.int64),
         place,

@@ -89,9 +89,9 @@ def sum_open(group: Int32s, start: Int64s, end: Int64s, weight: Floats) -> Level
 
 def greatest(curve: Levels, groups: int) -> NDArray[Any]:
     """The greatest level of each group: of the levels' type [groups]; 0 for a group without points."""
-    found = np.zeros(groups, curve.level.dtype)
-    np.maximum.at(found, curve.group, curve.level)
-    return found
+    most = np.zeros(groups, curve.level.dtype)
+    np.maximum.at(most, curve.group, curve.level)
+    return most
 
 
 def time_at_least(curve: Levels, groups: int, limit: float) -> Int64s:

@@ -1,4 +1,4 @@
-"""What is left to draw of spans at any scale: short neighbours of a row become one mark, long spans stay themselves.
+"""Marks to draw for spans at any scale: short neighbours of a row become one mark, long spans stay themselves.
 
 At the scale of a unit of time a span of a unit or more is a mark of its own. Of the others, those that follow one
 another in a row and start in the same unit (units are counted from an origin) are one mark. So a row has no more than
@@ -20,7 +20,7 @@ from kinetoscope.algorithms.arrays import Float32s, Int32s, Int64s, UInt8s, UInt
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 KINDS: Final = 10
-"""Kinds of spans that there can be."""
+"""Number of kinds of spans."""
 
 UNITS: Final = 1024
 """Units of time in a tile."""
@@ -31,21 +31,21 @@ LONGEST: Final = 1 << 61
 DEEPEST: Final = 51
 """Greatest scale: units of 2^51 ns, tiles of 2^61."""
 
-_FIRST = 4  # log2 of the spans of a node of the first level
-_MORE = 2  # log2 of the nodes of a level that a node of the next one joins
-_ROOM = 1 << 14  # marks that there is room for at first
-_LONG = (1 << 32) - 1  # what lasts so long or longer, 4.3 s, is looked up
+_FIRST_SHIFT = 4  # log2 of the spans of a node of the first level
+_LEVEL_SHIFT = 2  # log2 of the nodes of a level that a node of the next one joins
+_FIRST_MARKS = 1 << 14  # marks that there is room for at first
+_LONG_NS = (1 << 32) - 1  # what lasts so long or longer, 4.3 s, is looked up
 
 
-class Spans(NamedTuple):
+class PyramidSpans(NamedTuple):
     """The spans, row by row, by start.
 
     Attributes:
         at: int64 [spans], when each starts, ns.
-        own: uint32 [spans], how long it lasts, ns, at most _LONG.
+        own: uint32 [spans], how long it lasts, ns, at most _LONG_NS.
         kind: uint8 [spans], below KINDS.
         begins: int64 [nodes of the first level], when the first span of each starts, ns.
-        far: int64 [long spans], which last _LONG or longer, ascending; time: int64 [long spans], how long, ns.
+        far: int64 [long spans], which last _LONG_NS or longer, ascending; time: int64 [long spans], how long, ns.
     """
 
     at: Int64s
@@ -56,7 +56,7 @@ class Spans(NamedTuple):
     time: Int64s
 
 
-class Nodes(NamedTuple):
+class PyramidNodes(NamedTuple):
     """Sums over spans that follow one another.
 
     Attributes:
@@ -78,18 +78,18 @@ class Pyramid:
     Attributes:
         order: int32 [spans], numbers of the spans as they were given, row by row, by start.
         rows: int64 [rows + 1], where each row begins in `order`.
-        spans, nodes: what is known of them, in that order.
+        spans, nodes: of them, in that order.
     """
 
     order: Int32s
     rows: Int64s
-    spans: Spans
-    nodes: Nodes
+    spans: PyramidSpans
+    nodes: PyramidNodes
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What to draw in a tile, row by row, in order of time.
+    """Marks of a tile, row by row, in order of time.
 
     Attributes:
         rows: int64 [rows asked for + 1], where the marks of each begin.
@@ -132,10 +132,10 @@ def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64
     if kind.size and int(kind.max()) >= KINDS:
         raise ValueError(f"a kind is {int(kind.max())}, but there are {KINDS}")
     sizes = []
-    size = order.size >> _FIRST
+    size = order.size >> _FIRST_SHIFT
     while size:
         sizes.append(size)
-        size >>= _MORE
+        size >>= _LEVEL_SHIFT
     levels = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     size = int(levels[-1])
     at, own, kinds = np.empty(order.size, np.int64), np.empty(order.size, np.uint32), np.empty(order.size, np.uint8)
@@ -143,8 +143,8 @@ def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64
     length, longest, busy = np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size * KINDS, np.int64)
     given = (frozen(order, np.int32), frozen(rows, np.int64), frozen(start, np.int64), frozen(end, np.int64))
     _build(*given, frozen(kind, np.uint8), levels, at, own, kinds, begins, length, longest, busy)
-    far = np.flatnonzero(own == _LONG)
-    spans = Spans(
+    far = np.flatnonzero(own == _LONG_NS)
+    spans = PyramidSpans(
         frozen(at, np.int64),
         frozen(own, np.uint32),
         frozen(kinds, np.uint8),
@@ -152,12 +152,14 @@ def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64
         frozen(far, np.int64),
         frozen(_lengths(*given, far), np.int64),
     )
-    nodes = Nodes(frozen(levels, np.int64), frozen(length, np.int64), frozen(longest, np.int32), frozen(busy, np.int64))
+    nodes = PyramidNodes(
+        frozen(levels, np.int64), frozen(length, np.int64), frozen(longest, np.int32), frozen(busy, np.int64)
+    )
     return Pyramid(*given[:2], spans, nodes)
 
 
 def _lengths(order: Int32s, rows: Int64s, start: Int64s, end: Int64s, places: Int64s) -> Int64s:
-    """How long the spans at some places of `order` last, at most until the next one of their row starts."""
+    """Length of the spans at some places of `order`, at most until the next one of their row starts."""
     item = order[places]
     length = end[item] - start[item]
     ends_row = np.isin(places + 1, rows)
@@ -165,13 +167,13 @@ def _lengths(order: Int32s, rows: Int64s, start: Int64s, end: Int64s, places: In
     return np.where(ends_row, length, np.minimum(length, start[following] - start[item]))
 
 
-def marks(found: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -> Marks:
-    """What to draw of some rows in a tile: all marks that touch it, also those that begin before.
+def marks(source: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -> Marks:
+    """Marks of some rows in a tile: all that touch it, also those that begin before.
 
     A mark that two tiles show is the same in both.
 
     Args:
-        found: the spans.
+        source: the spans.
         rows: rows of the pyramid, [rows asked for].
         origin: where units and tiles are counted from, ns; units are 2^`scale` ns long, tiles UNITS units.
         scale: from 0 to DEEPEST.
@@ -183,16 +185,16 @@ def marks(found: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) -
     first = origin + tile * (UNITS << scale) if 0 <= scale <= DEEPEST else None
     if first is None or abs(first) > 2 * LONGEST or abs(origin) > LONGEST:
         raise ValueError(f"there is no tile {tile} of scale {scale} from {origin} on")
-    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < found.rows.size - 1:
-        raise ValueError(f"there are {found.rows.size - 1} rows")
-    room = _ROOM
+    if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < source.rows.size - 1:
+        raise ValueError(f"there are {source.rows.size - 1} rows")
+    room = _FIRST_MARKS
     while True:
         ends = np.zeros(rows.size + 1, np.int64)
         start, end = np.empty(room, np.float32), np.empty(room, np.float32)
         span, count = np.empty(room, np.int32), np.empty(room, np.int32)
         kind, busy, extent = np.empty(room, np.uint8), np.empty(room, np.int64), np.empty(room, np.int64)
         size = _marks(
-            found.order, found.rows, found.spans, found.nodes, frozen(rows, np.int64), origin, first, scale,
+            source.order, source.rows, source.spans, source.nodes, frozen(rows, np.int64), origin, first, scale,
             np.zeros(KINDS, np.int64), ends, start, end, span, count, kind, busy, extent,
         )  # fmt: skip
         if size >= 0:
@@ -226,11 +228,11 @@ def _build(
             if place + 1 < rows[row + 1]:
                 time = min(time, start[order[place + 1]] - start[item])
             at[place] = start[item]
-            own[place] = min(time, _LONG)
+            own[place] = min(time, _LONG_NS)
             kinds[place] = kind[item]
-            node = place >> _FIRST
+            node = place >> _FIRST_SHIFT
             if node < begins.size:
-                if place & ((1 << _FIRST) - 1) == 0:
+                if place & ((1 << _FIRST_SHIFT) - 1) == 0:
                     begins[node] = start[item]
                     length[node] = -1
                 busy[node * KINDS + kind[item]] += time
@@ -240,9 +242,9 @@ def _build(
     for level in range(1, levels.size - 1):
         low = levels[level - 1]
         for node in range(levels[level], levels[level + 1]):
-            child = low + ((node - levels[level]) << _MORE)
+            child = low + ((node - levels[level]) << _LEVEL_SHIFT)
             length[node] = -1
-            for each in range(child, child + (1 << _MORE)):
+            for each in range(child, child + (1 << _LEVEL_SHIFT)):
                 if length[each] > length[node]:
                     length[node] = length[each]
                     longest[node] = longest[each]
@@ -256,23 +258,23 @@ def _first_from(at: Int64s, begins: Int64s, low: int, high: int, time: int) -> i
 
     What is near is found first, by ever longer steps over the nodes.
     """
-    node = (low >> _FIRST) + 1
+    node = (low >> _FIRST_SHIFT) + 1
     step = 1
-    while (node + step) << _FIRST < high and node + step < begins.size and begins[node + step] < time:
+    while (node + step) << _FIRST_SHIFT < high and node + step < begins.size and begins[node + step] < time:
         node += step
         step *= 2
-    top = min(node + step, high >> _FIRST, begins.size - 1)
-    bottom = (low >> _FIRST) + 1
+    top = min(node + step, high >> _FIRST_SHIFT, begins.size - 1)
+    bottom = (low >> _FIRST_SHIFT) + 1
     if step > 1:
         bottom = node + 1
     while bottom <= top:  # the first node that begins later
         probe = (bottom + top) >> 1
-        if probe << _FIRST >= high or begins[probe] >= time:
+        if probe << _FIRST_SHIFT >= high or begins[probe] >= time:
             top = probe - 1
         else:
             bottom = probe + 1
-    low = max(low, (bottom - 1) << _FIRST)
-    high = min(high, bottom << _FIRST) if bottom < begins.size else high
+    low = max(low, (bottom - 1) << _FIRST_SHIFT)
+    high = min(high, bottom << _FIRST_SHIFT) if bottom < begins.size else high
     while low < high:
         probe = (low + high) >> 1
         if at[probe] < time:
@@ -283,10 +285,10 @@ def _first_from(at: Int64s, begins: Int64s, low: int, high: int, time: int) -> i
 
 
 @inlined
-def _time(spans: Spans, place: int) -> int:
-    """How long the span at a place lasts."""
+def _time(spans: PyramidSpans, place: int) -> int:
+    """Length of the span at a place."""
     time = int(spans.own[place])
-    if time == _LONG:
+    if time == _LONG_NS:
         low, high = 0, spans.far.size - 1
         while low < high:
             probe = (low + high) >> 1
@@ -299,7 +301,7 @@ def _time(spans: Spans, place: int) -> int:
 
 
 @inlined
-def _entry(spans: Spans, low: int, high: int, first: int, unit: int) -> int:
+def _entry(spans: PyramidSpans, low: int, high: int, first: int, unit: int) -> int:
     """The place in a row of the first mark that touches a tile; `low` and `high` bound the row."""
     place = _first_from(spans.at, spans.begins, low, high, first)
     if place == low:
@@ -312,7 +314,7 @@ def _entry(spans: Spans, low: int, high: int, first: int, unit: int) -> int:
 
 
 @inlined
-def _after(spans: Spans, place: int, high: int, border: int, unit: int) -> int:
+def _after(spans: PyramidSpans, place: int, high: int, border: int, unit: int) -> int:
     """Where the mark ends that begins at a place with a short span; `border` ends the unit that this starts in."""
     last = _first_from(spans.at, spans.begins, place + 1, high, border)
     # A long span leaves no room for another to start in its unit after it: it is the last one there.
@@ -322,7 +324,7 @@ def _after(spans: Spans, place: int, high: int, border: int, unit: int) -> int:
 
 
 @inlined
-def _sum_up(spans: Spans, nodes: Nodes, place: int, last: int, sums: Int64s) -> int:
+def _sum_up(spans: PyramidSpans, nodes: PyramidNodes, place: int, last: int, sums: Int64s) -> int:
     """Sum up the time of each kind from a place to before `last`; returns the place of the longest span."""
     for k in range(KINDS):
         sums[k] = 0
@@ -331,14 +333,14 @@ def _sum_up(spans: Spans, nodes: Nodes, place: int, last: int, sums: Int64s) -> 
     while place < last:
         # Upwards as long as a larger node begins here and ends in time, downwards where none does.
         while level < nodes.levels.size - 1:
-            shift = _FIRST + level * _MORE
+            shift = _FIRST_SHIFT + level * _LEVEL_SHIFT
             if place & ((1 << shift) - 1) or place + (1 << shift) > last:
                 break
             level += 1
-        while level and place + (1 << (_FIRST + (level - 1) * _MORE)) > last:
+        while level and place + (1 << (_FIRST_SHIFT + (level - 1) * _LEVEL_SHIFT)) > last:
             level -= 1
         if level:
-            shift = _FIRST + (level - 1) * _MORE
+            shift = _FIRST_SHIFT + (level - 1) * _LEVEL_SHIFT
             node = nodes.levels[level - 1] + (place >> shift)
             if nodes.length[node] > most:
                 best, most = nodes.longest[node] + 0, nodes.length[node]
@@ -358,8 +360,8 @@ def _sum_up(spans: Spans, nodes: Nodes, place: int, last: int, sums: Int64s) -> 
 def _marks(
     order: Int32s,
     rows: Int64s,
-    spans: Spans,
-    nodes: Nodes,
+    spans: PyramidSpans,
+    nodes: PyramidNodes,
     wanted: Int64s,
     origin: int,
     first: int,

@@ -13,7 +13,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats, Int64s, require_rows
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
-_MORE = 6  # log2 of the steps of a node of the first level, and of the nodes that a node of the next one joins
+_LEVEL_SHIFT = 6  # log2 of the steps of a node of the first level, and of the nodes that a node of the next one joins
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def sampled(time: Int64s, level: Floats) -> Sampled:
     """
     require_rows(time.size, level=level)
     sizes = []
-    nodes = max(time.size - 1, 0) >> _MORE  # the last level has no end
+    nodes = max(time.size - 1, 0) >> _LEVEL_SHIFT  # the last level has no end
     while nodes:
         sizes.append(nodes)
-        nodes >>= _MORE
+        nodes >>= _LEVEL_SHIFT
     begins = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     area, known = np.zeros(begins[-1]), np.zeros(begins[-1], np.int64)
     greatest = np.full(begins[-1], -np.inf)
@@ -90,17 +90,17 @@ def sample(curve: Sampled, first: int, unit: int, units: int) -> tuple[Floats, F
 @compiled
 def _sum_up(time: Int64s, level: Floats, nodes: Int64s, area: Floats, known: Int64s, greatest: Floats) -> None:
     if nodes.size > 1:
-        for place in range(nodes[1] << _MORE):
+        for place in range(nodes[1] << _LEVEL_SHIFT):
             if level[place] == level[place]:
-                node = place >> _MORE
+                node = place >> _LEVEL_SHIFT
                 held = time[place + 1] - time[place]
                 area[node] += level[place] * held
                 known[node] += held
                 greatest[node] = max(greatest[node], level[place])
     for each in range(1, nodes.size - 1):
         for node in range(nodes[each], nodes[each + 1]):
-            child = nodes[each - 1] + ((node - nodes[each]) << _MORE)
-            for other in range(child, child + (1 << _MORE)):
+            child = nodes[each - 1] + ((node - nodes[each]) << _LEVEL_SHIFT)
+            for other in range(child, child + (1 << _LEVEL_SHIFT)):
                 area[node] += area[other]
                 known[node] += known[other]
                 greatest[node] = max(greatest[node], greatest[other])
@@ -111,7 +111,7 @@ def _reach(time: Int64s, nodes: Int64s, place: int, end: int) -> tuple[int, int]
     """The largest node that begins with a step and ends by a time: its number, and the step after it; 0 for none."""
     node, reach = 0, 0
     for level in range(nodes.size - 1):
-        shift = _MORE * (level + 1)
+        shift = _LEVEL_SHIFT * (level + 1)
         stop = place + (1 << shift)
         if place & ((1 << shift) - 1) or stop >= time.size or time[stop] > end:
             break

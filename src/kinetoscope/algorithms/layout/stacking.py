@@ -8,7 +8,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
 from kinetoscope.algorithms.compiled import compiled, frozen
 
 NO_LANE = -1
-_NONE = -1
+_NO_ROW = -1
 
 
 def stacked(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, *, most: int) -> Int32s:
@@ -44,12 +44,12 @@ def stacked(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, *, most:
 def _fill(start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, below: Int32s, lane: Int32s, number: int) -> None:
     """Put what nests into one lane; `below` is the stack of open rows, each with the one under it."""
     for track in range(offsets.size - 1):
-        top = _NONE
+        top = _NO_ROW
         for place in range(offsets[track], offsets[track + 1]):
             row = order[place]
-            while top != _NONE and end[top] <= start[row]:
+            while top != _NO_ROW and end[top] <= start[row]:
                 top = below[top]
-            if top != _NONE and end[row] > end[top]:
+            if top != _NO_ROW and end[row] > end[top]:
                 continue
             lane[row] = number
             below[row] = top

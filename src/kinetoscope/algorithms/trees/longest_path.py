@@ -89,9 +89,9 @@ def paths(time: Int64s, edges: Edges, last: Int32s, ends: Int64s, until: Int64s)
         frozen(until, np.int64),
     )
     _walk(*inputs, offsets, np.empty(0, np.int64), True)
-    found = np.empty(int(offsets[-1]), np.int64)
-    _walk(*inputs, offsets, found, False)
-    return found, offsets
+    edges_of_paths = np.empty(int(offsets[-1]), np.int64)
+    _walk(*inputs, offsets, edges_of_paths, False)
+    return edges_of_paths, offsets
 
 
 def _require(nodes: int, edges: Edges) -> None:
@@ -137,7 +137,7 @@ def _walk(
     ends: Int64s,
     until: Int64s,
     offsets: Int64s,
-    found: Int64s,
+    edges_of_paths: Int64s,
     counting: bool,
 ) -> None:
     """First counts the edges of each path, then writes them, from the end of its room on."""
@@ -147,7 +147,7 @@ def _walk(
         while node >= 0 and time[node] > until[path] and last[node] != NO_EDGE:
             count += 1
             if not counting:
-                found[offsets[path + 1] - count] = last[node]
+                edges_of_paths[offsets[path + 1] - count] = last[node]
             node = source[last[node]]
         if counting:
             offsets[path + 1] = offsets[path] + count

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.compiled import compiled, frozen
 from kinetoscope.algorithms.grouping import sum_by
 
 NO_ROW = -1
-_UNKNOWN = -2
+_NOT_VISITED = -2
 
 
 class Cut(IntEnum):
@@ -80,9 +80,9 @@ def subtree_sum(values: Int64s, parent: Int32s, order: Int32s) -> Int64s:
 def ancestor(parent: Int32s, is_wanted: Bools) -> Int32s:
     """The row itself if it is wanted, else the nearest wanted row that encloses it, else NO_ROW: int32 [n]."""
     require_rows(parent.size, parent=parent, is_wanted=is_wanted)
-    found = np.full(parent.size, _UNKNOWN, np.int32)
-    _find_ancestors(frozen(parent, np.int32), frozen(is_wanted, np.bool_), found)
-    return found
+    rows = np.full(parent.size, _NOT_VISITED, np.int32)
+    _find_ancestors(frozen(parent, np.int32), frozen(is_wanted, np.bool_), rows)
+    return rows
 
 
 def enclosing(
@@ -101,7 +101,7 @@ def enclosing(
     """
     require_rows(start.size, start=start, until=until, parent=parent)
     require_rows(query_time.size, query_track=query_track, query_time=query_time)
-    found = np.empty(query_time.size, np.int32)
+    rows = np.empty(query_time.size, np.int32)
     _find_enclosing(
         *_tracks(order, offsets),
         frozen(start, np.int64),
@@ -109,9 +109,9 @@ def enclosing(
         frozen(parent, np.int32),
         frozen(query_track, np.int32),
         frozen(query_time, np.int64),
-        found,
+        rows,
     )
-    return found
+    return rows
 
 
 def _tracks(order: Int32s, offsets: Int64s) -> tuple[Int32s, Int64s]:
@@ -173,21 +173,21 @@ def _add_to_parents(order: Int32s, parent: Int32s, total: Int64s) -> None:
 
 
 @compiled
-def _find_ancestors(parent: Int32s, is_wanted: Bools, found: Int32s) -> None:
+def _find_ancestors(parent: Int32s, is_wanted: Bools, rows: Int32s) -> None:
     """A row is climbed over once: what was found above it is written to all of the path."""
     for row in range(parent.size):
         above = row
-        while above != NO_ROW and found[above] == _UNKNOWN and not is_wanted[above]:
+        while above != NO_ROW and rows[above] == _NOT_VISITED and not is_wanted[above]:
             above = parent[above]
         answer = above
-        if above != NO_ROW and found[above] != _UNKNOWN:
-            answer = found[above]
+        if above != NO_ROW and rows[above] != _NOT_VISITED:
+            answer = rows[above]
         step = row
         while step != above:
-            found[step] = answer
+            rows[step] = answer
             step = parent[step]
         if above != NO_ROW:
-            found[above] = answer
+            rows[above] = answer
 
 
 @compiled
@@ -199,7 +199,7 @@ def _find_enclosing(
     parent: Int32s,
     track: Int32s,
     time: Int64s,
-    found: Int32s,
+    rows: Int32s,
 ) -> None:
     for query in range(time.size):
         row = NO_ROW
@@ -216,4 +216,4 @@ def _find_enclosing(
                 row = order[low - 1]
                 while row != NO_ROW and until[row] <= time[query]:
                     row = parent[row]
-        found[query] = row
+        rows[query] = row

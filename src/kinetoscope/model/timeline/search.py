@@ -89,54 +89,54 @@ def search(
 @derived
 def hits(trace: Trace, text: str) -> Hits:
     """The events that are drawn and have `text` in their name, whatever the case."""
-    names, found, in_time = _names(trace), _by_name(trace), _in_time(trace)
+    names, by_name, in_time = _names(trace), _by_name(trace), _in_time(trace)
     codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
-    counts = found.offsets[codes + 1] - found.offsets[codes]
-    if counts.sum() * _EVENTS_A_HIT > len(found.rows):
+    counts = by_name.offsets[codes + 1] - by_name.offsets[codes]
+    if counts.sum() * _EVENTS_A_HIT > len(by_name.rows):
         matches = np.zeros(len(trace.strings), np.bool_)
         matches[codes] = True
         return Hits(in_time[matches[trace.name[in_time]]], codes)
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = np.sort(found.rows[np.repeat(found.offsets[codes], counts) + steps])
+    rows = np.sort(by_name.rows[np.repeat(by_name.offsets[codes], counts) + steps])
     return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], codes)
 
 
-def near(trace: Trace, found: Hits, after: int | None, direction: Direction) -> int:
+def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> int:
     """The place of the hit that follows a row in time, or comes before it; at the end it begins anew. −1 for none.
 
     Without a row it is the first one, or the last.
     """
-    if not len(found.rows):
+    if not len(every.rows):
         return -1
     if after is None:
-        return 0 if direction == "next" else len(found.rows) - 1
+        return 0 if direction == "next" else len(every.rows) - 1
     time = int(times(trace)[0][after])
-    low, high = _place(trace, found, time), _place(trace, found, time + 1)
-    same = found.rows[low:high]  # of one instant, by row
+    low, high = _place(trace, every, time), _place(trace, every, time + 1)
+    same = every.rows[low:high]  # of one instant, by row
     if direction == "next":
         place = low + int(np.searchsorted(same, after, side="right"))
     else:
         place = low + int(np.searchsorted(same, after, side="left")) - 1
-    return place % len(found.rows)
+    return place % len(every.rows)
 
 
-def within(trace: Trace, found: Hits, begin: int, end: int) -> Hits:
+def within(trace: Trace, every: Hits, begin: int, end: int) -> Hits:
     """Those that start from `begin` to before `end`, ns as the file counts them."""
-    return Hits(found.rows[_place(trace, found, begin) : _place(trace, found, end)], found.codes)
+    return Hits(every.rows[_place(trace, every, begin) : _place(trace, every, end)], every.codes)
 
 
-def by_bucket(trace: Trace, found: Hits) -> Int64s:
+def by_bucket(trace: Trace, every: Hits) -> Int64s:
     """How many start in each of BUCKETS equal stretches of the timeline: int64 [BUCKETS]."""
     layout = timeline(trace)
     bucket = max(-(-layout.end // BUCKETS), 1)
-    cuts = [_place(trace, found, layout.origin + bucket * number) for number in range(1, BUCKETS)]
-    return np.diff([0, *cuts, len(found.rows)])
+    cuts = [_place(trace, every, layout.origin + bucket * number) for number in range(1, BUCKETS)]
+    return np.diff([0, *cuts, len(every.rows)])
 
 
-def _place(trace: Trace, found: Hits, time: int) -> int:
+def _place(trace: Trace, every: Hits, time: int) -> int:
     """The place of the first hit that starts at a time or later."""
     start = times(trace)[0]
-    return bisect_left(found.rows, time, key=start.__getitem__)
+    return bisect_left(every.rows, time, key=start.__getitem__)
 
 
 @dataclass(frozen=True)
