@@ -43,9 +43,9 @@ class Reading:
         return data.json_size(file(case))
 
     def setup(self, case: str) -> None:
-        from kinetoscope.model.trace.source import ReadOptions, Source
+        from kinetoscope.model.trace.source import Source, SourceOptions
 
-        self.source = Source(str(file(case)), options=ReadOptions(threads=_CASES[case][2]))
+        self.source = Source(str(file(case)), options=SourceOptions(threads=_CASES[case][2]))
 
     def time_load(self) -> None:
         from kinetoscope.readers.json import kineto

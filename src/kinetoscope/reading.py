@@ -11,7 +11,7 @@ from kinetoscope.engines import ENGINES, engine_maker
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Job
-from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, ReadOptions, Source
+from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
@@ -68,7 +68,7 @@ def read(
         raise UsageError("no path was given")
     text = common_name(paths)
     at_once = max(1, jobs or _cores())
-    options = ReadOptions(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
+    options = SourceOptions(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
     sources, notes = sources_of(text, find_all(paths) if files is None else files, cache_for(text, options))
     if ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(ranks))

@@ -14,7 +14,7 @@ import pytest
 from backports import zstd
 
 from kinetoscope.errors import BrokenTraceError, InputError, LimitError, NotATraceError, NotFoundError
-from kinetoscope.model.trace.source import ReadOptions, Source
+from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files import stream
 from kinetoscope.readers.json import kineto, parallel
@@ -36,7 +36,7 @@ def no_thread_left() -> Iterator[None]:
 
 def _load(file: Path, content: bytes, **options: Any) -> Trace:
     file.write_bytes(content)
-    return load(Source(str(file), options=ReadOptions(**options)))
+    return load(Source(str(file), options=SourceOptions(**options)))
 
 
 def _refused(file: Path, content: bytes, error: type[InputError], words: str, **options: int) -> None:

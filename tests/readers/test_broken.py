@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.errors import BrokenTraceError, NotATraceError
-from kinetoscope.model.trace.source import ReadOptions, Source
+from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.json.kineto import load
 from tests.conftest import OURS
@@ -55,7 +55,7 @@ def _codes(trace: Trace) -> str:
 
 def _check(file: Path, events: int, codes: str, found: dict[str, Any] | list[str]) -> None:
     for threads in (1, 2):
-        trace = load(Source(str(file), options=ReadOptions(threads=threads)))
+        trace = load(Source(str(file), options=SourceOptions(threads=threads)))
         assert len(trace) == events
         assert _codes(trace) == codes
         assert all(isinstance(event, dict) and "ph" in event for event in trace.events())

@@ -11,7 +11,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from kinetoscope.errors import NotATraceError
-from kinetoscope.model.trace.source import ReadOptions, Source
+from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.json.kineto import load
 from tests.conftest import DEMO, OURS
@@ -157,7 +157,7 @@ def test_own(file: Path, events: int) -> None:
 
 @pytest.mark.parametrize(("name", "events"), (TWINS | COUNTED).items())
 def test_large_ones_are_read_on_two_threads(shared_traces: Path, name: str, events: int) -> None:
-    trace = load(Source(str(shared_traces / name), options=ReadOptions(threads=2)))
+    trace = load(Source(str(shared_traces / name), options=SourceOptions(threads=2)))
     assert len(trace) == events
     assert not trace.reading
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kinetoscope.model.trace.source import ReadOptions, Source
+from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.json.columns import SIZES, Sizes
 from kinetoscope.readers.json.kineto import read
@@ -44,10 +44,10 @@ def read_text(
     block: int | Iterable[int] = 1 << 22,
     threads: int = 1,
     sizes: Sizes = SIZES,
-    options: ReadOptions | None = None,
+    options: SourceOptions | None = None,
 ) -> Trace:
     """The trace in a text; `block` is the size of each block, or the sizes of the first ones."""
     data = content.encode() if isinstance(content, str) else content
     steps = itertools.repeat(block) if isinstance(block, int) else block
-    source = Source("memory.json", options=options or ReadOptions(threads=threads))
+    source = Source("memory.json", options=options or SourceOptions(threads=threads))
     return read(source, InBlocks(data, steps), sizes=sizes)

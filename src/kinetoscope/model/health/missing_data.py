@@ -47,7 +47,7 @@ def ended_early(trace: Trace) -> Iterator[Symptom]:
 def no_device_work(trace: Trace) -> Iterator[Symptom]:
     """A trace without kernels and copies."""
     if not len(device_work(trace)):
-        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not selected."
+        message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
         yield Symptom("NO_DEVICE_WORK", "note", message)
 
 

@@ -13,7 +13,7 @@ DEFAULT_MAX_EVENT: Final = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOptions:
+class SourceOptions:
     """Options of reading.
 
     Attributes:
@@ -48,7 +48,7 @@ class Source:
     rank: int = 0
     cycle: int = 0
     reader: str = "kineto"
-    options: ReadOptions = field(default_factory=ReadOptions)
+    options: SourceOptions = field(default_factory=SourceOptions)
     size: int | None = None
 
     @property

@@ -139,7 +139,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "WORK_BEFORE": "Devices were busy with work from before the recording until their first recorded work started.",
     "ENDED_EARLY": "The recording was ended before its last step was: that step is cut off and counts as none.",
     "NO_EVENTS": "The trace holds no events: nothing ran while it was recorded, or the schedule never became active.",
-    "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not selected.",
+    "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not asked for.",
     "NO_STEPS": "No steps are marked; they are proposed from what repeats, or the whole window is one.",
     "EMPTY_STEP": "No operator runs in a short last step: `prof.step()` was called after the last iteration, too.",
     "NO_SHAPES": "No shapes of inputs were recorded: no grouping by shape, no FLOPs.",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from kinetoscope.errors import LimitError, NotFoundError
-from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, ReadOptions
+from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, SourceOptions
 from kinetoscope.readers.files.cache import Cache, cache_at
 from kinetoscope.readers.files.decompress import (
     MAX_PIECE_BYTES,
@@ -221,7 +221,7 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-def cache_for(path: str, options: ReadOptions) -> Cache | None:
+def cache_for(path: str, options: SourceOptions) -> Cache | None:
     """Where a copy of a remote file is kept, as the options and the environment say; None for what is here."""
     is_remote = is_url(path) and not path.startswith(_LOCAL_PROTOCOLS)
     return cache_at(options.cache, options.cache_size) if is_remote else None
