@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinetoscope.cli.doctor import Found, as_result, report
+from kinetoscope.cli.doctor import RankSymptom, as_result, report
 from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.views.terminal.lines import without_colour
 
@@ -10,7 +10,7 @@ LOST = Symptom("TRUNCATED", "error", "The file ends in the middle of an event.",
 ODD = Symptom("NO_STACKS", "note", "No stacks \x1b[31mwere recorded.", 1)
 
 
-def told(*found: Found, traces: int = 1) -> str:
+def told(*found: RankSymptom, traces: int = 1) -> str:
     return without_colour(report(found, traces=traces, width=60))
 
 

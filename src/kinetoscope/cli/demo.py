@@ -30,8 +30,8 @@ def run(arguments: list[str]) -> int:
         folder = Path(args.output)
         before = _traces(folder)
         code = record(["-o", str(folder), "--run", "demo", "--", *program])
-        if found := sorted(_traces(folder) - before):
-            return summarize([str(found[-1])])
+        if traces := sorted(_traces(folder) - before):
+            return summarize([str(traces[-1])])
         sys.stderr.write(f"kinetoscope: nothing could be recorded here (exit code {code}); this is the bundled trace\n")
     with as_file(files("kinetoscope") / "demo" / TRACE) as path:
         return summarize([str(path)])

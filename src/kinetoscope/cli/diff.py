@@ -1,7 +1,7 @@
 """`kinetoscope diff BASE NEW`: why a step of one run takes longer than a step of another, without residue.
 
 Each instant of a step belongs to one call, so the changes of all calls sum to the change of the step. Calls are
-found in both runs by their name, the calls around them and the shapes of their inputs.
+matched between the runs by their name, the calls around them and the shapes of their inputs.
 """
 
 from __future__ import annotations

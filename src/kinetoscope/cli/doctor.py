@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from kinetoscope.schema import Result
     from kinetoscope.views.terminal.lines import Line
 
-Found = tuple[int, str, "Symptom"]
+RankSymptom = tuple[int, str, "Symptom"]
 """A rank, the name of its file, and one thing that is odd about it."""
 
 
 def run(arguments: list[str]) -> int:
-    """Read every trace and print what was found."""
+    """Read every trace and print its symptoms."""
     from kinetoscope.cli.shared.output import deliver, width, write_lines
 
     if arguments == ["--recorder"]:
@@ -38,22 +38,22 @@ def run(arguments: list[str]) -> int:
     add_table(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, _):
-        found = list(_found(job))
+        symptoms = list(_of_job(job))
         remarks = job.notes
     if args.format in (None, "table") and not (args.where or args.sort or args.output):
-        write_lines(report(found, remarks, traces=len(job), width=min(width(), 100)))
+        write_lines(report(symptoms, remarks, traces=len(job), width=min(width(), 100)))
     else:
-        deliver(as_result(found), args)
+        deliver(as_result(symptoms), args)
     return 0
 
 
-def _found(job: Job) -> Iterator[Found]:
+def _of_job(job: Job) -> Iterator[RankSymptom]:
     """What is odd about each trace; of many, one that cannot be read is a finding too."""
     from kinetoscope.model.job import Failure, Task
     from kinetoscope.model.steps.selection import ALL
     from kinetoscope.model.trace.symptoms import Symptom
 
-    answers = dict(job.engine.map(job.sources, Task(_symptoms, ALL, {})))
+    answers = dict(job.engine.map(job.sources, Task(_of_trace, ALL, {})))
     for source in job.sources:
         answer = answers[source]
         if isinstance(answer, Failure):
@@ -64,7 +64,7 @@ def _found(job: Job) -> Iterator[Found]:
         yield from ((source.rank, source.name, Symptom(**row)) for row in answer.frame.iter_rows(named=True))
 
 
-def _symptoms(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as for every question
+def _of_trace(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as for every question
     """What is odd about a trace, as it comes back from where the trace is."""
     import dataclasses
 
@@ -76,7 +76,7 @@ def _symptoms(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as 
     return Partial(pl.DataFrame([dataclasses.asdict(each) for each in trace.health], schema=schema))
 
 
-def as_result(found: Sequence[Found]) -> Result:
+def as_result(symptoms: Sequence[RankSymptom]) -> Result:
     """The same as a table, for scripts."""
     import polars as pl
 
@@ -86,25 +86,25 @@ def as_result(found: Sequence[Found]) -> Result:
         Column("rank", pl.Int64, "Rank of the trace."),
         Column("file", pl.String, "Name of its file."),
         Column("severity", pl.String, "error: data was lost; warning: numbers are affected; note: good to know."),
-        Column("code", pl.String, "Stable name of what was found."),
+        Column("code", pl.String, "Stable name of the symptom."),
         Column("count", pl.Int64, "How many events (or bytes, strings, …) it concerns."),
-        Column("message", pl.String, "What was found, and what follows from it."),
+        Column("message", pl.String, "The symptom, and what follows from it."),
     )
-    rows = [(rank, name, each.severity, each.code, each.count, each.message) for rank, name, each in found]
+    rows = [(rank, name, each.severity, each.code, each.count, each.message) for rank, name, each in symptoms]
     types = {column.name: column.dtype for column in schema}
     return Result(pl.DataFrame(rows, schema=types, orient="row"), schema, (), "doctor")
 
 
-def report(found: Sequence[Found], remarks: Sequence[str] = (), *, traces: int, width: int) -> Iterator[Line]:
+def report(symptoms: Sequence[RankSymptom], remarks: Sequence[str] = (), *, traces: int, width: int) -> Iterator[Line]:
     """Each finding once, with the ranks that have it, the worst first; then remarks on the files as a whole."""
     from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import printable, wrapped
 
     what = f"{traces} trace{'s' * (traces != 1)} read"
-    counts = {severity: sum(each.severity == severity for _, _, each in found) for severity in _ORDER}
+    counts = {severity: sum(each.severity == severity for _, _, each in symptoms) for severity in _ORDER}
     said = ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items() if count)
     yield plain(f"{what}: {said or 'nothing is wrong or odd'}.", "bold")
-    for symptom, where in _together(found):
+    for symptom, where in _together(symptoms):
         yield plain()
         text = f"  {printable(_where(where))}" if traces > 1 else ""
         yield ((symptom.severity, _STYLES[symptom.severity]), (f"  {symptom.code}", "bold"), (text, "dim"))
@@ -118,11 +118,11 @@ _ORDER = ("error", "warning", "note")
 _STYLES = {"error": "warn", "warning": "communication", "note": "dim"}
 
 
-def _together(found: Sequence[Found]) -> list[tuple[Symptom, dict[int, str]]]:
+def _together(symptoms: Sequence[RankSymptom]) -> list[tuple[Symptom, dict[int, str]]]:
     """Findings that say the same, with their ranks and files, the worst first."""
     where: dict[tuple[str, str], dict[int, str]] = {}
     first: dict[tuple[str, str], Symptom] = {}
-    for rank, name, symptom in found:
+    for rank, name, symptom in symptoms:
         key = symptom.code, symptom.message
         first.setdefault(key, symptom)
         where.setdefault(key, {})[rank] = name

@@ -87,7 +87,7 @@ def _run(server: Server, paths: Sequence[str]) -> str:
     """The run at the paths; of several the newest would be a guess, so they are named."""
     listed = server.workspace.runs()
     if not listed.runs:
-        raise InputError(listed.wrong[0] if listed.wrong else f"{paths[0]}: no trace was found there")
+        raise InputError(listed.wrong[0] if listed.wrong else f"{paths[0]}: no trace there")
     if len(listed.runs) > 1:
         names = ", ".join(run.files.name for run in listed.runs[:5])
         raise UsageError(f"{', '.join(paths[:5])}: {len(listed.runs)} runs; name one of them: {names}")

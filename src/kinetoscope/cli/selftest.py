@@ -22,12 +22,12 @@ def run() -> int:
     """Test in a process of its own; the exit code is 1 where something cannot be recorded."""
     from kinetoscope.cli.shared.output import write_lines
 
-    found = _found()
-    write_lines(_report(found))
-    return int(any(each["can"] == "no" for each in found))
+    capabilities = _capabilities()
+    write_lines(_report(capabilities))
+    return int(any(each["can"] == "no" for each in capabilities))
 
 
-def _found() -> list[dict[str, str]]:
+def _capabilities() -> list[dict[str, str]]:
     environment = {**os.environ, "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
     command = [sys.executable, "-W", "ignore", "-m", "kinetoscope.record.selftest"]
     try:
@@ -40,22 +40,22 @@ def _found() -> list[dict[str, str]]:
     if "No module named 'torch'" in last:
         raise InputError("torch is not installed for this Python: it is what records (pip install torch)")
     try:
-        found: list[dict[str, str]] = json.loads(done.stdout)
+        capabilities: list[dict[str, str]] = json.loads(done.stdout)
     except ValueError:
         raise InputError(f"the recorder ended with exit code {done.returncode}: {last or 'it said nothing'}") from None
-    return found
+    return capabilities
 
 
-def _report(found: Sequence[dict[str, str]]) -> Iterator[Line]:
+def _report(capabilities: Sequence[dict[str, str]]) -> Iterator[Line]:
     from kinetoscope.views.terminal.lines import plain
     from kinetoscope.views.text import printable
 
-    wide = max(len(each["what"]) for each in found)
-    missing = [each["what"] for each in found if each["can"] == "no"]
+    wide = max(len(each["what"]) for each in capabilities)
+    missing = [each["what"] for each in capabilities if each["can"] == "no"]
     yield plain(
         f"This machine cannot record: {', '.join(missing)}." if missing else "All that is here can be recorded.", "bold"
     )
     yield plain()
-    for each in found:
+    for each in capabilities:
         mark, style = _MARKS[each["can"]]
         yield ((f"  {mark} ", style), (each["what"].ljust(wide + 2), "bold"), (printable(each["message"]), ""))

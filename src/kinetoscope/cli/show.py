@@ -18,7 +18,7 @@ from kinetoscope.cli.shared.options import (
     typed,
 )
 from kinetoscope.cli.shared.output import deliver, width, write_lines
-from kinetoscope.cli.shared.resolve_analysis import found
+from kinetoscope.cli.shared.resolve_analysis import resolve
 from kinetoscope.errors import UsageError
 from kinetoscope.model.steps.grammar import parameter_type, parameter_value
 from kinetoscope.schema import Analysis, Parameter
@@ -35,7 +35,7 @@ def run(arguments: list[str]) -> int:
     if name is None:
         _parser(None).print_help()
         return 0
-    analysis = found(name)
+    analysis = resolve(name)
     args = _parser(analysis).parse_args(arguments)
     params = {each.name: getattr(args, f"param_{each.name}") for each in analysis.parameters}
     params = {key: value for key, value in params.items() if value is not None}

@@ -37,11 +37,11 @@ def run(arguments: list[str]) -> int:
         from kinetoscope.pages.parts.digest import digest
 
         results, advice = _answers(job, meter, default_to_steady(chosen(args)), args.jobs)
-        found = digest(common_name(args.path), results, advice)
+        summary = digest(common_name(args.path), results, advice)
     from kinetoscope.cli.screens.summary import lines
     from kinetoscope.cli.shared.output import width, write_lines
 
-    write_lines(lines(found, width=width()))
+    write_lines(lines(summary, width=width()))
     return 0
 
 

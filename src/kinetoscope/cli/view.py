@@ -123,16 +123,16 @@ def _listening(host: str, port: int | None) -> socket.socket:
             family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), each, type=socket.SOCK_STREAM)[0]
         except OSError as error:
             raise UsageError(f"--host {host} is no address of this machine: {error.strerror or error}") from error
-        found = socket.socket(family, socket.SOCK_STREAM)
+        listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
-            found.listen(128)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
         except OSError as error:
-            found.close()
+            listener.close()
             reason = error.strerror or str(error)
             continue
-        return found
+        return listener
     where = host if port is None else f"{host}, port {port}"
     raise InputError(
         f"cannot listen at {where}: {reason}; "

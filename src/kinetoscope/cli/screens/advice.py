@@ -1,6 +1,6 @@
 """Advice as lines: each finding with its time at stake on the scale of the step, what to change, and where to look.
 
-Draws what the rules found and computes nothing but lengths.
+Draws the findings of the rules, and computes nothing but lengths.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def lines(advice: Advice, *, path: str, ranks: int, width: int, limit: int | Non
     """The whole screen, in at most `width` cells.
 
     Args:
-        advice: what was found.
+        advice: the findings.
         path: what the user named, for the commands that show more.
         ranks: of the job.
         width: cells in a line.

@@ -1,6 +1,6 @@
 """A difference of two runs as lines: one sentence, the fall from the one step to the other, what changed most.
 
-Draws what `compare.diff.diff` found and computes nothing but lengths.
+Draws the result of `compare.diff.diff`, and computes nothing but lengths.
 """
 
 from __future__ import annotations

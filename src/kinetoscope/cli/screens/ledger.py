@@ -1,6 +1,6 @@
 """A ledger as lines: a row for each run with its step as a bar, and under it what was changed for it.
 
-Draws what `compare.ledger.ledger` found and computes nothing but lengths.
+Draws the result of `compare.ledger.ledger`, and computes nothing but lengths.
 """
 
 from __future__ import annotations

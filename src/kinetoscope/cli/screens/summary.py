@@ -1,6 +1,6 @@
 """The summary as lines: one sentence, one bar, small steps, two short tables, what is odd, what to type next.
 
-Draws what `digest` found and computes nothing but lengths.
+Draws a `digest`, and computes nothing but lengths.
 """
 
 from __future__ import annotations

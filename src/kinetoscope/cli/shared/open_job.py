@@ -40,8 +40,8 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
 @contextmanager
 def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]]:
     """The same for one path of several that a command takes."""
-    with opened(argparse.Namespace(**{**vars(args), "path": [path]})) as found:
-        yield found
+    with opened(argparse.Namespace(**{**vars(args), "path": [path]})) as job_and_meter:
+        yield job_and_meter
 
 
 def _how(args: argparse.Namespace) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kinetoscope.schema import Analysis, Schema
 from kinetoscope.views.text import nearest
 
 
-def found(name: str) -> Analysis:
+def resolve(name: str) -> Analysis:
     """The analysis of this name (`step-breakdown` or `step_breakdown`), or the one in the module at this path.
 
     Raises:
