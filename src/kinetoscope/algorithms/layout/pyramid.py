@@ -33,7 +33,7 @@ DEEPEST: Final = 51
 
 _FIRST_SHIFT = 4  # log2 of the spans of a node of the first level
 _LEVEL_SHIFT = 2  # log2 of the nodes of a level that a node of the next one joins
-_FIRST_MARKS = 1 << 14  # marks that there is room for at first
+_INITIAL_ROOM = 1 << 14  # marks that there is room for at first
 _LONG_NS = (1 << 32) - 1  # what lasts so long or longer, 4.3 s, is looked up
 
 
@@ -187,7 +187,7 @@ def marks(source: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) 
         raise ValueError(f"there is no tile {tile} of scale {scale} from {origin} on")
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < source.rows.size - 1:
         raise ValueError(f"there are {source.rows.size - 1} rows")
-    room = _FIRST_MARKS
+    room = _INITIAL_ROOM
     while True:
         ends = np.zeros(rows.size + 1, np.int64)
         start, end = np.empty(room, np.float32), np.empty(room, np.float32)
