@@ -31,3 +31,8 @@ def run(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]
         env=environment(**more),
         check=False,
     )
+
+
+def without_compiling(messages: str) -> str:
+    """Messages of a command, but for the line that its first run says where nothing is compiled yet."""
+    return messages.replace("kinetoscope: compiling (first run only) …\n", "")
