@@ -51,7 +51,7 @@ RESULT = Schema(
     Column("gain", pl.Int64, "Duration less what_if; negative where the step before ends so much sooner.", "ns"),
 )
 
-_LONG: Final = 1_000_000
+_LONG_WAIT_NS: Final = 1_000_000
 """Gaps from which on something is missing, ns; the usual one is some microseconds."""
 
 _SAID: Final = 0.005
@@ -175,7 +175,7 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
         )
     waited = (path.cause == PathCause.GAPS) & np.isin(path.dependency, (DependencyKind.STREAM, DependencyKind.EVENT))
     waited |= (path.cause == PathCause.OTHER) & (path.row >= 0) & (path.dependency < 0)
-    long = chosen & waited & (path.end - path.start > _LONG)
+    long = chosen & waited & (path.end - path.start > _LONG_WAIT_NS)
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
         yield (

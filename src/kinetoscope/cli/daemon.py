@@ -28,7 +28,7 @@ from kinetoscope.record.daemon.daemon import Daemon, RecordingOrder, rank_of
 from kinetoscope.record.session.child_config import control_of, daemon_note
 from kinetoscope.views.text import printable
 
-_FRESH = 16.0
+_FRESH_SECONDS = 16.0
 """Seconds since its last word after which a process counts as gone; it says one every five."""
 
 _PAUSE = 0.25
@@ -143,7 +143,7 @@ def _serve(daemon: Daemon, control: Path, order: RecordingOrder) -> None:
         note = mailbox.read(control / "request")
         if note is not None and note.get("id") != known and isinstance(note.get("id"), str):
             known = note["id"]
-            fresh = {process for process, last in daemon.seen.items() if now - last < _FRESH}
+            fresh = {process for process, last in daemon.seen.items() if now - last < _FRESH_SECONDS}
             for process in fresh & {note["pid"]} if note.get("pid") in fresh else fresh:
                 daemon.order(process, _ordered(note, order))
         for path in daemon.arrived():

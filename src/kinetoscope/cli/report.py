@@ -16,7 +16,7 @@ from kinetoscope.views.text import nearest
 if TYPE_CHECKING:
     from kinetoscope.server.app import Server
 
-_LEFT_OUT: Final = ("compare", "ledger", "analyses", "sql")
+_LEFT_OUT_PAGES: Final = ("compare", "ledger", "analyses", "sql")
 """Views that a file without a server has no use for."""
 
 
@@ -73,7 +73,7 @@ def _time_range(text: str) -> str:
 def _sections(text: str | None) -> tuple[str, ...]:
     from kinetoscope.pages import PAGES
 
-    there = [name for name in PAGES if name not in _LEFT_OUT]
+    there = [name for name in PAGES if name not in _LEFT_OUT_PAGES]
     if text is None:
         return tuple(there)
     wanted = [word.strip().replace("-", "_") for word in text.split(",") if word.strip()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kinetoscope.views.terminal.lines import Line
 
 _PATIENCE = 300.0
-_MARKS = {"yes": ("✓", "computation"), "no": ("✗", "warn"), "absent": ("–", "dim")}
+_VERDICT_MARKS = {"yes": ("✓", "computation"), "no": ("✗", "warn"), "absent": ("–", "dim")}
 
 
 def run() -> int:
@@ -57,5 +57,5 @@ def _report(capabilities: Sequence[dict[str, str]]) -> Iterator[Line]:
     )
     yield plain()
     for each in capabilities:
-        mark, style = _MARKS[each["can"]]
+        mark, style = _VERDICT_MARKS[each["can"]]
         yield ((f"  {mark} ", style), (each["what"].ljust(wide + 2), "bold"), (printable(each["message"]), ""))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kinetoscope.model.steps.selection import Selection
     from kinetoscope.schema import Result
 
-_LARGEST: Final = 300_000_000
+_LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which all ranks are kept and the rules of `advise` are asked; more would take long."""
 
 _PACKED: Final = 15
@@ -53,7 +53,7 @@ def _answers(job: Job, meter: Meter, select: Selection, jobs: int | None) -> tup
     def ask(job: Job, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Result]:
         return job.ask({name: partial(named(name), select=select, **params) for name, params in asked.items()})
 
-    if _text_bytes(job) > _LARGEST:
+    if _text_bytes(job) > _LARGEST_BYTES:
         return ask(job, QUESTIONS), None
     from kinetoscope.advisor.advice import advise
     from kinetoscope.engines.threads import Threads
@@ -70,5 +70,5 @@ def _text_bytes(job: Job) -> int:
     total = 0
     for source in job.sources:
         size = stored((source,))
-        total += _LARGEST + 1 if size is None else size * (1 if source.name.endswith(".json") else _PACKED)
+        total += _LARGEST_BYTES + 1 if size is None else size * (1 if source.name.endswith(".json") else _PACKED)
     return total

@@ -31,7 +31,7 @@ PORT: Final = 7007
 """Tried first, so that a bookmark works; then those after it."""
 
 _TRIED: Final = 20
-_QUIET: Final = 3.0
+_QUIET_SECONDS: Final = 3.0
 """Seconds without a question before something that nobody waits for is done."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]{8,128}")
@@ -240,8 +240,8 @@ def _prepare(server: Server) -> None:
     server.prepare()
 
     def between() -> None:
-        while not server.workspace.is_idle(_QUIET):
-            time.sleep(_QUIET / 4)
+        while not server.workspace.is_idle(_QUIET_SECONDS):
+            time.sleep(_QUIET_SECONDS / 4)
 
     between()
     with contextlib.suppress(Exception):  # what cannot be compiled now is compiled, or fails, when it is asked for

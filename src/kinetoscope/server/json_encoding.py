@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.pages.parts.blocks import block_fields
 from kinetoscope.views.exports.plain import plain as views_plain
 
-EXACT: Final = 1 << 53
+MAX_INTEGER: Final = 1 << 53
 """Integers up to this are exact in JavaScript."""
 
 
@@ -28,7 +28,7 @@ def rows_to_json(head: Mapping[str, Any], frame: pl.DataFrame) -> bytes:
 
 
 def _prepared(value: Any) -> Any:
-    return str(value) if isinstance(value, int) and not -EXACT <= value <= EXACT else block_fields(value)
+    return str(value) if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER else block_fields(value)
 
 
 plain = partial(views_plain, prepare=_prepared)
@@ -42,7 +42,7 @@ def _column(series: pl.Series) -> list[Any]:
         return values
     if dtype.is_integer():
         ends = [end for end in (series.min(), series.max()) if isinstance(end, int)]
-        return values if all(-EXACT <= end <= EXACT for end in ends) else [plain(value) for value in values]
+        return values if all(-MAX_INTEGER <= end <= MAX_INTEGER for end in ends) else [plain(value) for value in values]
     if dtype.is_float() and bool(series.is_finite().all()):
         return values
     return [plain(value) for value in values]

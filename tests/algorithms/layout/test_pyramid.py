@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.layout.pyramid import DEEPEST, KINDS, LONGEST, UNITS, Marks, Pyramid, marks, pyramid
+from kinetoscope.algorithms.layout.pyramid import KINDS, LONGEST_SPAN, MAX_SCALE, UNITS, Marks, Pyramid, marks, pyramid
 
 
 class Mark(NamedTuple):
@@ -176,14 +176,14 @@ def test_more_marks_than_there_is_room_for_at_first() -> None:
 
 
 def test_the_ends_of_time() -> None:
-    start, end = np.array([-LONGEST, 0], np.int64), np.array([0, LONGEST], np.int64)
+    start, end = np.array([-LONGEST_SPAN, 0], np.int64), np.array([0, LONGEST_SPAN], np.int64)
     found = pyramid(start, end, np.zeros(2, np.uint8), np.arange(2, dtype=np.int32), np.array([0, 2]))
     for tile in (0, 1):
-        drawn = marks(found, np.array([0]), origin=-LONGEST, scale=DEEPEST, tile=tile)
-        assert (drawn.span.tolist(), drawn.extent.tolist()) == ([tile], [LONGEST])
+        drawn = marks(found, np.array([0]), origin=-LONGEST_SPAN, scale=MAX_SCALE, tile=tile)
+        assert (drawn.span.tolist(), drawn.extent.tolist()) == ([tile], [LONGEST_SPAN])
 
 
-@pytest.mark.parametrize(("scale", "tile"), [(-1, 0), (DEEPEST + 1, 0), (DEEPEST, 5), (0, 1 << 60)])
+@pytest.mark.parametrize(("scale", "tile"), [(-1, 0), (MAX_SCALE + 1, 0), (MAX_SCALE, 5), (0, 1 << 60)])
 def test_tiles_that_cannot_be(scale: int, tile: int) -> None:
     found = build([[(0, 1, 0)]])
     with pytest.raises(ValueError, match="there is no tile"):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.cli.screens.summary import WIDEST, lines
+from kinetoscope.cli.screens.summary import MAX_COLUMNS, lines
 from kinetoscope.pages.parts.digest import Digest, Spread, SpreadColumn, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.views.terminal.lines import with_colour, without_colour
@@ -114,7 +114,7 @@ def test_three_remarks_and_where_the_others_are() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200, 1 << 30])
 def test_it_never_leaves_its_width(width: int) -> None:
-    assert max(cells(line) for line in drawn(width=width)) <= min(width, WIDEST)
+    assert max(cells(line) for line in drawn(width=width)) <= min(width, MAX_COLUMNS)
     assert len(drawn(width=width)) <= 46
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.algorithms.layout.pyramid import DEEPEST, UNITS, marks
+from kinetoscope.algorithms.layout.pyramid import MAX_SCALE, UNITS, marks
 from kinetoscope.algorithms.layout.sampling import sample
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.collectives.calls import collective_calls
@@ -239,7 +239,7 @@ def test_tiles_cover_what_the_events_of_real_traces_say(shared_traces: Path, nam
     trace = opened.trace(opened.ranks[0])
     expected = by_hand(trace)
     top = max(timeline(trace).end // UNITS, 1).bit_length()
-    for scale in range(max(top - 4, 0), min(top + 2, DEEPEST)):
+    for scale in range(max(top - 4, 0), min(top + 2, MAX_SCALE)):
         assert in_tiles(trace, scale) == expected
 
 

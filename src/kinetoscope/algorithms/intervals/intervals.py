@@ -17,7 +17,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
 
-_FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_EARLIEST_TIME, _LATEST_TIME = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class Intervals(NamedTuple):
@@ -64,7 +64,7 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
 
 def difference(a: Intervals, b: Intervals) -> Intervals:
     """The union of what of union `a` is not in union `b`."""
-    start, end = _joined([[_FIRST], b.end]), _joined([b.start, [_LAST]])
+    start, end = _joined([[_EARLIEST_TIME], b.end]), _joined([b.start, [_LATEST_TIME]])
     keep = start < end
     return intersection(a, Intervals(start[keep], end[keep]))
 

@@ -25,10 +25,10 @@ KINDS: Final = 10
 UNITS: Final = 1024
 """Units of time in a tile."""
 
-LONGEST: Final = 1 << 61
+LONGEST_SPAN: Final = 1 << 61
 """Times are no further from 0 than this, ns."""
 
-DEEPEST: Final = 51
+MAX_SCALE: Final = 51
 """Greatest scale: units of 2^51 ns, tiles of 2^61."""
 
 _FIRST_SHIFT = 4  # log2 of the spans of a node of the first level
@@ -118,7 +118,7 @@ def pyramid(start: Int64s, end: Int64s, kind: UInt8s, order: Int32s, rows: Int64
     """Sum up spans that stand in rows.
 
     Args:
-        start: first instant of each span, ns, [n], between −LONGEST and LONGEST.
+        start: first instant of each span, ns, [n], between −LONGEST_SPAN and LONGEST_SPAN.
         end: instant after the last of each, ns, [n], in the same bounds; empty if it is no later than the start.
         kind: of each span, [n].
         order: the spans that are drawn, row by row, by start. Spans of a row should not overlap: one that does is taken
@@ -176,14 +176,14 @@ def marks(source: Pyramid, rows: Int64s, *, origin: int, scale: int, tile: int) 
         source: the spans.
         rows: rows of the pyramid, [rows asked for].
         origin: where units and tiles are counted from, ns; units are 2^`scale` ns long, tiles UNITS units.
-        scale: from 0 to DEEPEST.
+        scale: from 0 to MAX_SCALE.
         tile: number of the tile; those before the origin are negative.
 
     Raises:
         ValueError: the scale, the tile or a row does not exist.
     """
-    first = origin + tile * (UNITS << scale) if 0 <= scale <= DEEPEST else None
-    if first is None or abs(first) > 2 * LONGEST or abs(origin) > LONGEST:
+    first = origin + tile * (UNITS << scale) if 0 <= scale <= MAX_SCALE else None
+    if first is None or abs(first) > 2 * LONGEST_SPAN or abs(origin) > LONGEST_SPAN:
         raise ValueError(f"there is no tile {tile} of scale {scale} from {origin} on")
     if rows.size and not 0 <= int(rows.min()) <= int(rows.max()) < source.rows.size - 1:
         raise ValueError(f"there are {source.rows.size - 1} rows")

@@ -18,7 +18,7 @@ from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, wid
 from kinetoscope.views.terminal.screen import stack
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
-WIDEST = 100
+MAX_COLUMNS = 100
 """Cells; longer lines are hard to read."""
 
 _SAID = 3  # remarks on health that are shown; doctor shows all
@@ -28,7 +28,7 @@ _LABELLED = 4, 16  # cells of a step, and how many steps have their number below
 
 def lines(digest: Digest, *, width: int) -> Iterator[Line]:
     """The whole screen, in at most `width` cells."""
-    width = min(width, WIDEST)
+    width = min(width, MAX_COLUMNS)
     sections = (_head, _words, _changes, _step, _spread, _tops, _health, _next)
     begun = False
     for section in sections:

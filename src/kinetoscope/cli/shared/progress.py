@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _INSTANT = 0.4  # seconds during which nothing is shown
-_LONG = 1.0  # seconds of compiling after which a pipe is told
+_LONG_COMPILE_SECONDS = 1.0  # seconds of compiling after which a pipe is told
 _REFRESH = 0.1
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _BAR_CELLS = 40
@@ -89,7 +89,7 @@ def shown(meter: Meter) -> Iterator[None]:
 def _sentence(meter: Meter, over: threading.Event) -> None:
     """One line, once, if compiling takes long."""
     while not over.wait(_REFRESH):
-        if meter.seconds_compiling > _LONG:
+        if meter.seconds_compiling > _LONG_COMPILE_SECONDS:
             sys.stderr.write(f"kinetoscope: {COMPILING} …\n")
             sys.stderr.flush()
             return

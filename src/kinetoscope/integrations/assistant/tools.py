@@ -237,7 +237,7 @@ def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 _RUN: Final = "A trace, or a folder with those of one run: its name in list_runs, or a path below the served folders."
 
-_LIMIT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MAX_ROWS)
+_LIMIT_ARGUMENT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MAX_ROWS)
 _OFFSET: Final = Argument("offset", "integer", "Rows to leave out first.", least=0, most=1 << 40)
 _SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, largest first: `calls`, `name:asc`.")
 _PARTS: Final = (
@@ -251,14 +251,14 @@ TOOLS: Final = (
     Tool(
         "list_runs",
         "The runs (traces of one job) below the served folders, newest first; their paths are what other tools take.",
-        (_LIMIT, _OFFSET),
+        (_LIMIT_ARGUMENT, _OFFSET),
         _list_runs,
     ),
     Tool(
         "advise",
         "What to change in a run, and what it would bring: findings ranked by the time at stake in an average step,"
         " each with the reason, the change and where to look. Begin with this.",
-        (_PATH, _LIMIT, *_PARTS),
+        (_PATH, _LIMIT_ARGUMENT, *_PARTS),
         _advise,
     ),
     Tool(
@@ -281,7 +281,7 @@ TOOLS: Final = (
             _PATH,
             Argument("params", "object", "Parameters of the analysis by name, as list_analyses with its name tells."),
             _SORT,
-            _LIMIT,
+            _LIMIT_ARGUMENT,
             _OFFSET,
             *_PARTS,
         ),
@@ -294,7 +294,7 @@ TOOLS: Final = (
         (
             Argument("base", "string", f"The run before. {_RUN}", required=True),
             Argument("new", "string", f"The run after. {_RUN}", required=True),
-            _LIMIT,
+            _LIMIT_ARGUMENT,
             _OFFSET,
             _PARTS[1],
         ),
@@ -316,7 +316,7 @@ TOOLS: Final = (
                 "query", "string", "SELECT name, sum(duration) AS total FROM kernels GROUP BY name", required=True
             ),
             _SORT,
-            _LIMIT,
+            _LIMIT_ARGUMENT,
             _OFFSET,
             _PARTS[0],
         ),

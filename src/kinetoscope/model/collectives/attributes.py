@@ -43,7 +43,7 @@ _KINDS: Final[tuple[tuple[str, str], ...]] = (
 _INPUT: Final = ("all_reduce", "broadcast", "reduce", "reduce_scatter", "all_to_all", "scatter")
 GATHERS: Final = ("all_gather", "gather")
 """Kinds whose size is that of what comes out."""
-_EITHER: Final = ("send", "recv", "send_recv")
+_POINT_TO_POINT_KINDS: Final = ("send", "recv", "send_recv")
 
 KINDS: Final = (*dict.fromkeys(kind for kind, _ in _KINDS), "other")
 """All kinds; unknown ones are other."""
@@ -53,7 +53,7 @@ BINDING: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "b
 
 POINT_TO_POINT: Final = ("send", "recv", "send_recv")
 
-UNEVEN: Final = ("all_to_all", "gather", "scatter")
+UNEVEN_KINDS: Final = ("all_to_all", "gather", "scatter")
 """Kinds of which ranks may move different amounts."""
 
 MAX_ELEMENTS: Final = 1 << 58
@@ -123,7 +123,7 @@ def size_of(width: pl.Expr) -> pl.Expr:
     kind, given, got = pl.col("kind"), pl.col("elements_in"), pl.col("elements_out")
     elements = (
         pl.when(kind.is_in(_INPUT)).then(given).when(kind.is_in(GATHERS)).then(got)
-        .when(kind.is_in(_EITHER)).then(pl.max_horizontal(given, got))
+        .when(kind.is_in(_POINT_TO_POINT_KINDS)).then(pl.max_horizontal(given, got))
     )  # fmt: skip
     return pl.when(elements < MAX_ELEMENTS).then(elements * width)
 

@@ -77,7 +77,7 @@ CALLS: Final = Schema(
 )
 """Columns of `collective_calls`."""
 
-_NONE: Final = -1
+_NO_CODE: Final = -1
 _KIND: Final = {kind: place for place, kind in enumerate(KINDS)}
 
 
@@ -198,14 +198,14 @@ def base_of(trace: Trace) -> int:
 
 def _kinds(trace: Trace, records: Records) -> Int64s:
     """Place in `KINDS` of each: by the argument, else the names on the host, else that of the work itself."""
-    kind = np.full(len(records.row), _NONE, np.int64)
+    kind = np.full(len(records.row), _NO_CODE, np.int64)
     sources = [records.codes(trace, "collective")]
     for rows in (records.span, records.operator, records.row):
-        sources.append(np.where(rows >= 0, trace.name[rows], _NONE).astype(np.int64))
+        sources.append(np.where(rows >= 0, trace.name[rows], _NO_CODE).astype(np.int64))
     for codes in sources:
         missing = np.flatnonzero((kind < 0) & (codes >= 0))
         distinct, places = np.unique(codes[missing], return_inverse=True)
-        by_name = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NONE) for code in distinct.tolist()]
+        by_name = [_KIND.get(kind_named(trace.strings.label(code)) or "", _NO_CODE) for code in distinct.tolist()]
         kind[missing] = np.array(by_name, np.int64)[places]
     kind[kind < 0] = _KIND["other"]
     return _as_on_its_stream(kind, records)

@@ -13,7 +13,7 @@ from kinetoscope.model.collectives.host_records import Records
 from kinetoscope.model.collectives.process_groups import ProcessGroup, configured, resolved, whole_list, world_size
 from kinetoscope.model.trace.trace import Trace
 
-_NONE: Final = -1
+_NO_CODE: Final = -1
 
 COLUMNS: Final = {
     "group": pl.String,
@@ -32,8 +32,8 @@ def group_columns(trace: Trace, records: Records) -> dict[str, pl.Series]:
     names = records.codes(trace, "process_group")
     numbers = records.integers(trace, "process_group")  # an ID in files of spring 2024
     facts = (
-        np.where(names >= 0, names, _NONE),
-        np.where(names >= 0, _NONE, numbers),
+        np.where(names >= 0, names, _NO_CODE),
+        np.where(names >= 0, _NO_CODE, numbers),
         records.codes(trace, "process_group_description"),
         records.codes(trace, "process_group_ranks"),
         records.integers(trace, "group_size"),

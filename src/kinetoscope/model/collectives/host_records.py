@@ -23,7 +23,7 @@ HOST_LIBRARIES: Final = ("gloo:", "ucc:", "mpi:")
 
 _LIBRARIES: Final = ("nccl:", "xccl:", "hccl:", "rccl:", *HOST_LIBRARIES)
 _OPERATORS: Final = ("c10d::",)
-_NONE: Final = -1
+_NO_CODE: Final = -1
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,15 @@ class Records:
     def integers(self, trace: Trace, name: str) -> Int64s:
         """An argument of the work, else of the call on the host, where it is a count; else −1."""
         own = arguments.integers(trace, name, self.row)
-        called = np.where(self.parameters >= 0, arguments.integers(trace, name, np.maximum(self.parameters, 0)), _NONE)
+        called = np.where(
+            self.parameters >= 0, arguments.integers(trace, name, np.maximum(self.parameters, 0)), _NO_CODE
+        )
         return np.where(own >= 0, own, called)
 
     def codes(self, trace: Trace, name: str) -> Int64s:
         """String codes of an argument of the work, else of the call on the host; else −1."""
         own = arguments.codes(trace, name, self.row)
-        called = np.where(self.parameters >= 0, arguments.codes(trace, name, np.maximum(self.parameters, 0)), _NONE)
+        called = np.where(self.parameters >= 0, arguments.codes(trace, name, np.maximum(self.parameters, 0)), _NO_CODE)
         return np.where(own >= 0, own, called)
 
 
@@ -103,7 +105,7 @@ def on_host(trace: Trace) -> Records | None:
     rows = np.flatnonzero(rows_beginning(trace, HOST_LIBRARIES, *RANGE_KINDS)).astype(np.int32)
     if not len(rows):
         return None
-    none = np.full(len(rows), _NONE, np.int32)
+    none = np.full(len(rows), _NO_CODE, np.int32)
     operator = _above(tree.ancestor(call_tree(trace).parent, rows_beginning(trace, _OPERATORS, *RANGE_KINDS)), rows)
     return Records(
         row=rows,
@@ -119,7 +121,7 @@ def on_host(trace: Trace) -> Records | None:
 
 
 def _above(ancestor: Int32s, rows: Int32s) -> Int32s:
-    return np.where(rows >= 0, ancestor[rows], np.int32(_NONE))
+    return np.where(rows >= 0, ancestor[rows], np.int32(_NO_CODE))
 
 
 def _proper(trace: Trace, rows: Int32s, around: list[Int32s], op: Int32s) -> Bools:

@@ -36,7 +36,7 @@ _MAX_FACTOR: Final = 1_000_000
 _MAX_TIME_NS: Final = float(1 << 60)
 """36 years: scaled times are clipped there, as wrong ones would overflow."""
 
-_NEVER_LATE: Final = -(1 << 61)
+_NEVER_LATE_TIME: Final = -(1 << 61)
 """Weight of an edge that holds nothing up: before any instant, and far from what overflows."""
 
 _EXAMPLE: Final = "write a part of a name, a /pattern/ or a cause, and a factor: gemm=0.5; /^nccl/=0; launch=0"
@@ -216,7 +216,7 @@ def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) ->
     weight[changed] = np.rint(np.clip(scaled, -_MAX_TIME_NS, _MAX_TIME_NS)).astype(np.int64)
     edges = np.flatnonzero(dependency == DependencyKind.WAIT)
     edges = edges[factors.free[graph.head[edges]] & (graph.time[graph.edges.source[edges]] >= begin)]
-    weight[edges] = _NEVER_LATE
+    weight[edges] = _NEVER_LATE_TIME
     return weight
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.alignment.sequence_alignment import Witness
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.collectives.attributes import BINDING, GATHERS, POINT_TO_POINT, UNEVEN
+from kinetoscope.model.collectives.attributes import BINDING, GATHERS, POINT_TO_POINT, UNEVEN_KINDS
 from kinetoscope.model.trace import polars_columns
 
 _MIN_USUAL_SHARE: Final = 0.75
@@ -69,7 +69,7 @@ class CallArrays:
     @classmethod
     def of(cls, frame: pl.DataFrame) -> CallArrays:
         """The arrays of calls that are sorted by rank and start."""
-        uneven = pl.col("kind").is_in(UNEVEN)
+        uneven = pl.col("kind").is_in(UNEVEN_KINDS)
         # What comes out of a gather is not recorded where the group is not.
         gathers = pl.col("kind").is_in(GATHERS) & pl.col("candidates").is_not_null()
         sent = pl.coalesce("elements_in", "elements_out")

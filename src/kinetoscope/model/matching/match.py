@@ -32,7 +32,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
-HOW: Final = (SEQUENCE, ORDER, SHAPE)
+MATCH_METHODS: Final = (SEQUENCE, ORDER, SHAPE)
 """Evidence of a match, the most certain first: process group and number; process group and order of calls; order of
 calls that are alike in kind, type and size."""
 
@@ -49,7 +49,7 @@ class Matched:
 
     Attributes:
         frame: sorted by rank, start, end and row, with `match`, the number of the collective, the same on all its ranks
-            and ascending in time, null where none is known; and `matched_by`, one of `HOW`.
+            and ascending in time, null where none is known; and `matched_by`, one of `MATCH_METHODS`.
         ranks: how many ranks there are.
         calls, unmatched: how many calls, and how many of them have no match.
         notes: what was not matched, and by what evidence the others were.
@@ -131,7 +131,7 @@ def match(frame: pl.DataFrame) -> Matched:
     how[ids < 0] = -1
     matched = frame.with_columns(
         match=polars_columns.rows(ids),
-        matched_by=polars_columns.labelled(how, lambda place: HOW[place]).cast(pl.String),
+        matched_by=polars_columns.labelled(how, lambda place: MATCH_METHODS[place]).cast(pl.String),
     )
     matched = inferred_groups(matched)
     unmatched = int((ids < 0).sum())
@@ -140,23 +140,23 @@ def match(frame: pl.DataFrame) -> Matched:
 
 
 def _numbers(calls: CallArrays, ids: Int64s, ambiguous: list[int]) -> Iterator[tuple[int, Int64s]]:
-    """Matches by one kind of evidence after the other: its place in `HOW`, and a number for each call, −1 for none.
+    """Matches by one kind of evidence after the other: its place in `MATCH_METHODS`; a number for each call, or −1.
 
     `ids` are the matches so far, which the caller updates. The number of calls that may be of several groups is added
     to `ambiguous`.
     """
-    yield HOW.index(SEQUENCE), _by_sequence(calls)
+    yield MATCH_METHODS.index(SEQUENCE), _by_sequence(calls)
     offsets = Offsets(calls, ids)
     free = (ids < 0) & calls.recorded & ~calls.single & (calls.seq < 0)
-    yield HOW.index(ORDER), by_order(calls, free, calls.group, offsets, rounds=1)
+    yield MATCH_METHODS.index(ORDER), by_order(calls, free, calls.group, offsets, rounds=1)
     offsets = Offsets(calls, ids)
     free = (ids < 0) & ~calls.recorded & ~calls.single
     free &= ~calls.other
     numbers, count = by_shape(calls, free, ids)
     ambiguous.append(count)
-    yield HOW.index(SHAPE), numbers
-    yield HOW.index(ORDER), between_two(calls, Offsets(calls, ids))
-    yield HOW.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
+    yield MATCH_METHODS.index(SHAPE), numbers
+    yield MATCH_METHODS.index(ORDER), between_two(calls, Offsets(calls, ids))
+    yield MATCH_METHODS.index(SHAPE), between_unnamed(calls, Offsets(calls, ids))
 
 
 # --- by number
@@ -216,7 +216,7 @@ def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[str]:
             f"{ambiguous:,} of these calls name no process group, and several groups that act alike at the same time "
             "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
         )
-    by = {how: len(counts.filter(by=how)) for how in HOW}
+    by = {how: len(counts.filter(by=how)) for how in MATCH_METHODS}
     if by[SHAPE]:
         yield (
             f"{by[SHAPE]:,} collectives name no process group: they are matched by the order of calls that are alike, "

@@ -33,7 +33,7 @@ HOST_CAUSES: Final = ("data loading", "synchronization", "host gap")
 _LOADING: Final = 3
 """Place in `Activities.classes`."""
 
-_NEVER: Final = np.iinfo(np.int64).min
+_NEVER_TIME: Final = np.iinfo(np.int64).min
 
 
 def host_exposed(trace: Trace, calls: pl.DataFrame) -> pl.Series:
@@ -71,17 +71,17 @@ def _late(trace: Trace, did: Activities) -> tuple[Intervals, Intervals]:
     call = work.launch[work.of(WorkKind.COMPUTATION)]
     launches = np.unique(trace.start[call[call >= 0]])
     following = np.searchsorted(did.computation.start, exposed.start)
-    launched = np.append(_launched(trace, did.computation), _NEVER)[following]
+    launched = np.append(_launched(trace, did.computation), _NEVER_TIME)[following]
     late = launched > exposed.start
     launched, exposed = launched[late], Intervals(exposed.start[late], exposed.end[late])
-    before = np.append(_NEVER, launches)[np.searchsorted(launches, launched)]
+    before = np.append(_NEVER_TIME, launches)[np.searchsorted(launches, launched)]
     return Intervals(exposed.start, np.minimum(launched, exposed.end)), Intervals(before, launched)
 
 
 def _on_the_host(trace: Trace, exposed: Intervals) -> Intervals:
     """Exposed communication of a host without device, since the last collective that was over: it stood in that."""
     ends = np.sort(trace.end[is_asynchronous(trace)])
-    last = np.append(_NEVER, ends)[np.searchsorted(ends, exposed.end, side="right")]
+    last = np.append(_NEVER_TIME, ends)[np.searchsorted(ends, exposed.end, side="right")]
     return union(np.maximum(exposed.start, last), exposed.end)
 
 
@@ -92,4 +92,4 @@ def _launched(trace: Trace, computation: Intervals) -> Int64s:
     computing = computing[np.argsort(work.start[computing], kind="stable")]
     first = computing[np.searchsorted(work.start[computing], computation.start)]
     call = work.launch[first]
-    return np.where(call >= 0, trace.start[call], _NEVER)
+    return np.where(call >= 0, trace.start[call], _NEVER_TIME)

@@ -51,7 +51,7 @@ _MIN_HOST_SHARE: Final = 0.5
 _MAX_HOST_RATIO: Final = 4
 """The host's mean excess / the greatest seen delay: much of it may have been hidden in that step, too."""
 
-_WHOLE_SHARE: Final = 0.75
+_WHOLE_STEP_SHARE: Final = 0.75
 """Share of a step's usual collectives, without which it was cut off."""
 
 
@@ -142,7 +142,7 @@ def is_constant(seen: Excess, on_host: Excess) -> Bools:
 
 def whole_steps(cells: pl.DataFrame) -> pl.DataFrame:
     """The steps that were not cut off."""
-    return cells.filter(pl.col("calls") >= _WHOLE_SHARE * pl.col("calls").median().over("rank"))
+    return cells.filter(pl.col("calls") >= _WHOLE_STEP_SHARE * pl.col("calls").median().over("rank"))
 
 
 def excesses(

@@ -16,7 +16,7 @@ from kinetoscope.model.trace.trace import Trace
 LAUNCHED: Final = "launched"
 """Column: number of kernels of computation launched since the collective before."""
 
-_SINGLE: Final = pl.col("kind").is_in(POINT_TO_POINT)
+_IS_POINT_TO_POINT: Final = pl.col("kind").is_in(POINT_TO_POINT)
 _PROGRAM: Final = pl.col("program").list.join(" ")
 
 
@@ -25,7 +25,7 @@ def stages(frame: pl.DataFrame) -> pl.DataFrame:
     direction = (pl.col("destination_rank") - pl.col("rank")).sign()
     steps = pl.col("step").n_unique().over("rank")
     inside = frame.filter(pl.col("step").is_not_null())
-    exchanges = inside.select("rank", "kind", direction=direction, steps=steps).filter(_SINGLE)
+    exchanges = inside.select("rank", "kind", direction=direction, steps=steps).filter(_IS_POINT_TO_POINT)
     exchanges = exchanges.group_by("rank", "kind", "direction").agg(pl.len(), pl.col("steps").first())
     exchanges = exchanges.filter(pl.col("len") >= pl.col("steps")).sort("rank", "kind", "direction")
     text = pl.concat_str("kind", pl.col("direction").cast(pl.String).fill_null(""))
@@ -41,8 +41,12 @@ def same_stage(frame: pl.DataFrame) -> pl.DataFrame | None:
     are not recorded, ranks of one stage are recognized by their program: they launch the same in the same order.
     """
     text = _PROGRAM
-    if not frame.filter(_SINGLE)["destination_rank"].null_count():
-        counts = frame.filter(~_SINGLE, pl.col("step").is_not_null()).group_by("rank", "step", "kind").agg(pl.len())
+    if not frame.filter(_IS_POINT_TO_POINT)["destination_rank"].null_count():
+        counts = (
+            frame.filter(~_IS_POINT_TO_POINT, pl.col("step").is_not_null())
+            .group_by("rank", "step", "kind")
+            .agg(pl.len())
+        )
         counts = counts.group_by("rank", "kind").agg(pl.col("len").median()).sort("rank", "kind")
         programs = counts.group_by("rank", maintain_order=True).agg(program=pl.format("{} {}", "kind", "len"))
         every = stages(frame).join(programs, on="rank", how="left")

@@ -23,7 +23,7 @@ _CERTAIN: Final = "certain "
 _CONSTANT: Final = "constant "
 """Prefix of columns: whether the rank's host has as much excess time in each step as in the one left out."""
 
-_LEFT_OUT: Final = "left out "
+_LEFT_OUT_PREFIX: Final = "left out "
 """Prefix of columns: the delay of the step that was left out."""
 
 _MIN_RATIO_TO_MIDDLE: Final = 3
@@ -49,7 +49,7 @@ def straggler_verdicts(costs: pl.DataFrame, own: OwnTime, least: int, *, each_st
         `hidden_by_run_ahead`, whether a straggler is one by that step, and by its host's excess in all of them.
     """
     costs = costs.with_columns(steps=pl.col("step_time").is_not_null().cast(pl.Int64))
-    nothing = [pl.lit(0, pl.Int64).alias(_LEFT_OUT + name) for name in CAUSES]
+    nothing = [pl.lit(0, pl.Int64).alias(_LEFT_OUT_PREFIX + name) for name in CAUSES]
     table = costs.with_columns(nothing) if each_step else _without_worst_step(costs)
     keys = ["rank", "step"] if each_step else ["rank"]
     together = pl.col("step") if each_step else pl.lit(0)
@@ -61,7 +61,7 @@ def straggler_verdicts(costs: pl.DataFrame, own: OwnTime, least: int, *, each_st
         """The value of the rank in the middle."""
         return column.sort().gather((pl.len() - 1) // 2).first().over(together)
 
-    delay, worst = (pl.sum_horizontal(prefix + name for name in OWN) for prefix in (DELAY, _LEFT_OUT))
+    delay, worst = (pl.sum_horizontal(prefix + name for name in OWN) for prefix in (DELAY, _LEFT_OUT_PREFIX))
     costly = delay - of_middle(delay) > least * pl.max_horizontal("steps", 1)
     costly_with_worst = delay + worst - of_middle(delay) > least * (pl.col("steps") + 1)
     # in few steps much is unknown, as it began before the recording; in more of them it is a reason to doubt
@@ -76,7 +76,10 @@ def straggler_verdicts(costs: pl.DataFrame, own: OwnTime, least: int, *, each_st
 
     table = table.with_columns(
         *((costly & is_cause(name, _CERTAIN, DELAY)).alias(_CERTAIN + name) for name in OWN),
-        *((costly_with_worst & is_cause(name, _CONSTANT, DELAY, _LEFT_OUT)).alias(_CONSTANT + name) for name in OWN),
+        *(
+            (costly_with_worst & is_cause(name, _CONSTANT, DELAY, _LEFT_OUT_PREFIX)).alias(_CONSTANT + name)
+            for name in OWN
+        ),
     )
     certain, constant = (pl.any_horizontal(prefix + name for name in OWN) for prefix in (_CERTAIN, _CONSTANT))
     table = table.with_columns(straggler=certain | constant, hidden_by_run_ahead=~certain & constant)
@@ -97,7 +100,7 @@ def _without_worst_step(costs: pl.DataFrame) -> pl.DataFrame:
         return column.sort_by(order, "step", descending=[True, False]).slice(worst).sum()
 
     sums = pl.all().exclude("step", "steps", "late", *delays).sum()
-    left_out = {_LEFT_OUT + name: pl.col(DELAY + name).sum() - rest(pl.col(DELAY + name)) for name in CAUSES}
+    left_out = {_LEFT_OUT_PREFIX + name: pl.col(DELAY + name).sum() - rest(pl.col(DELAY + name)) for name in CAUSES}
     return costs.group_by("rank").agg(
         sums, pl.col("late").max(), *(rest(pl.col(name)) for name in ("steps", *delays)), **left_out
     )

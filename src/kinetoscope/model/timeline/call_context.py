@@ -23,7 +23,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)", re.DOTALL)
-_NONE: Final = -1
+_NO_EVENT: Final = -1
 
 
 class Frame(NamedTuple):
@@ -54,7 +54,7 @@ def call_context(trace: Trace, row: int) -> CallContext:
     chain = ancestors(trace, row)
     stack, module = _stack(trace, chain), _module(trace, chain)
     forward = forward_of(trace, chain)
-    if forward == _NONE or (stack and module):
+    if forward == _NO_EVENT or (stack and module):
         return CallContext(stack, False, module)
     chain = ancestors(trace, forward)
     return CallContext(stack or _stack(trace, chain), not stack, module or _module(trace, chain))
@@ -71,7 +71,7 @@ def ancestors(trace: Trace, row: int) -> list[int]:
 def forward_of(trace: Trace, chain: list[int]) -> int:
     """The operator of the forward pass that these calls run backwards, −1 for none."""
     forward = backward_links(trace).forward
-    return next((int(forward[row]) for row in chain if forward[row] >= 0), _NONE)
+    return next((int(forward[row]) for row in chain if forward[row] >= 0), _NO_EVENT)
 
 
 def launched_in(trace: Trace, row: int) -> Int32s:
@@ -108,7 +108,7 @@ def launch_of(trace: Trace, row: int) -> int:
     """The call that launched a piece of device work; −1 if that was not recorded, or for other events."""
     work = device_work(trace)
     place = int(np.searchsorted(work.rows, row))
-    return int(work.launch[place]) if place < len(work) and work.rows[place] == row else _NONE
+    return int(work.launch[place]) if place < len(work) and work.rows[place] == row else _NO_EVENT
 
 
 def _stack(trace: Trace, chain: list[int]) -> tuple[Frame, ...]:

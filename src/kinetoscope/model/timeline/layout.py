@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms import ordering
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.layout import packing
-from kinetoscope.algorithms.layout.pyramid import LONGEST, Pyramid, pyramid
+from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN, Pyramid, pyramid
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.timeline.categories import mark_kinds
@@ -174,7 +174,7 @@ def timeline_body(trace: Trace) -> tuple[int, int]:
 
 @derived
 def _origin(trace: Trace) -> int:
-    return min(max(origin_of_time(trace), _MAX_TIME_NS - LONGEST), LONGEST - _MAX_TIME_NS)
+    return min(max(origin_of_time(trace), _MAX_TIME_NS - LONGEST_SPAN), LONGEST_SPAN - _MAX_TIME_NS)
 
 
 @derived

@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.layout.packing import by_number
-from kinetoscope.algorithms.layout.pyramid import LONGEST
+from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -71,7 +71,7 @@ def search(
     layout, every = timeline(trace), hits(trace, text)
     inside = every
     if begin is not None or end is not None:
-        low, high = (-LONGEST if begin is None else begin), (LONGEST if end is None else end)
+        low, high = (-LONGEST_SPAN if begin is None else begin), (LONGEST_SPAN if end is None else end)
         inside = within(trace, every, layout.origin + low, layout.origin + high)
     place = near(trace, inside, after, direction)
     counts, codes = by_bucket(trace, every).tolist(), every.codes[:MAX_CODES].tolist()

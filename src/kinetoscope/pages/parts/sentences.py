@@ -108,7 +108,7 @@ def who_waits(stragglers: Result, balance: Result) -> str:
     return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
 
 
-EVERYTHING = Link("Show everything", clear=True)
+CLEAR_SELECTION = Link("Show everything", clear=True)
 """The same page without a selection of steps, time, devices or threads."""
 
 
@@ -125,4 +125,4 @@ def nothing(what: str, select: Selection) -> str:
 
 def way_back(select: Selection) -> tuple[NoteBlock, ...]:
     """For a page that is empty: how to see everything, where it may be the selection that leaves nothing."""
-    return (NoteBlock("There may be some outside the selection.", link=EVERYTHING),) if is_part(select) else ()
+    return (NoteBlock("There may be some outside the selection.", link=CLEAR_SELECTION),) if is_part(select) else ()

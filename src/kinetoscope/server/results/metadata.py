@@ -22,7 +22,7 @@ from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages import PAGES
 from kinetoscope.schema import Analysis
-from kinetoscope.server.json_encoding import EXACT
+from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
 from kinetoscope.server.runs.run import Run, state_of
 from kinetoscope.server.runs.workspace import RunList
@@ -107,7 +107,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
     return {
-        "duration": min(max(0, end - origin), EXACT),
+        "duration": min(max(0, end - origin), MAX_INTEGER),
         "base": str(trace.base + origin),
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": len(trace),

@@ -20,7 +20,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
-from kinetoscope.server.json_encoding import EXACT
+from kinetoscope.server.json_encoding import MAX_INTEGER
 
 MAX_LANES: Final = 400
 """Lanes of a rank that are listed, and asked for in one tile."""
@@ -145,7 +145,7 @@ def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
         return []
     steady = np.isin(np.arange(len(marks)), steady_places(trace, steps_by))
     times = (marks.device.start, marks.device.end, marks.host.start, marks.host.end)
-    columns = (marks.number, *(np.clip(each - origin, -EXACT, EXACT) for each in times), steady)
+    columns = (marks.number, *(np.clip(each - origin, -MAX_INTEGER, MAX_INTEGER) for each in times), steady)
     names = "step", "start", "end", "host_start", "host_end", "steady"
     rows = zip(*(column[:_MAX_STEPS].tolist() for column in columns), strict=True)
     return [dict(zip(names, row, strict=True)) for row in rows]

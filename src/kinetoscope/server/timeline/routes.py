@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kinetoscope.algorithms.layout.pyramid import DEEPEST
+from kinetoscope.algorithms.layout.pyramid import MAX_SCALE
 from kinetoscope.model.timeline.cut import rows_between
 from kinetoscope.model.timeline.event import event_details
 from kinetoscope.model.timeline.layout import timeline
@@ -51,7 +51,7 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
 
     def one_tile(request: ApiRequest) -> Response:
         run = workspace.run(request.path["run"])
-        scale, number = _whole(request, "z", 0, DEEPEST), _whole(request, "i")
+        scale, number = _whole(request, "z", 0, MAX_SCALE), _whole(request, "i")
         names = request.query.get("lanes")
         chosen = None if names is None else [name for name in names.split(",") if name]
         trace = _trace(run, request)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Float32s, Int32s, UInt8s
-from kinetoscope.algorithms.layout.pyramid import DEEPEST, LONGEST, UNITS, Marks, marks
+from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN, MAX_SCALE, UNITS, Marks, marks
 from kinetoscope.algorithms.layout.sampling import sample
 from kinetoscope.model.timeline.categories import MARK_KINDS
 from kinetoscope.model.timeline.counters import Counter, counter_curve
@@ -75,10 +75,10 @@ def begin_of(scale: int, number: int) -> int:
     Raises:
         BadValueError: there cannot be such a tile.
     """
-    if not 0 <= scale <= DEEPEST:
-        raise BadValueError(f"z is {scale}; it can be 0 to {DEEPEST}")
+    if not 0 <= scale <= MAX_SCALE:
+        raise BadValueError(f"z is {scale}; it can be 0 to {MAX_SCALE}")
     begin = (number * UNITS) << scale
-    if abs(begin) > LONGEST:
+    if abs(begin) > LONGEST_SPAN:
         raise BadValueError(f"tile {number} of z {scale} begins beyond all times")
     return begin
 
