@@ -41,7 +41,7 @@ test: $(VENV)/.dev ## what to run before each commit: some minutes; what it skip
 test-all: $(VENV)/.dev ## what `make test` leaves out: every trace, browser, clusters, stores, torch, more examples
 	@$(MAKE) --no-print-directory $(VENV)/.torch || echo "torch cannot be installed here: what needs it is skipped"
 	@HYPOTHESIS_PROFILE=ci $(PYTEST) -m "$(REST)" $(ARGS)
-	@$(BIN)/python -m tests.fuzz 200 60
+	@$(BIN)/python -m tests.fuzz 100 60
 	@$(MAKE) --no-print-directory test-versions ARGS=
 
 .PHONY: test-recorder
