@@ -42,7 +42,7 @@ def test_compilation_is_counted_and_named() -> None:
 def test_a_pipe_is_told_once_and_only_of_long_compilations(
     long: float, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "_LONG", long)
+    monkeypatch.setattr(progress, "_LONG_COMPILE_SECONDS", long)
     monkeypatch.setattr(progress, "_REFRESH", 0.001)
     meter = Meter()
     with shown(meter):
