@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 
-from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Page
+if TYPE_CHECKING:
+    from kinetoscope.model.job import Job
+    from kinetoscope.model.steps.selection import Selection
+    from kinetoscope.pages.parts.blocks import Page
 
 __all__ = ["PAGES", "View", "named"]
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Link, NoteBlock
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
+
+if TYPE_CHECKING:
+    from kinetoscope.pages.parts.blocks import NoteBlock
 
 _SMALL_LOSS_SHARE = 0.05  # a loss under this share of the step is not worth a word
 
@@ -108,10 +111,6 @@ def who_waits(stragglers: Result, balance: Result) -> str:
     return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
 
 
-CLEAR_SELECTION = Link("Show everything", clear=True)
-"""The same page without a selection of steps, time, devices or threads."""
-
-
 def is_part(select: Selection) -> bool:
     """Whether the selection is less than all steps: a range, a device, a thread."""
     chosen = (select.time, select.devices, select.streams, select.threads, select.annotation)
@@ -125,4 +124,8 @@ def nothing(what: str, select: Selection) -> str:
 
 def way_back(select: Selection) -> tuple[NoteBlock, ...]:
     """For a page that is empty: how to see everything, where it may be the selection that leaves nothing."""
-    return (NoteBlock("There may be some outside the selection.", link=CLEAR_SELECTION),) if is_part(select) else ()
+    from kinetoscope.pages.parts.blocks import Link, NoteBlock
+
+    if not is_part(select):
+        return ()
+    return (NoteBlock("There may be some outside the selection.", link=Link("Show everything", clear=True)),)
