@@ -80,7 +80,7 @@ def test_what_cannot_be_paired_has_no_operator(tmp_path: Path) -> None:
     result = answer(tmp_path, *RANGES[:2], *HOST)
     assert [row for row in rows(result) if row[3] == ADD] == [(None, None, None, ADD, 2, 30.0, 15.0, 10.0, 20.0)]
     assert result.notes == (
-        "2 ranges and 3 calls that launch kernels: which belong together cannot be told, so operators are unknown.",
+        "2 ranges and 3 calls that launch kernels: the counts differ, so the operators are unknown.",
     )
 
 

@@ -65,7 +65,7 @@ def test_one_run_a_side_passes_with_a_note_and_strict_fails_it(
     assert gated(base[0], same[0]) == 0
     out = capsys.readouterr().out
     assert out.startswith("The gate passed, with doubt")
-    assert "· 1 run on a side" in out
+    assert "· 1 run per side" in out
     assert gated(base[0], same[0], "--strict") == 3
 
 

@@ -112,7 +112,7 @@ def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
             result[ranges] = candidates
             return result, []
     numbers = f"{len(ranges):,} ranges and {len(calls):,} calls that launch kernels"
-    return result, [f"{numbers}: which belong together cannot be told, so operators are unknown."]
+    return result, [f"{numbers}: the counts differ, so the operators are unknown."]
 
 
 def _launch_calls(trace: Trace) -> Int32s:

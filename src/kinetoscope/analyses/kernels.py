@@ -36,7 +36,7 @@ RESULT = Schema(
     Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
     Column("blocks_per_sm", pl.Float64, "Blocks / multiprocessors of the device, weighted by duration."),
     Column("occupancy", pl.Float64, "Estimated achieved occupancy, weighted by duration.", "fraction"),
-    Column("matrix_unit", pl.String, "Does it compute on tensor or matrix cores: yes, no, unknown (told by its name)."),
+    Column("matrix_unit", pl.String, "Does it compute on tensor or matrix cores: yes, no, unknown (by its name)."),
     Column("operator", pl.String, "Operator that launched it; null if several or unknown."),
     Column("grid", pl.String, "Blocks in x, y and z; null if they differ between calls."),
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),

@@ -49,7 +49,7 @@ RESULT = Schema(
     Column("blocks", pl.Int64, "How many blocks of memory; null where that is not known."),
     Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
-    Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is not told."),
+    Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is unknown."),
     Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
 )
 

@@ -22,7 +22,7 @@ By = Literal["device", "group"]
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank; null for collectives on the host."),
-    Column("process_group", pl.String, "Process group of the collectives; null by device, and where it is not told."),
+    Column("process_group", pl.String, "Process group of the collectives; null by device, and where it is unknown."),
     Column("communication", pl.Int64, "Time with communication running.", "ns"),
     Column("computation", pl.Int64, "Time with computation running.", "ns"),
     Column("overlap", pl.Int64, "Time with both running.", "ns"),

@@ -1,4 +1,4 @@
-"""Where the time of each step goes on each rank, with waiting for other ranks told from communicating."""
+"""Where the time of each step goes on each rank, with waiting for other ranks separated from communication."""
 
 from __future__ import annotations
 

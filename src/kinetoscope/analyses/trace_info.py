@@ -25,7 +25,7 @@ from kinetoscope.schema import Analysis, Column, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("topic", pl.String, "What it is about: file, run, options, device, time, events, health."),
-    Column("item", pl.String, "What is told."),
+    Column("item", pl.String, "Name of the fact."),
     Column("value", pl.String, "What it is; numbers in full, units named."),
 )
 

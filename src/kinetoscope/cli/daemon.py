@@ -132,12 +132,12 @@ def _noted(folder: Path) -> Iterator[Path]:
 
 def _serve(daemon: Daemon, control: Path, order: RecordingOrder) -> None:
     """Pass requests on to the jobs, and their traces back to who asked."""
-    known, told = "", set[int]()
+    known, announced = "", set[int]()
     while True:
         daemon.serve(_PAUSE)
         now = time.time()
-        for process in daemon.seen.keys() - told:
-            told.add(process)
+        for process in daemon.seen.keys() - announced:
+            announced.add(process)
             mailbox.leave(control / "ranks" / _name(process), _about(process))
             _say(f"process {process} can be recorded")
         note = mailbox.read(control / "request")
@@ -165,7 +165,7 @@ def _about(process: int) -> dict[str, Any]:
 
 
 def _ordered(note: mailbox.MailboxNote, order: RecordingOrder) -> RecordingOrder:
-    """What `kinetoscope trigger` asks for, and the rest as the daemon was told."""
+    """What `kinetoscope trigger` asks for, and the rest from the options of the daemon."""
     steps = note.get("steps")
     return replace(
         order, steps=steps if isinstance(steps, int) and steps > 0 else 3, with_stack=note.get("with_stack") is True

@@ -1,8 +1,8 @@
 """`kinetoscope gate BASE NEW`: did anything get worse, beyond noise? Exit code 3 if it did.
 
-Runs differ, so one run a side tells little: give several, `--base A B C --new D E F`; three of 20 steps find 5 %.
-A metric fails if it is worse beyond noise and by its limit or more; what cannot be told passes, with a note, unless
---strict is given. Metrics: step_time, throughput, memory_peak, op:NAME, kernel:NAME.
+Runs differ, so one run per side is not enough: give several, `--base A B C --new D E F`; three runs of 20 steps
+detect 5 %. A metric fails if it is worse beyond noise and by its limit or more; an inconclusive one passes with a note,
+unless --strict is given. Metrics: step_time, throughput, memory_peak, op:NAME, kernel:NAME.
 
 A baseline keeps the numbers of old runs in a small file, to be committed:
   kinetoscope gate --write-baseline perf.json RUN RUN RUN

@@ -295,8 +295,8 @@ def _outcome(plan: Plan, before: set[str]) -> str:
     """What came of it, in one line; `before` are the traces that were there already."""
     control = Path(plan.control)
     written = sorted(mailbox.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
-    told = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
-    traces = (_traces(plan) - before) | told
+    kept = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
+    traces = (_traces(plan) - before) | kept
     problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and not note.get("path")]
     remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
     ranks, yielded = mailbox.read_all(control / "ranks"), mailbox.read_all(control / "yielded")

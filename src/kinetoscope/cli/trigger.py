@@ -79,13 +79,13 @@ def _control(job: str) -> Path:
 def _wait(control: Path, number: str, timeout: float) -> int:
     """Until every rank has said what came of it."""
     until = time.monotonic() + timeout
-    told = False
+    announced = False
     while True:
         done = mailbox.read_all(control / number, "done.")
         start = mailbox.read(control / number / "start")
         ranks = mailbox.read_all(control / "ranks")
-        if start is not None and not told and start.get("step") is not None:
-            told = True
+        if start is not None and not announced and start.get("step") is not None:
+            announced = True
             _say(f"{len(start.get('ranks', ()))} ranks begin at step {start['step']}")
         awaited = _awaited(ranks, start, done)
         if done and not awaited:

@@ -226,7 +226,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
 
         server = Server(workspaces[0], Sources.of(args.source, args.map), args.editor, auth)
         answering.set_result(api(server))
-    except BaseException as error:  # noqa: BLE001 - whoever asks is told
+    except BaseException as error:  # noqa: BLE001 - the error goes to whoever asks
         answering.set_exception(error)
         return
     _prepare(server)

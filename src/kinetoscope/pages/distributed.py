@@ -47,7 +47,7 @@ _STRAGGLER_NOTE: Final = "The others wait for"
 """How a note begins that the sentence of the page has said: it is no limit."""
 
 _SPLIT_UNKNOWN_DOC: Final = (
-    "Communication and no computation; how much of it is waiting cannot be told from what is here."
+    "Communication and no computation; how much of it is waiting is unknown without the other ranks."
 )
 
 
@@ -83,7 +83,7 @@ def _sentence(results: Mapping[str, Result], ranks: int) -> str:
         return who_waits(results["stragglers"], results["rank_balance"])
     if not results["collectives"].frame.height:
         return "One rank is here, and no collectives of it: it works alone, or they were not recorded."
-    return "One rank is here: what it waited for cannot be told without the others."
+    return "Only one rank was read: the traces of the others would show what it waited for."
 
 
 def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:

@@ -77,7 +77,7 @@ def page(
 def _program(run: Job) -> Program | None:
     try:
         return program(run)
-    except KinetoscopeError:  # what cannot be read is told where it is compared
+    except KinetoscopeError:  # the comparison names what cannot be read
         return None
 
 

@@ -34,7 +34,7 @@ from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.charts.palette import kind_of
 
 _MAX_COLUMNS = 120
-"""Columns of steps or ranks; more cannot be told apart."""
+"""Columns of steps or ranks; more cannot be distinguished."""
 
 _EVERY_STEP = "step_breakdown of every step"
 

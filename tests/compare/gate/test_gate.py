@@ -71,12 +71,12 @@ def test_each_metric_has_its_own_limit() -> None:
     assert failed(found) == ["op:aten::mm"]
 
 
-def test_what_cannot_be_told_passes_unless_strict() -> None:
+def test_what_is_inconclusive_passes_unless_strict() -> None:
     base, new = runs(count=1), runs(count=1, first=10)
     found = gate(base, new)
     assert found.passed
     assert [check.metric for check in found.doubtful] == ["step_time"]
-    assert "cannot be told" in sentence(found)
+    assert "do not show whether step_time got worse" in sentence(found)
     assert not gate(base, new, strict=True).passed
 
 
@@ -269,7 +269,7 @@ def test_the_summary_of_a_doubt() -> None:
     made = markdown(gate(runs(count=1), runs(count=1, first=4)))
     assert made.startswith("## Performance gate: passed, with doubt\n")
     assert "| ? | `step_time` |" in made
-    assert "- 1 run on a side" in made
+    assert "- 1 run per side" in made
 
 
 def test_names_from_traces_stay_text() -> None:

@@ -22,7 +22,7 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
     a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help.
 
-    Why it matters. Rules need data. Without shapes operators of one name cannot be told apart, and there are no FLOPs;
+    Why it matters. Rules need data. Without shapes, operators of one name look alike, and there are no FLOPs;
     without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks
     cost time, so record them separately. No time is at stake: it is a note.
 

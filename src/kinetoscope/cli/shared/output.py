@@ -44,7 +44,7 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     _write_bytes(files.to_bytes(result, form), args.output)
     if form not in _WITH_NOTES:
         sys.stdout.flush()
-        with suppress(OSError):  # nobody is there to be told
+        with suppress(OSError):  # nobody reads it
             sys.stderr.writelines(f"kinetoscope: {printable(note)}\n" for note in result.notes)
 
 

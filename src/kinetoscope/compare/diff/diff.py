@@ -1,4 +1,4 @@
-"""What changed between two runs: the difference of their mean steps, told call by call, without residue."""
+"""What changed between two runs: the difference of their mean steps, call by call, without residue."""
 
 from __future__ import annotations
 

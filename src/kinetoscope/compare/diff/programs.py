@@ -51,7 +51,7 @@ class Program:
     def is_like(self, other: Program) -> bool:
         """Whether both are one program: the script decides, else the modules, else the operators.
 
-        Where one of them has none of these, that cannot be told, and it may be.
+        Where one of them has none of these, the answer is unknown, and they are taken for one.
         """
         if self.script and other.script:
             return self.script == other.script

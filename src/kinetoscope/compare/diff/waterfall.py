@@ -40,8 +40,8 @@ PARTS: Final = 4
 """Parts of a category that have a row of their own in the waterfall."""
 
 MIN_CHANGE_SHARE: Final = 0.002
-"""Share of the step from which on a change is a part of its own, and from which on it is held against noise: less is
-told by no number of steps that anybody records."""
+"""Share of the step from which on a change is a part of its own, and from which on it is held against noise: no
+realistic number of steps shows less."""
 
 
 def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:

@@ -1,8 +1,9 @@
 """Did something get worse, beyond noise and by more than it may?
 
 A gate holds some metrics of new runs against those of runs before. A metric fails if it is worse beyond noise (`noise`
-says what that is) and its estimated change is the limit or more. What cannot be told is *inconclusive*: it passes, with
-a note, unless the gate is strict. Several metrics are several chances of a false alarm: their p-values are adjusted.
+says what that is) and its estimated change is the limit or more. Where the runs do not decide,
+it is *inconclusive*: it passes, with a note, unless the gate is strict. Several metrics are several chances of a false
+alarm: their p-values are adjusted.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Gate:
 
     @property
     def doubtful(self) -> tuple[Check, ...]:
-        """What could not be told."""
+        """Metrics that the runs do not decide."""
         return tuple(check for check in self.checks if is_doubtful(check.verdict))
 
     @property

@@ -1,4 +1,4 @@
-"""What a gate is told to hold: by how much which metric may get worse."""
+"""The limits of a gate: by how much each metric may get worse."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def sentence(gate: Gate) -> str:
     if doubtful:
         which = doubtful[0].metric if len(doubtful) == 1 else f"{len(doubtful)} metrics"
         return (
-            f"The gate passed, with doubt: whether {printable(which)} got worse cannot be told from these runs; more"
-            " runs tell more (--strict fails this)."
+            f"The gate passed, with doubt: these runs do not show whether {printable(which)} got worse;"
+            " more runs may (--strict fails this)."
         )
     return "The gate passed."
 

@@ -195,13 +195,13 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
     windows = rank.windows
     times = (windows.end - windows.start).tolist()
     known = recording(trace)
-    told = known.samples if known is not None and rank.scope.steps.origin == "profiler" else {}
+    step_samples = known.samples if known is not None and rank.scope.steps.origin == "profiler" else {}
     used = rank.ask("device_utilization").frame.drop_nulls("utilization")
     share = used.drop_nulls("matrix_unit_share")
     matrix = share.select((pl.col("matrix_unit_share") * pl.col("kernel_time")).sum()).item()
     row: dict[str, Any] = {
         "times": times,
-        "samples": [told.get(number) for number in rank.scope.steps.number.tolist()],
+        "samples": [step_samples.get(number) for number in rank.scope.steps.number.tolist()],
         "kernel_time": used.get_column("kernel_time").sum() if used.height else None,
         "window": used.get_column("window").sum() if used.height else None,
         "matrix_unit_time": matrix if share.height else None,

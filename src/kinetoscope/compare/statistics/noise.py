@@ -7,7 +7,7 @@ standard deviation s, plus what the noise between its steps leaves. s is not kno
 integrated over, from what is expected of it (`Assumed`) times what the runs at hand say. So the false alarms are as
 many as promised on average over the expected s, and a pair of runs that happen to agree does not pass for proof.
 
-With fewer than three runs a side s cannot be told: it is taken to be at least the assumed one, the steps must differ by
+With fewer than three runs per side s is unknown: it is taken to be at least the assumed one, the steps must differ by
 a permutation of blocks of them, too, and the level is stricter. The same level holds for fewer than ten steps a run, or
 for what is worth fewer.
 
@@ -328,11 +328,11 @@ def _why(estimate: _Estimate) -> str:
     runs = min(len(estimate.base), len(estimate.new))
     if estimate.few:
         return (
-            f"{runs} run{'s' if runs > 1 else ''} on a side: how much runs differ is not known; "
-            f"{RUNS} a side or more tell."
+            f"{runs} run{'s' if runs > 1 else ''} per side: the variation between runs is unknown; "
+            f"use {RUNS} or more per side."
         )
     if not estimate.short:
         return ""
     if min(run.steps for run in (*estimate.base, *estimate.new)) < STEPS:
-        return f"A run has fewer than {STEPS} steps after its warm-up; more tell more."
-    return f"Steps are like those before them, and tell less than {STEPS} that are not; more tell more."
+        return f"A run has fewer than {STEPS} steps after its warm-up; record more."
+    return f"Consecutive steps resemble each other, and count for fewer than {STEPS} independent ones; record more."

@@ -117,7 +117,7 @@ def selected_steps(view: Scope) -> pl.DataFrame:
 
 
 def with_source(frame: pl.DataFrame, trace: Trace) -> pl.DataFrame:
-    """The rows of a trace with the rank, machine and cycle that ranks are told apart by."""
+    """The rows of a trace with the rank, machine and cycle that identify a rank."""
     return frame.with_columns(
         rank=pl.lit(trace.source.rank, pl.Int64),
         host=pl.lit(host_of(trace), pl.String),

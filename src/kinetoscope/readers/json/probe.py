@@ -50,7 +50,7 @@ class _Ends(NamedTuple):
 
 
 def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:
-    """See `Probe`. A thorough probe that fails leaves what the quick one told."""
+    """See `Probe`. A thorough probe that fails leaves the answer of the quick one."""
     if not budget:
         return _quick(candidate, cache)
     try:

@@ -90,6 +90,6 @@ def _answered(workspace: Workspace, work: Work, request: ApiRequest, quick: bool
         return refused(status_of(error), str(error), error.hint if isinstance(error, RefusedError) else "")
     except MemoryError:
         return refused(500, "not enough memory", "Fewer steps or ranks need less.")
-    except Exception as error:  # noqa: BLE001 - a mistake of ours is told on the page, and in full where it runs
+    except Exception as error:  # noqa: BLE001 - our own mistake is shown on the page, and in full where it runs
         traceback.print_exc(file=sys.stderr)
         return refused(500, f"this is a mistake in Kinetoscope: {type(error).__name__}: {error}")

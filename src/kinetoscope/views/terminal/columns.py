@@ -69,7 +69,7 @@ def _number(column: Column, unit: Scale) -> Callable[[Any], str]:
 
 
 def _instant(unit: Scale, value: int | None) -> str:
-    """A place on the time axis: to the microsecond, so that rows which follow each other closely can be told apart."""
+    """A place on the time axis: to the microsecond, so that close neighbours can be distinguished."""
     if value is None:
         return MISSING
     decimals = {1e3: 3, 1e6: 3, 1e9: 6}.get(unit.divisor, 0)
