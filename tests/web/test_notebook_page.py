@@ -43,7 +43,7 @@ def test_the_timeline_in_a_cell(tab: Tab) -> None:
 
     def to_kernel(said: str) -> str:
         sent.clear()
-        widget._asked(widget, json.loads(said), [])
+        widget._on_message(widget, json.loads(said), [])
         return json.dumps(sent)
 
     page = tab.page

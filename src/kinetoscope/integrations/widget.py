@@ -20,7 +20,7 @@ from kinetoscope.server.http.in_process_client import InProcessAnswer, InProcess
 from kinetoscope.server.report import standing_alone
 from kinetoscope.server.runs.workspace import Workspace
 
-_MAX_SCREEN_BYTES: Final = 4000
+_MAX_PATH_LENGTH: Final = 4000
 """Characters of a question."""
 
 _RELAY: Final = """
@@ -98,7 +98,7 @@ class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
 
     def _answer(self, message: dict[str, Any]) -> InProcessAnswer:
         path, body = str(message.get("path", "")), str(message.get("body", ""))
-        if len(path) > _MAX_SCREEN_BYTES or not path.isascii():
+        if len(path) > _MAX_PATH_LENGTH or not path.isascii():
             return InProcessAnswer(400, "application/json", b'{"error": "the question is too long", "hint": ""}')
         if message.get("method") == "POST":
             return self._inside.post(path, body.encode("utf-8"))
