@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kinetoscope.cli.shared.open_job import reading
 from kinetoscope.cli.shared.options import Parser, add_path, add_reading, typed
 from kinetoscope.cli.shared.output import write_file
 from kinetoscope.errors import InputError, UsageError
@@ -32,9 +33,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.server.runs.workspace import Workspace
     from kinetoscope.server.source_code import Sources
 
-    limits = {"max_size": args.max_size, "max_event": args.max_event}
-    copies = {"cache": args.cache, "cache_size": args.cache_size}
-    workspace = Workspace(tuple(args.path), ReadKeywords(ranks=args.ranks, jobs=args.jobs, **limits, **copies))
+    workspace = Workspace(tuple(args.path), ReadKeywords(**reading(args)))
     server = Server(workspace, Sources.of(args.source, args.map))
     select = {"rank": args.rank or "", "steps": args.steps or "", "time": args.time_range or ""}
     page = report(server, _run(server, args.path), sections, select)

@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kinetoscope.cli.shared.open_job import reading
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, typed
 from kinetoscope.errors import InputError, NotFoundError, UsageError
 
@@ -207,17 +208,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
         from kinetoscope.server.runs.run import ReadKeywords
         from kinetoscope.server.runs.workspace import Workspace
 
-        reading = ReadKeywords(
-            ranks=args.ranks,
-            jobs=args.jobs,
-            engine=args.engine,
-            address=args.address,
-            max_size=args.max_size,
-            max_event=args.max_event,
-            cache=args.cache,
-            cache_size=args.cache_size,
-        )
-        workspaces.append(Workspace(tuple(args.path), reading))
+        workspaces.append(Workspace(tuple(args.path), ReadKeywords(**reading(args))))
         workspaces[0].watch()
         # The first run is read while the rest of the server is imported.
         threading.Thread(target=workspaces[0].begin, name="kinetoscope-first", daemon=True).start()

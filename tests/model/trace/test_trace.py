@@ -11,6 +11,7 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.model.steps.steps import steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import FALSE, FLOAT, INT, NULL, NUMBER_TEXT, RAW, STRING
 from tests import drawn
@@ -128,6 +129,20 @@ def test_threads_that_ask_at_once_get_the_same_answer(trace: Trace) -> None:
     for thread in threads:
         thread.join()
     assert len(set(map(id, answers))) == len(runs) == 1
+
+
+def test_a_question_is_the_same_however_it_is_written(trace: Trace) -> None:
+    asked = []
+
+    @derived
+    def counted(of: Trace, by: str = "step", deep: bool = False, *, least: int = 0) -> object:
+        asked.append((by, deep, least))
+        return object()
+
+    answer = counted(trace)
+    assert counted(trace, "step") is counted(trace, by="step", deep=False) is counted(trace, least=0) is answer
+    assert counted(trace, "step", True) is counted(trace, deep=True) is not answer
+    assert asked == [("step", False, 0), ("step", True, 0)]
 
 
 def test_columns_and_what_was_derived_cannot_be_changed(trace: Trace) -> None:

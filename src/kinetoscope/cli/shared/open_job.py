@@ -6,9 +6,11 @@ import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kinetoscope.cli.shared.progress import Meter, shown
+
+_READING_OPTIONS: Final = ("ranks", "jobs", "engine", "address", "max_size", "max_event", "cache", "cache_size")
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
@@ -29,7 +31,7 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
     with shown(meter):
         from kinetoscope.reading import read
 
-        job = read(args.path, ranks=args.ranks, jobs=args.jobs, progress=meter, **_how(args))
+        job = read(args.path, progress=meter, **reading(args))
         meter.total = stored(job.sources)
         try:
             yield job, meter
@@ -44,9 +46,9 @@ def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]
         yield job_and_meter
 
 
-def _how(args: argparse.Namespace) -> dict[str, Any]:
-    limits = {name: getattr(args, name) for name in ("max_size", "max_event") if getattr(args, name) is not None}
-    return limits | {name: getattr(args, name) for name in ("engine", "address", "cache", "cache_size")}
+def reading(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_reading` and `add_engine` that are set, as keywords of `reading.read`."""
+    return {name: value for name in _READING_OPTIONS if (value := getattr(args, name)) is not None}
 
 
 def stored(sources: Sequence[Source]) -> int | None:

@@ -108,8 +108,7 @@ class _Dependencies(NamedTuple):
 def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool = True) -> CriticalGraph:
     """The graph of a trace. With `use_recorded` false as if no waits had been recorded."""
     work = device_work(trace)
-    hidden = () if use_recorded else (False,)  # one question has one key in the cache
-    waits, by_event = host_waits(trace, *hidden), stream_waits(trace, *hidden)
+    waits, by_event = host_waits(trace, use_recorded), stream_waits(trace, use_recorded)
     points = find_points(trace, waits, steps_by)
     hosts, pieces = len(points.time), len(work)
     time = np.concatenate([points.time, work.start, work.end])

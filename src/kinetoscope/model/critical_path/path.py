@@ -110,8 +110,7 @@ def critical_path(
         use_recorded: if false, as if no waits had been recorded.
         of_run: one path, to the end of the last step, and of it what lies in each step.
     """
-    hidden = () if use_recorded else (False,)
-    graph, every = critical_graph(trace, steps_by, *hidden), steps(trace, steps_by)
+    graph, every = critical_graph(trace, steps_by, use_recorded), steps(trace, steps_by)
     ends, begin = _ends(trace, graph, every), every.device.start
     if of_run:
         ends, begin = ends[ends >= 0][-1:], begin[:1]
@@ -142,7 +141,6 @@ def critical_path(
     return _filled(every, _cut(pieces, every.device) if of_run else pieces)
 
 
-@derived
 def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:
     """The critical path to the end of the last step, cut by steps."""
     return critical_path(trace, steps_by, of_run=True)

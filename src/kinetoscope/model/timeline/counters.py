@@ -61,7 +61,6 @@ class Counter:
     max: float | None = None
 
 
-@derived
 def counter_lanes(trace: Trace) -> tuple[Counter, ...]:
     """The first MAX_COUNTERS counters of a trace, which are shown."""
     return all_counters(trace)[:MAX_COUNTERS]
@@ -77,7 +76,6 @@ def all_counters(trace: Trace) -> tuple[Counter, ...]:
     return tuple(every)
 
 
-@derived
 def counter_curve(trace: Trace, source: str, place: int) -> Sampled:
     """The levels of a counter, over times as the file counts them."""
     return _curves(trace, source)[place]

@@ -30,12 +30,22 @@ M = TypeVar("M", bound=Memory)
 def derived(derive: Callable[Concatenate[M, P], T]) -> Callable[Concatenate[M, P], T]:
     """A function of a trace and of hashable details, computed once for each trace (`Trace.of`).
 
-    The answer is shared by all who ask: its arrays are read-only.
+    A question is the same however it is written: with defaults left out, or with details by name. The answer is shared
+    by all who ask: its arrays are read-only.
     """
+    function = cast(Any, derive)
+    positional: tuple[str, ...] = function.__code__.co_varnames[1 : function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    default_of = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+    named_defaults: dict[str, Any] = function.__kwdefaults__ or {}
 
     @functools.wraps(derive)
-    def ask(of: M, /, *details: P.args, **named: P.kwargs) -> T:
-        return of.of(cast("Callable[..., T]", derive), *details, **named)
+    def ask(of: M, /, *details: Any, **named: Any) -> T:
+        for name in positional[len(details) :]:
+            if name not in named and name not in default_of:
+                break  # the call says that it is missing
+            details += (named.pop(name) if name in named else default_of[name],)
+        return cast(T, of.of(function, *details, **{**named_defaults, **named}))
 
     return cast("Callable[Concatenate[M, P], T]", ask)
 
