@@ -392,3 +392,33 @@ def test_nothing_is_read_until_it_is_asked_for(tmp_path: Path) -> None:
         Path(source.url).write_text("")
     with pytest.raises(NotATraceError, match="an empty file"):
         job.trace(2)
+
+
+# --- what the caller says
+
+
+def test_a_mapping_gives_each_file_its_rank(tmp_path: Path) -> None:
+    first = drawn.written(tmp_path / "a.json", MM, **distributed(0, 2))
+    second = drawn.written(tmp_path / "b.json", MM)
+    job = read({3: second, 1: first})
+    assert files(job) == [("a.json", 1, 0), ("b.json", 3, 0)]
+    assert "The traces given as rank 1 name another rank; the given one counts." in job.notes
+    with pytest.raises(UsageError, match="is given as rank 0 and as rank 1"):
+        read({0: first, 1: first})
+    with pytest.raises(UsageError, match="-1 is no rank"):
+        read({-1: first})
+
+
+def test_ranks_may_be_written_as_on_the_command_line(tmp_path: Path) -> None:
+    paths = [drawn.written(tmp_path / f"rank{rank}.json", MM) for rank in range(4)]
+    assert read(paths, ranks="0,2-3").ranks == (0, 2, 3)
+    with pytest.raises(UsageError, match="ranks: 'x' is neither a number nor a range"):
+        read(paths, ranks="x")
+
+
+def test_several_paths_with_one_rank_are_cycles_as_in_a_folder(tmp_path: Path) -> None:
+    for name in "ab":
+        drawn.written(tmp_path / f"{name}.json", drawn.op(f"aten::{name}", 0, 10), **distributed(0))
+    job = read([tmp_path / "a.json", tmp_path / "b.json"])
+    assert files(job) == files(read(tmp_path)) == [("a.json", 0, 0), ("b.json", 0, 1)]
+    assert "Several files have the same rank (0)" in job.notes[0]

@@ -23,6 +23,7 @@ HOMES = {
     "Selection": "model.steps.selection",
     "Trace": "model.trace.trace",
     "advise": "advisor.advice",
+    "convert": "outputs.convert",
     "delivery": "compare.delivery",
     "diff": "compare.diff.diff",
     "gate": "compare.gate.gate",
@@ -30,6 +31,8 @@ HOMES = {
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",
+    "report": "outputs.report",
+    "summary": "outputs.summary",
     "trace_handler": "record.trace_handler",
     "view": "integrations.notebook",
 }

@@ -51,6 +51,9 @@ from kinetoscope.model.job import Job as Job
 from kinetoscope.model.steps.selection import ALL as ALL
 from kinetoscope.model.steps.selection import Selection as Selection
 from kinetoscope.model.trace.trace import Trace as Trace
+from kinetoscope.outputs.convert import convert as convert
+from kinetoscope.outputs.report import report as report
+from kinetoscope.outputs.summary import summary as summary
 from kinetoscope.reading import read as read
 from kinetoscope.record.profile import profile as profile
 from kinetoscope.record.ranges import range as range  # noqa: A004

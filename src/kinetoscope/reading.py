@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kinetoscope import __version__
@@ -11,21 +11,25 @@ from kinetoscope.engines import ENGINES, engine_maker
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Job
+from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
-from kinetoscope.readers.job.discovery import common_name, find_all
+from kinetoscope.readers.job.discovery import common_name, find, find_all
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
-from kinetoscope.readers.reader import CandidateFile
+from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
+
+Readable = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[int, str | os.PathLike[str]]
+"""A file, a folder, a pattern or a URL; several of them; or a file for each rank."""
 
 
 def read(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: Readable,
     *,
-    ranks: Iterable[int] | None = None,
+    ranks: Iterable[int] | str | None = None,
     jobs: int | None = None,
     engine: str = "threads",
     address: str | None = None,
@@ -40,8 +44,8 @@ def read(
 
     Args:
         path: a file, a folder (of traces, or one that `convert --to parquet` made), a glob pattern or an fsspec URL;
-            of several all traces are one job.
-        ranks: only these ranks.
+            of several all traces are one job; of a mapping each path has the rank that is its key.
+        ranks: only these ranks: numbers, or text as on the command line, `0,8-15`.
         jobs: how many traces to work on at once; as many as there are cores by default.
         engine: where to work on them: "threads" of this process, or the workers of "dask" or "ray".
         address: of the scheduler of Dask (`tcp://host:8786`, or its scheduler file) or of Ray (`host:6379`, `ray://…`,
@@ -58,25 +62,57 @@ def read(
         MissingExtraError: what reads the URL, or the engine, is not installed.
         NotFoundError: there is no such file, or no trace in the folder.
         NotATraceError: there are several files, and none of them is a trace.
-        UsageError: no such engine, an address for threads, or none of the ranks asked for.
+        UsageError: no such engine, an address for threads, none of the ranks asked for, or a rank that is none.
         InputError: there is no cluster at the address, or its workers do not fit.
     """
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
-    paths = [os.fspath(each) for each in ([path] if isinstance(path, (str, os.PathLike)) else path)]
+    paths = [os.fspath(each) for each in _each(path)]
     if not paths:
         raise UsageError("no path was given")
+    chosen_ranks = _numbers(ranks) if isinstance(ranks, str) else ranks
     text = common_name(paths)
     at_once = max(1, jobs or _cores())
     options = SourceOptions(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
-    sources, notes = sources_of(text, find_all(paths) if files is None else files, cache_for(text, options))
-    if ranks is not None:
-        sources, rank_notes = _chosen(text, sources, set(ranks))
+    candidates = find_all(paths) if files is None else files
+    given = _given(path) if isinstance(path, Mapping) else {}
+    sources, notes = sources_of(text, candidates, cache_for(text, options), given)
+    if chosen_ranks is not None:
+        sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
     make = engine_maker(engine)
     where = make(Files(load, stamp, __version__), address=address, jobs=at_once, ranks=len(sources), progress=progress)
     return Job(text, tuple(replace(source, options=options) for source in sources), where, tuple(notes))
+
+
+def _each(path: Readable) -> Iterable[str | os.PathLike[str]]:
+    if isinstance(path, Mapping):
+        return path.values()
+    return [path] if isinstance(path, (str, os.PathLike)) else path
+
+
+def _numbers(ranks: str) -> tuple[int, ...]:
+    try:
+        return numbers(ranks)
+    except ValueError as error:
+        raise UsageError(f"ranks: {error}") from error
+
+
+def _given(path: Mapping[int, str | os.PathLike[str]]) -> dict[str, int]:
+    """The rank of each file of `{rank: path}`, by URL.
+
+    Raises:
+        UsageError: a key is no rank, or a file has two.
+    """
+    ranks: dict[str, int] = {}
+    for rank, each in path.items():
+        if type(rank) is not int or not 0 <= rank < MAX_RANK:
+            raise UsageError(f"{rank!r} is no rank: of {{rank: path}} the keys are whole numbers from 0")
+        for file in find(os.fspath(each)):
+            if ranks.setdefault(file.url, rank) != rank:
+                raise UsageError(f"{file.url} is given as rank {ranks[file.url]} and as rank {rank}")
+    return ranks
 
 
 def _cores() -> int:
@@ -92,19 +128,32 @@ def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Sou
     return [source for source in sources if source.rank in ranks], notes
 
 
-def sources_of(path: str, files: Sequence[CandidateFile], cache: Cache | None = None) -> tuple[list[Source], list[str]]:
+def sources_of(
+    path: str,
+    files: Sequence[CandidateFile],
+    cache: Cache | None = None,
+    given: Mapping[str, int] | None = None,
+) -> tuple[list[Source], list[str]]:
     """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
+
+    `given` has the rank of each URL where the user names them.
 
     Raises:
         NotFoundError: the only file cannot be read.
         NotATraceError: there are several files, and none of them is a trace.
     """
     candidates = probed(files, cache)
+    notes = []
+    if given:
+        if other := [given[each.url] for each in candidates if each.rank not in (None, given[each.url])]:
+            notes.append(f"The traces given as rank {listed(other)} name another rank; the given one counts.")
+        candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
     traces = candidates if len(candidates) == 1 else [each for each in candidates if not each.other_format]
     others = shortened(
         [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]
     )
     if not traces:
         raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {others}")
-    sources, notes = assigned(traces)
+    sources, rank_notes = assigned(traces)
+    notes += rank_notes
     return sources, [f"Not a trace and left out: {others}.", *notes] if others and len(files) > 1 else notes

@@ -30,7 +30,7 @@ from kinetoscope.integrations.assistant.tools import call
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
-from kinetoscope.server.report import report
+from kinetoscope.server.report import page_of_run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.numbers import shown
 from tests.catalog.samples import BUNDLED, SHARED
@@ -252,7 +252,7 @@ def of_overview(page: Any) -> Facts:
 
 def reported(faces: Faces) -> Facts:
     """What a report has of Overview."""
-    html = report(faces.server, faces.id, ("overview",), {}).decode()
+    html = page_of_run(faces.server, faces.id, ("overview",), {}).decode()
     packed = re.search(r'id="packed-answers"[^>]*>([^<]*)<', html)
     assert packed is not None
     answers = json.loads(gzip.decompress(base64.b64decode(packed[1])))["answers"]

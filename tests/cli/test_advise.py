@@ -13,7 +13,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.rules import rules
 from kinetoscope.cli import main
-from kinetoscope.cli.screens.advice import FINDINGS, MAX_LINE_CELLS, lines
+from kinetoscope.screens.advice import FINDINGS, MAX_LINE_CELLS, lines
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 from tests.cli.run import MLP, TRACES, without_compiling

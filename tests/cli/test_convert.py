@@ -42,9 +42,9 @@ def test_several_traces_go_into_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--to", "json"], 2, "--to json needs -o OUT: a file to write"),
-        (["--to", "parquet"], 2, "--to parquet needs -o OUT: a folder to write"),
-        (["--to", "json", "-o", "x", "--critical-path"], 2, "--critical-path is drawn for Perfetto, not in json"),
+        (["--to", "json"], 2, "json needs an output (-o OUT): a file to write"),
+        (["--to", "parquet"], 2, "parquet needs an output (-o OUT): a folder to write"),
+        (["--to", "json", "-o", "x", "--critical-path"], 2, "the critical path is drawn for Perfetto, not in json"),
         (["--to", "yaml", "-o", "x"], 2, "argument --to: invalid choice: 'yaml'"),
         (["--to", "json", "-o", "/proc/nothing/x.json"], 1, "/proc/nothing/x.json: cannot be written"),
     ],

@@ -37,8 +37,8 @@ def run(arguments: list[str]) -> int:
         ranks = len(job.ranks)
     wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
     advice = dataclasses.replace(advice, findings=advice.of(*wanted))
-    from kinetoscope.cli.screens.advice import lines
     from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
+    from kinetoscope.screens.advice import lines
 
     if form_of(args) == "table":
         seen = lines(advice, path=common_name(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)

@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     difference = between(*profiles)
     kept = delivery_of_advice([args.base, args.new], advice) if promised else None
     if screen:
-        from kinetoscope.cli.screens.diff import lines
+        from kinetoscope.screens.diff import lines
 
         frame = None if kept is None else kept.frame
         write_lines(lines(difference, frame, width=width(), limit=args.limit), args.output)

@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> int:
     result = result_of_entries(entries)
     kept = delivery_of_advice([each.path for each in entries], advice) if promised else None
     if screen:
-        from kinetoscope.cli.screens.ledger import lines
+        from kinetoscope.screens.ledger import lines
 
         write_lines(lines(result, None if kept is None else kept.frame, width=width()), args.output)
     else:

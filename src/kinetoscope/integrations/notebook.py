@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from kinetoscope.errors import MissingExtraError, UsageError
-from kinetoscope.model.job import Job
 
 if TYPE_CHECKING:
     from kinetoscope.integrations.widget import PageWidget
+    from kinetoscope.model.job import Job
+    from kinetoscope.reading import Readable
 
 HEIGHT: Final = 640
 """Of the frame, in pixels."""
 
 
-def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: int = HEIGHT) -> PageWidget:
+def view(of: Job | Readable, *, page: str = "timeline", height: int = HEIGHT) -> PageWidget:
     """The page about a run, in a cell of a notebook.
 
     Args:
@@ -32,9 +32,9 @@ def view(of: Job | str | os.PathLike[str], *, page: str = "timeline", height: in
         from kinetoscope.integrations.widget import PageWidget
     except ModuleNotFoundError as error:
         raise MissingExtraError("kinetoscope.view()", "notebook") from error
+    from kinetoscope.outputs.opening import opened
     from kinetoscope.pages import PAGES
-    from kinetoscope.reading import read
 
     if page not in PAGES:
         raise UsageError(f"there is no view {page!r}; views: {', '.join(PAGES)}")
-    return PageWidget(of if isinstance(of, Job) else read(of), page, height)
+    return PageWidget(opened(of), page, height)

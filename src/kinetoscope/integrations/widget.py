@@ -63,12 +63,11 @@ class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, job: Job, view: str, height: int) -> None:
         """Show `job` in the view of this name."""
-        workspace = Workspace((job.path,))
+        workspace = Workspace((job.path,), job=job)
         runs = workspace.runs()
         if not runs.runs:
-            raise InputError(runs.wrong[0] if runs.wrong else f"{job.path}: no trace is there any more")
+            raise InputError(runs.wrong[0])
         run = runs.runs[0]
-        run.hold(job)
         self._inside = InProcessClient(application(Server(workspace), None))
         start = address(run.id, view)
         self._path = job.path

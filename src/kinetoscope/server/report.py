@@ -90,7 +90,7 @@ class ReportAnswers:
         return len(gzip.compress(answer.body, 1))
 
 
-def report(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
+def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
     """The HTML file.
 
     Args:

@@ -130,7 +130,7 @@ def test_two_may_do_the_same_at_the_same_time(run: Path, tmp_path: Path) -> None
         (["--shard", "-1/2", "--to", "parquet", "-o", "x"], "argument --shard: expected one argument"),
         (["--shard", "1", "--to", "parquet", "-o", "x"], "'1' is no shard: which one, from 0, and of how many"),
         (["--shard", "0/2", "--to", "json", "-o", "x"], "--shard makes a folder of traces as Parquet, not json"),
-        (["--shard", "0/2", "--to", "parquet"], "--to parquet needs -o OUT: a folder to write"),
+        (["--shard", "0/2", "--to", "parquet"], "parquet needs an output (-o OUT): a folder to write"),
         (
             ["--shard", "0/2", "--to", "parquet", "-o", "s3://b/x"],
             "s3://b/x: convert writes Parquet to folders of this machine",

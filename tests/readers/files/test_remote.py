@@ -21,8 +21,8 @@ import pytest
 
 from kinetoscope import operators, read
 from kinetoscope.cli import main
-from kinetoscope.cli.shared.open_job import stored
 from kinetoscope.errors import MissingExtraError, NotFoundError
+from kinetoscope.outputs.opening import stored
 from kinetoscope.readers.files import remote
 from kinetoscope.readers.files.cache import cache_at
 from tests import drawn

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,6 @@ _READING_OPTIONS: Final = ("ranks", "jobs", "engine", "address", "max_size", "ma
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
     from kinetoscope.model.steps.selection import Selection
-    from kinetoscope.model.trace.source import Source
 
 
 @contextmanager
@@ -29,6 +27,7 @@ def opened(args: argparse.Namespace) -> Iterator[tuple[Job, Meter]]:
     """
     meter = Meter()
     with shown(meter):
+        from kinetoscope.outputs.opening import stored
         from kinetoscope.reading import read
 
         job = read(args.path, progress=meter, **reading(args))
@@ -49,23 +48,6 @@ def opened_at(args: argparse.Namespace, path: str) -> Iterator[tuple[Job, Meter]
 def reading(args: argparse.Namespace) -> dict[str, Any]:
     """The options of `add_reading` and `add_engine` that are set, as keywords of `reading.read`."""
     return {name: value for name in _READING_OPTIONS if (value := getattr(args, name)) is not None}
-
-
-def stored(sources: Sequence[Source]) -> int | None:
-    """Bytes of the files, as their folder lists them; None where that does not say."""
-    try:
-        return sum(_size(source.url) if source.size is None else source.size for source in sources)
-    except OSError:
-        return None
-
-
-def _size(path: str) -> int:
-    """Bytes of a file; of a trace as Parquet, of the files that are read."""
-    if not os.path.isdir(path):
-        return os.stat(path).st_size
-    from kinetoscope.model.tables.parquet import FOLDER
-
-    return sum(entry.stat().st_size for entry in os.scandir(f"{path}/{FOLDER}"))
 
 
 def selection(args: argparse.Namespace) -> dict[str, Any]:

@@ -7,16 +7,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from kinetoscope.cli.shared.options import FORMATS
-from kinetoscope.errors import InputError, UsageError
-from kinetoscope.readers.files.stream import is_url
+from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 from kinetoscope.views.exports import files
-from kinetoscope.views.exports.target import written
 from kinetoscope.views.rows import Arrangement, arranged, order
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
@@ -81,51 +78,10 @@ def is_screen(args: argparse.Namespace) -> bool:
     return form_of(args) == "table" and args.table is None and not args.where and not args.sort
 
 
-def write_file(data: bytes, output: str) -> None:
-    """Write a file of a name or a URL.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    with destination(output) as target, written(target) as file:
-        file.write(data)
-
-
-@contextmanager
-def destination(output: str | Path) -> Iterator[Path]:
-    """The file to write for an output of a name or a URL; of a URL a file here, which is sent when it is complete.
-
-    Raises:
-        InputError: it cannot be written, or not be sent.
-    """
-    if not is_url(str(output)):
-        with _blamed(output):
-            yield Path(output)
-        return
-    from kinetoscope.readers.files.remote import locate, one_line_errors
-
-    where = locate(str(output))
-    with TemporaryDirectory(prefix="kinetoscope-") as folder:
-        file = Path(folder) / (where.path.rstrip("/").rpartition("/")[2] or "out")
-        with _blamed(output):
-            yield file
-        with one_line_errors(str(output)):
-            where.system.put_file(str(file), where.path)
-
-
-@contextmanager
-def _blamed(output: str | Path) -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:  # whoever reads it has enough
-        raise
-    except OSError as error:
-        hint = "; does its folder exist?" if isinstance(error, FileNotFoundError) else ""
-        raise InputError(f"{output}: cannot be written: {error.strerror or error}{hint}") from error
-
-
 def _write_bytes(data: bytes, output: str | None) -> None:
     if output:
+        from kinetoscope.outputs.opening import write_file
+
         write_file(data, output)
     elif sys.stdout.isatty():
         sys.stdout.writelines(_safe(data))

@@ -60,7 +60,7 @@ class Converted:
     failed: tuple[str, ...]
 
 
-def convert(targets: Sequence[tuple[Source, Path]], write: Callable[[Source, Path], None]) -> Converted:
+def convert(targets: Sequence[tuple[Source, Path]], write: Callable[[Source, Path], object]) -> Converted:
     """Convert those that are not there yet; one that cannot be read does not keep the others from it."""
     from kinetoscope.readers.registry import stamp
 

@@ -101,6 +101,11 @@ class Digest:
     ranks: str = ""
     damage: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        from kinetoscope.screens.summary import text
+
+        return text(self)
+
 
 def digest(path: str, results: Mapping[str, Result], advice: Advice | None = None) -> Digest:
     """The digest of a job.

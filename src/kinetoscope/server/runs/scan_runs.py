@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.errors import KinetoscopeError, NotFoundError
+from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.discovery import find
@@ -161,6 +162,22 @@ class RunScanner:
             for file in probed([*new, *new[:1]])[: len(new)]:
                 self._ranks[file.url, f"{file.size} {file.version}"] = file.rank
         return [self._ranks[key] for key in keys]
+
+
+class JobScanner:
+    """Looks at the files of a job that is open, and at no others that lie beside them."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def scan(self) -> tuple[list[RunFiles], list[str]]:
+        """The run, as long as one of its files is there."""
+        path = self._job.path if is_url(self._job.path) else os.path.abspath(self._job.path)
+        candidates = [CandidateFile(each.url, each.reader, each.size) for each in self._job.sources]
+        files = tuple(file for each in candidates if (file := _file(each)))
+        if not files:
+            return [], [f"{self._job.path}: no trace is there any more"]
+        return [RunFiles(_identity(path, candidates[0].url), _names([path])[0], path, files)], []
 
 
 def _file(candidate: CandidateFile) -> RunFile | None:

@@ -20,12 +20,13 @@ from kinetoscope.algorithms.compiled import on_compile
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.worker import memory_of_this_machine
 from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.job import Job
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.runs.progress import ReadProgress
 from kinetoscope.server.runs.run import ReadKeywords, Run
-from kinetoscope.server.runs.scan_runs import RunFiles, RunScanner
+from kinetoscope.server.runs.scan_runs import JobScanner, RunFiles, RunScanner
 
 COMPILING: Final = "compiling (first run only)"
 
@@ -68,6 +69,7 @@ class Workspace:
         reading: how runs are read.
         memory: bytes of traces, with what was derived from them, that are kept.
         answers: what was answered already, of all runs.
+        job: the one run that there is, where it is open already; then the paths only name it.
     """
 
     paths: tuple[str, ...]
@@ -76,9 +78,10 @@ class Workspace:
     answers: SharedCache[Any] = field(
         default_factory=lambda: SharedCache(256 << 20, bytes_of_answer, retry_after=RETRY_SECONDS)
     )
+    job: Job | None = None
 
     def __post_init__(self) -> None:
-        self._scanner = RunScanner(self.paths)
+        self._scanner = RunScanner(self.paths) if self.job is None else JobScanner(self.job)
         self._traces: SharedCache[Trace] = SharedCache(
             self.memory or half_of_memory(), lambda trace: trace.nbytes + trace.nbytes_derived, grows=True
         )
@@ -166,7 +169,10 @@ class Workspace:
     def _updated(self, files: RunFiles) -> Run:
         run = self._runs.get(files.id)
         if run is None:
-            return Run(files, self.reading, self._traces)
+            run = Run(files, self.reading, self._traces)
+            if self.job is not None:
+                run.hold(self.job)
+            return run
         if run.files.stamp != files.stamp:
             run.files, run.changed = files, time.monotonic()
         if run.version != files.stamp and not run.is_growing:

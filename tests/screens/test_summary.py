@@ -8,9 +8,9 @@ import re
 import pytest
 
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.cli.screens.summary import MAX_COLUMNS, lines
 from kinetoscope.pages.parts.digest import Digest, Spread, SpreadColumn, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
+from kinetoscope.screens.summary import MAX_COLUMNS, lines
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.cli.screens import promises
 from kinetoscope.schema import Result, Unit
+from kinetoscope.screens import promises
 from kinetoscope.views.numbers import MISSING, scale, significant
 from kinetoscope.views.terminal.bars import bar
 from kinetoscope.views.terminal.lines import Line, plain

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from kinetoscope.cli.screens.advice import LOOKS, stake_of
 from kinetoscope.pages.parts.digest import Digest, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
+from kinetoscope.screens.advice import LOOKS, stake_of
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.terminal.bars import bar, sparkline
-from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of
+from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of, without_colour
 from kinetoscope.views.terminal.screen import stack
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
@@ -37,6 +37,11 @@ def lines(digest: Digest, *, width: int) -> Iterator[Line]:
             yield plain()
         yield from drawn
         begun = begun or bool(drawn)
+
+
+def text(digest: Digest) -> str:
+    """The same without colour."""
+    return without_colour(lines(digest, width=MAX_COLUMNS)).rstrip("\n")
 
 
 def _head(digest: Digest, width: int) -> Iterator[Line]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.cli.screens import promises
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.screens import promises
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain

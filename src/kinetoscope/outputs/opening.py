@@ -1,0 +1,80 @@
+"""A job, or what one is read from: how the functions take the thing that they are about."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kinetoscope.errors import InputError
+from kinetoscope.model.job import Job
+from kinetoscope.model.tables.parquet import FOLDER
+from kinetoscope.model.trace.source import Source
+from kinetoscope.readers.files.stream import is_url
+from kinetoscope.reading import Readable, read
+from kinetoscope.views.exports.target import written
+
+
+def opened(of: Job | Readable) -> Job:
+    """The job itself, or the one at these paths."""
+    return of if isinstance(of, Job) else read(of)
+
+
+def stored(sources: Sequence[Source]) -> int | None:
+    """Bytes of the files, as their folder lists them; None where that does not say."""
+    try:
+        return sum(_size(source.url) if source.size is None else source.size for source in sources)
+    except OSError:
+        return None
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; of a trace as Parquet, of the files that are read."""
+    place = Path(path)
+    return sum(file.stat().st_size for file in (place / FOLDER).iterdir()) if place.is_dir() else place.stat().st_size
+
+
+def write_file(data: bytes, output: str | os.PathLike[str]) -> None:
+    """Write a file of a name or a URL.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    with destination(output) as target, written(target) as file:
+        file.write(data)
+
+
+@contextmanager
+def destination(output: str | os.PathLike[str]) -> Iterator[Path]:
+    """The file to write for an output of a name or a URL; of a URL a file here, which is sent when it is complete.
+
+    Raises:
+        InputError: it cannot be written, or not be sent.
+    """
+    name = os.fspath(output)
+    if not is_url(name):
+        with _blamed(name):
+            yield Path(name)
+        return
+    from kinetoscope.readers.files.remote import locate, one_line_errors
+
+    where = locate(name)
+    with TemporaryDirectory(prefix="kinetoscope-") as folder:
+        file = Path(folder) / (where.path.rstrip("/").rpartition("/")[2] or "out")
+        with _blamed(name):
+            yield file
+        with one_line_errors(name):
+            where.system.put_file(str(file), where.path)
+
+
+@contextmanager
+def _blamed(output: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever reads it has enough
+        raise
+    except OSError as error:
+        hint = "; does its folder exist?" if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"{output}: cannot be written: {error.strerror or error}{hint}") from error

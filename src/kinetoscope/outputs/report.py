@@ -1,0 +1,100 @@
+"""The page about a run as one HTML file that opens without a server or a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.grammar import time_range_text
+from kinetoscope.outputs.opening import write_file
+from kinetoscope.pages import PAGES
+from kinetoscope.readers.files.stream import is_url
+from kinetoscope.reading import Readable, read
+from kinetoscope.server.app import Server
+from kinetoscope.server.report import page_of_run
+from kinetoscope.server.runs.run import ReadKeywords
+from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.source_code import Sources
+from kinetoscope.views.text import nearest
+
+LEFT_OUT_PAGES: Final = ("compare", "ledger", "analyses", "sql")
+"""Views that a file without a server has no use for."""
+
+_MAX_NAMES: Final = 5
+"""Paths and runs that an error names."""
+
+
+def report(
+    of: Job | Readable,
+    output: str | os.PathLike[str],
+    *,
+    sections: Sequence[str] | None = None,
+    rank: int | None = None,
+    steps: str | None = None,
+    time: tuple[int, int] | None = None,
+    source: Sequence[str] = (),
+    reading: ReadKeywords | None = None,
+) -> str:
+    """Write the page about a run as one HTML file.
+
+    Args:
+        of: a job, or what `read` takes.
+        output: the file to write, or its URL.
+        sections: the views to include, such as `overview` and `kernels`; by default all.
+        rank: the rank to report on; by default the whole job.
+        steps: only these steps, as text: `2-4`, `all`; by default all without the warm-up.
+        time: only this time, from and to, ns after the first event.
+        source: folders below which source files are included.
+        reading: how paths are read.
+
+    Returns:
+        Where it was written.
+
+    Raises:
+        UsageError: there is no such section, or there are several runs at the path.
+        InputError: the run cannot be read, or the file not be written.
+    """
+    wanted = _sections(sections)
+    name = os.fspath(output)
+    if not is_url(name) and not Path(name).parent.is_dir():
+        raise InputError(f"{Path(name).parent} is no folder; make it first, or write elsewhere")
+    options = reading or ReadKeywords()
+    if not isinstance(of, (Job, str, os.PathLike)):
+        of = read(of, **options.keywords())
+    if isinstance(of, Job):
+        workspace = Workspace((of.path,), options, job=of)
+    else:
+        workspace = Workspace((os.fspath(of),), options)
+    select = {
+        "rank": "" if rank is None else str(rank),
+        "steps": steps or "",
+        "time": time_range_text(*time) if time else "",
+    }
+    write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, select), name)
+    return name
+
+
+def _sections(names: Sequence[str] | None) -> tuple[str, ...]:
+    there = [name for name in PAGES if name not in LEFT_OUT_PAGES]
+    if names is None:
+        return tuple(there)
+    wanted = [name.strip().replace("-", "_") for name in names if name.strip()]
+    for name in wanted:
+        if name not in there:
+            raise UsageError(f"there is no section {name!r}{nearest(name, there)}; sections: {', '.join(there)}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _run(workspace: Workspace) -> str:
+    """The only run; of several the newest would be a guess, so they are named."""
+    listed, path = workspace.runs(), workspace.paths[0]
+    if not listed.runs:
+        raise InputError(listed.wrong[0] if listed.wrong else f"{path}: no trace there")
+    if len(listed.runs) > 1:
+        names = ", ".join(run.files.name for run in listed.runs[:_MAX_NAMES])
+        raise UsageError(f"{path}: {len(listed.runs)} runs; name one of them: {names}")
+    return listed.runs[0].id

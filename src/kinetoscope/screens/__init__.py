@@ -1,0 +1,1 @@
+"""How a summary, advice, a difference, a ledger look on a terminal."""
