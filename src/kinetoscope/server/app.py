@@ -221,7 +221,7 @@ def routes(server: Server) -> list[BaseRoute]:
         Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
         Route("/runs/{run}/sql/stop", endpoint(workspace, server.stop_sql, quick=True), methods=["POST"]),
         get("/runs/{run}/source", server.source),
-        *timeline_routes(workspace),
+        *timeline_routes(workspace, results),
     ]
 
 

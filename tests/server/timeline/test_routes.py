@@ -338,3 +338,64 @@ def test_of_very_many_counters_the_first_are_shown(tmp_path: Path) -> None:
         assert "Rank 0 has 3 more counters." in answer["notes"]
         _, arrays = tile_of(client, client.run(), z=3, i=0, lanes=f"recorded.{MAX_COUNTERS - 1}")
         assert float(arrays["mean"][-1]) == MAX_COUNTERS - 1
+
+
+def test_an_area(device: Client) -> None:
+    path = f"runs/{device.run()}/timeline/area"
+    lanes = device.get(f"runs/{device.run()}/timeline/lanes")
+    (stream, _) = lane_ids(lanes, "device")
+    answer = device.get(path, {"time": "0-190000", "lanes": stream})
+    names = [column["name"] for column in answer["columns"]]
+    (row,) = (dict(zip(names, each, strict=True)) for each in answer["rows"])
+    assert (row["name"], row["kind"], row["count"], row["total"], row["self"]) == (
+        "gemm0",
+        "computation",
+        6,
+        24_012,
+        None,
+    )
+    assert answer["scales"]["total"]["label"]
+    sorted_ = device.get(path, {"time": "0-190000", "sort": "-count", "search": "op"})
+    assert [each[0] for each in sorted_["rows"]] == ["aten::op0", "aten::op1", "aten::op2"]
+    text = device.ask(f"/api/{path}", {"time": "0-190000", "by": "lane", "format": "csv"}).body.decode()
+    assert text.splitlines()[0].startswith("group,lane,count,total,self")
+    assert len(text.splitlines()) == 4
+    for query, said in (
+        ({"time": "0-9", "lanes": "none"}, "there is no lane 'none' on rank 0"),
+        ({"time": "0-9", "lanes": "7/*"}, "rank 7 is not drawn"),
+        ({"time": "0-9", "by": "colour"}, "by is 'colour'"),
+        ({}, "time is missing"),
+    ):
+        assert said in device.refused(path, query)[1]
+
+
+def test_an_area_of_several_ranks_is_on_their_common_clock(ranks: Client) -> None:
+    run = ranks.run()
+    lanes = ranks.get(f"runs/{run}/timeline/lanes", {"rank": "0,1"})
+    end = lanes["end"]
+    both = ranks.get(f"runs/{run}/timeline/area", {"rank": "0,1", "time": f"0-{end}", "by": "lane"})
+    one = ranks.get(f"runs/{run}/timeline/area", {"rank": "0,1", "time": f"0-{end}", "by": "lane", "lanes": "1/*"})
+    column = [each["name"] for each in both["columns"]].index("rank")
+    assert {row[column] for row in both["rows"]} == {0, 1}
+    assert one["total"] < both["total"]
+    late = lanes["ranks"][1]["offset"]
+    assert late, "the clocks differ"
+    counts = [
+        ranks.get(f"runs/{run}/timeline/area", query)["rows"]
+        for query in (
+            {"rank": "0,1", "time": f"{late + 10_000_000}-{late + 20_000_000}", "lanes": "1/*", "by": "kind"},
+            {"rank": "1", "time": "10000000-20000000", "by": "kind"},
+        )
+    ]
+    assert counts[0] == counts[1]
+
+
+def test_the_events_of_an_area_one_by_one(device: Client) -> None:
+    path = f"runs/{device.run()}/timeline/occurrence"
+    first = device.get(f"runs/{device.run()}/timeline/search", {"q": "gemm1"})["row"]
+    where = {"time": "0-190000", "of": 0}
+    longest = device.get(path, {**where, "row": first, "which": "longest"})
+    assert (longest["place"], longest["total"]) == (2, 6)
+    assert device.get(path, {**where, "row": longest["row"], "which": "next"})["place"] == 3
+    assert "which is" in device.refused(path, {**where, "row": first, "which": "last"})[1]
+    assert "no event 99999" in device.refused(path, {**where, "row": 99_999})[1]

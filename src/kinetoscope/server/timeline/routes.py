@@ -1,4 +1,4 @@
-"""The part of the API that the timeline asks: lanes, tiles, an event, a search, a range, and the range as a file."""
+"""The part of the API that the timeline asks: lanes, tiles, an event, a search, a range as numbers or as a file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from kinetoscope.server.errors import JSON, BadValueError, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest, endpoint, json_response
 from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.query import integer, run_part
+from kinetoscope.server.results.routes import Results
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.timeline.area import Areas
 from kinetoscope.server.timeline.lanes import lanes_answer, named
 from kinetoscope.server.timeline.range import range_answer
 from kinetoscope.server.timeline.tile import tile
@@ -39,8 +41,9 @@ _MAX_EVENTS_OF_FILE: Final = 1_000_000
 _BINARY_TYPE: Final = "application/octet-stream"
 
 
-def timeline_routes(workspace: Workspace) -> list[Route]:
+def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
     """The routes, below `api/`."""
+    areas = Areas(workspace, results, drawn=_traces)
 
     def lanes(request: ApiRequest) -> Response:
         run, about = workspace.run(request.path["run"]), run_part(request.query)
@@ -86,6 +89,7 @@ def timeline_routes(workspace: Workspace) -> list[Route]:
         return _file(trace, *_time(request))
 
     answers = {"lanes": lanes, "tile": one_tile, "event": event, "search": search_events, "range": in_range}
+    answers |= {"area": areas.table, "occurrence": areas.occurrence}
     routes = [(f"/runs/{{run}}/timeline/{name}", answer) for name, answer in answers.items()]
     routes.append(("/runs/{run}/cut", cut))
     return [Route(path, endpoint(workspace, answer), methods=["GET"]) for path, answer in routes]
