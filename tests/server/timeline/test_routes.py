@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kinetoscope.model.timeline.counters import MAX_COUNTERS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.timeline.lanes import MAX_LANES
+from kinetoscope.server.timeline.search_routes import LatestSearches, SupersededError
 from tests.drawn import Event, annotation, job, kernel, launch, op, written
 from tests.server.serving import Client, serving
 
@@ -157,6 +158,33 @@ def test_an_event(device: Client) -> None:
     assert (arrow["kind"], arrow["start"]["row"], arrow["end"]["row"]) == ("launch", about["launched_by"], found["row"])
     launch = device.get(f"runs/{run}/timeline/event", {"row": about["launched_by"]})
     assert (launch["launched"], launch["device_total"]) == ([found["row"]], 4_001)
+
+
+def test_the_list_of_hits_is_a_table(device: Client) -> None:
+    path = f"runs/{device.run()}/timeline/hits"
+    listed = device.get(path, {"q": "gemm", "sort": "-duration", "limit": 3})
+    assert (listed["total"], len(listed["rows"])) == (12, 3)
+    names = [column["name"] for column in listed["columns"]]
+    assert names == ["rank", "start", "duration", "name", "lane", "row"]
+    durations = [row[2] for row in listed["rows"]]
+    assert durations == sorted(durations, reverse=True)
+    assert listed["rows"][0][4] == "GPU 0 · stream 8"
+    same = device.get(path, {"same": listed["rows"][0][5]})
+    assert same["total"] == 6, "gemm1 alone"
+    assert device.get(path, {"q": "correlation=11", "arguments": 1, "turn": 1})["total"] == 2
+    assert device.refused(path, {"q": ""})[0] == 400
+    assert b"gemm0" in device.ask(f"/api/{path}", {"q": "gemm", "format": "csv"}).body
+
+
+def test_a_search_ends_when_its_client_searches_again() -> None:
+    latest = LatestSearches()
+    first, other = latest.begin("tab", 1), latest.begin("another tab", 1)
+    first()
+    second = latest.begin("tab", 2)
+    with pytest.raises(SupersededError):
+        first()
+    second()
+    other()
 
 
 def test_a_search(device: Client) -> None:

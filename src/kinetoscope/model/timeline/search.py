@@ -1,8 +1,9 @@
-"""Events found by a part of their name, in order of time."""
+"""Events by a part of their name, by their arguments, or of one name; in order of time."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +13,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.layout.packing import by_number
 from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN
+from kinetoscope.model.execution.calls import call_names
+from kinetoscope.model.timeline.argument_search import rows_with_argument
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -34,11 +37,13 @@ class Hits:
 
     Attributes:
         rows: int32 [hits], by start, then by row.
-        codes: int32 [names], the names that match, ascending.
+        codes: int32 [names], the names that match, ascending; of a search in arguments the names of the hits.
+        by_arguments: whether arguments were searched, too: then not all events of these names are hits.
     """
 
     rows: Int32s
     codes: Int32s
+    by_arguments: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class SearchResult:
     Attributes:
         total: number of hits in the range; at: place of this one among them, from 0.
         matches_by_bucket: hits in each of BUCKETS equal stretches of the whole timeline.
-        codes: the names that match, at most `MAX_CODES`.
+        codes: the names that match, at most `MAX_CODES`; of a search in arguments those of the hits.
+        rows: all hits of a search in arguments; None where there are more than `MAX_CODES`, and of one in names.
         row, name, start, end, lane, depth: of the hit, times in ns after the origin.
     """
 
@@ -56,6 +62,7 @@ class SearchResult:
     at: int
     matches_by_bucket: list[int]
     codes: list[int]
+    rows: list[int] | None = None
     row: int | None = None
     name: str | None = None
     start: int | None = None
@@ -65,23 +72,24 @@ class SearchResult:
 
 
 def search(
-    trace: Trace, text: str, after: int | None, direction: Direction, begin: int | None, end: int | None
+    trace: Trace, every: Hits, after: int | None, direction: Direction, begin: int | None, end: int | None
 ) -> SearchResult:
-    """The next or previous hit of `text` from row `after` on, among those that start from `begin` to before `end`."""
-    layout, every = timeline(trace), hits(trace, text)
+    """The next or previous hit from row `after` on, among those that start from `begin` to before `end`."""
+    layout = timeline(trace)
     inside = every
     if begin is not None or end is not None:
         low, high = (-LONGEST_SPAN if begin is None else begin), (LONGEST_SPAN if end is None else end)
         inside = within(trace, every, layout.origin + low, layout.origin + high)
     place = near(trace, inside, after, direction)
     counts, codes = by_bucket(trace, every).tolist(), every.codes[:MAX_CODES].tolist()
+    marked = every.rows.tolist() if every.by_arguments and len(every.rows) <= MAX_CODES else None
     if place < 0:
-        return SearchResult(len(inside.rows), place, counts, codes)
+        return SearchResult(len(inside.rows), place, counts, codes, marked)
     row, lane = int(inside.rows[place]), lane_of(trace, int(inside.rows[place]))
     start, stop = (int(each[row]) - layout.origin for each in times(trace))
     name = trace.strings.label(int(trace.name[row]))
     return SearchResult(
-        len(inside.rows), place, counts, codes, row, name, start, max(stop, start), lane.id if lane else None,
+        len(inside.rows), place, counts, codes, marked, row, name, start, max(stop, start), lane.id if lane else None,
         int(layout.depth[row]),
     )  # fmt: skip
 
@@ -99,6 +107,30 @@ def hits(trace: Trace, text: str) -> Hits:
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = np.sort(by_name.rows[np.repeat(by_name.offsets[codes], counts) + steps])
     return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], codes)
+
+
+def rows_with_text_or_argument(trace: Trace, text: str, go_on: Callable[[], None]) -> Int32s:
+    """The events that are drawn and have `text` in their name, or an argument that matches it: int32 [hits], by start.
+
+    `go_on` is called now and then; what it raises ends the search.
+    """
+    rows = rows_with_argument(trace, text, go_on)
+    rows = np.union1d(rows[timeline(trace).layer[rows] >= 0], hits(trace, text).rows).astype(np.int32)
+    return rows[np.argsort(times(trace)[0][rows], kind="stable")]
+
+
+def argument_hits(trace: Trace, rows: Int32s) -> Hits:
+    """The hits of a search in arguments, by start: int32 [hits]."""
+    names = np.unique(trace.name[rows])
+    return Hits(rows, names[names >= 0], by_arguments=True)
+
+
+def same_name_hits(trace: Trace, row: int) -> Hits:
+    """The events of the name and kind of an event, as `event.same_name` counts them; by start, then by row."""
+    names = call_names(trace)
+    alike = (names == names[row]) & (trace.kind == trace.kind[row]) & (timeline(trace).layer >= 0)
+    rows = np.flatnonzero(alike).astype(np.int32)
+    return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], np.unique(trace.name[rows]))
 
 
 def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final
@@ -31,6 +32,7 @@ _NOT_FINITE: Final = {
 _INFINITIES: Final = (math.inf, -math.inf)
 _ESCAPE: Final = re.compile(r'\\(?:(["\\]|u[0-9a-fA-F]{4})|([/bfnrt])|)')
 _BARE_WORD: Final = re.compile(r'("(?:[^"\\]|\\.)*+")|[+-]?[A-Za-z0-9.+_/-]+', re.DOTALL)
+_PUNCTUATION: Final = re.compile(r"\s*([\[\]{}:,])\s*")
 _MAX_INTEGER_DIGITS: Final = 4300
 """Longer integers Python refuses to convert."""
 _LONG_INTEGER: Final = re.compile(
@@ -115,6 +117,27 @@ class Strings:
             self._holding[words] = holds
         return self._holding[words]
 
+    def containing(self, text: str) -> Bools:
+        """Which strings contain a text, given in lower case: bool [strings].
+
+        Case does not matter in ASCII, nor does white space around the punctuation of lists. Like `holding`, one search
+        through all bytes; each string that matches is left at once, so that there are no more finds than strings.
+        """
+        end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
+        content, pattern = self._arena[:end].tobytes().lower(), _pattern(text)
+        begins, ends = self._offsets.tolist(), (self._offsets + self._lengths).tolist()
+        holds = np.zeros(len(self), np.bool_)
+        match = pattern.search(content)
+        while match is not None:
+            code = bisect_right(begins, match.start()) - 1
+            inside = code >= 0 and match.end() <= ends[code]  # else it is in what stands between two strings
+            if inside:
+                holds[code] = True
+            match = pattern.search(content, ends[code] if inside else match.start() + 1)
+        for code in np.flatnonzero(self._oddities & (RESPELLED | NESTED) == RESPELLED).tolist():
+            holds[code] = text in self.glance(code).lower()
+        return holds
+
     def labels(self, codes: Iterable[int]) -> list[str]:
         """The labels of several codes."""
         return [self.label(code) for code in codes]
@@ -190,6 +213,16 @@ class Strings:
             Symptom("LONE_BACKSLASH", "note", taken, lone),
         ]
         return [symptom for symptom in symptoms if symptom.count]
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    """The bytes of a text in lower case, with any white space around the punctuation of lists."""
+    pattern = b""
+    for place, part in enumerate(_PUNCTUATION.split(text)):
+        word = re.escape(_spelled(part).lower() if place % 2 == 0 else part.encode())
+        between = rb"\s*" if pattern and word else b""
+        pattern += between + word.replace(rb'\\"', rb'\\?"')  # nested JSON does not escape its quotation marks
+    return re.compile(pattern)
 
 
 def _places(content: bytes, word: bytes) -> Iterator[int]:
