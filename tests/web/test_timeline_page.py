@@ -171,3 +171,43 @@ def test_lanes_that_are_not_listed_are_counted(tab: Tab, tmp_path: Path) -> None
         tab.address = f"http://127.0.0.1:{client.port}"
         opened(tab, client.run())
         assert "400 of 600" in str(tab.page.locator(".tl-tools").text_content())
+
+
+def test_hits_are_listed_and_a_row_goes_there(at_theirs: Tab, theirs: Served) -> None:
+    run, page = theirs.run("resnet50_v100/num_workers_0"), at_theirs.page
+    listed = theirs.client.get(f"runs/{run}/timeline/hits", {"q": "gemm", "sort": "-duration", "limit": 2})
+    opened(at_theirs, run)
+    page.keyboard.press("/")
+    page.keyboard.type("gemm")
+    page.get_by_role("button", name="list them").click()
+    side = page.locator(".tl-side")
+    side.get_by_role("button", name="duration").click()
+    assert f"{listed['total']} rows" in side.inner_text()
+    side.locator(".grid").focus()
+    for row in (0, 1):
+        page.keyboard.press("ArrowDown" if row else "Home")
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"() => location.hash.includes('p.row={listed['rows'][row][5]}')")
+    page.locator(".tl-panel").get_by_text(f"{listed['rows'][1][2] // 1000} µs").first.wait_for()
+    side.get_by_label("Search arguments too").check()
+    page.wait_for_function("() => location.hash.includes('p.args=1')")
+    page.get_by_test_id("timeline-search").fill("External id=21179")
+    page.wait_for_function("() => /^[1-9] rows?/.test(document.querySelector('.tl-side .count').textContent)")
+    at_theirs.shot("timeline-hits")
+
+
+def test_the_longest_of_a_name_by_key(at_theirs: Tab, theirs: Served) -> None:
+    run, page = theirs.run("resnet50_v100/num_workers_0"), at_theirs.page
+    row = theirs.client.get(f"runs/{run}/timeline/search", {"q": "cudaLaunchKernel"})["row"]
+    opened(at_theirs, run, f"?p.row={row}")
+    page.locator(".tl-panel").wait_for()
+    for key, which in ((">", "longest"), (".", "next"), (",", "previous")):
+        wanted = theirs.client.get(f"runs/{run}/timeline/occurrence", {"of": 0, "row": row, "which": which, "time": "0..2s"})["row"]
+        page.keyboard.press(key)
+        page.wait_for_function(f"() => location.hash.includes('p.row={wanted}')")
+        row = wanted
+    page.locator(".tl-alike").get_by_text("List").click()
+    total = theirs.client.get(f"runs/{run}/timeline/event", {"row": row})["same"]["calls"]
+    page.locator(".tl-side .count", has_text=f"{total:,} rows".replace(",", " ")).or_(
+        page.locator(".tl-side .count", has_text=f"{total:,} rows")
+    ).first.wait_for()

@@ -11,7 +11,8 @@ import { wholeTile } from "../draw/timeline/engine";
 import { Headline } from "../draw/timeline/headline";
 import { Hovering } from "../draw/timeline/hovering";
 import type { Arrangement } from "../draw/timeline/layout";
-import { Panel } from "../draw/timeline/panel";
+import { HitList } from "../draw/timeline/hitlist";
+import { type Alike, Panel } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
 import {
   arrangedParams,
@@ -28,12 +29,13 @@ import {
 } from "../draw/timeline/places";
 import { useSearch } from "../draw/timeline/searching";
 import { Border, usePlace } from "../draw/timeline/below";
+import { Side } from "../draw/timeline/side";
 import { Stage, type Told } from "../draw/timeline/stage";
 import { Folded, Summary } from "../draw/timeline/summary";
 import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
 import { Export, LanesMenu, Search } from "../draw/timeline/tools";
-import type { EventFacts, Lanes, Mark, RangeFacts, Span, Step } from "../draw/timeline/types";
+import type { EventFacts, Lanes, Mark, Occurrence, RangeFacts, Span, Step } from "../draw/timeline/types";
 import { fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
 import { Failed, FailedHere, Waiting } from "../frame/states";
@@ -99,7 +101,7 @@ function useStragglers(run: string, lanes: Lanes, query: Query): ReadonlyMap<num
   }, [data]);
 }
 
-function Drawn({ run, lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
+function Drawn({ run, version, lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
   const root = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   const stage = useRef<Stage | null>(null);
@@ -283,26 +285,28 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
     [go, first],
   );
 
-  const {
-    text,
-    found,
-    failed,
-    type,
-    find,
-    clear: clearSearch,
-  } = useSearch({
+  const search = useSearch({
     api,
     path,
     query,
     rank: chosen?.rank ?? first,
     start: params["q"] ?? "",
+    args: params["args"] === "1",
     from: chosen?.row ?? null,
     pick,
-    keep: (q) => go({ params: { q: q || null } }, { replace: true }),
+    keep: (q, args) => go({ params: { q: q || null, args: args ? "1" : null } }, { replace: true }),
   });
+  const { text, found, type, find, clear: clearSearch } = search;
+  const beside = params["side"] ?? "";
+  const setBeside = (side: string) => go({ params: { side: side || null } }, { replace: true });
+  const [, sameRank, sameRow] = /^same-(\d+)-(\d+)$/.exec(beside) ?? [];
+  const same = sameRank !== undefined && sameRow !== undefined ? { rank: sameRank, row: sameRow } : null;
+  const drawnRanks = lanes.ranks.map(({ rank }) => rank).join();
   useEffect(() => {
     stage.current?.setMatches(
-      text && found ? { codes: found.codes ?? null, buckets: found.matches_by_bucket ?? [] } : null,
+      text && found
+        ? { codes: found.codes ?? null, rows: found.rows ?? null, buckets: found.matches_by_bucket ?? [] }
+        : null,
     );
   }, [found, text]);
 
@@ -329,7 +333,7 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
   const step = (by: 1 | -1) => {
     const at = stage.current;
     const own = lanes.ranks.find(({ rank }) => rank === (chosen?.rank ?? first));
-    const beside =
+    const next =
       at &&
       own &&
       stepBeside(
@@ -337,9 +341,22 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
         at.window,
         by,
       );
-    if (!beside) return;
-    at.show(fitted(beside, lanes, 0.02));
-    say(`Step ${beside.step}`);
+    if (!next) return;
+    at.show(fitted(next, lanes, 0.02));
+    say(`Step ${next.step}`);
+  };
+  const alike = (which: Alike) => {
+    if (!chosen || api.embedded) return;
+    const { rank, row } = chosen;
+    const time = textOf({ start: Math.max(0, lanes.start), end: lanes.end });
+    api.json<Occurrence | null>(`${path}/occurrence`, { ...query, rank, of: rank, row, which, time }).then(
+      (same) => {
+        if (!same) return;
+        pick(rank, same.row);
+        say(`${shown(same.place + 1, "")} of ${shown(same.total, "")} of this name`);
+      },
+      () => undefined,
+    );
   };
   const hold = (key: string) => () => stage.current?.hold(key);
   useKeys(
@@ -361,6 +378,10 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
       "/": { does: "search", run: () => box.current?.select() },
       n: { does: "next found", run: () => find("next") },
       p: { does: "previous found", run: () => find("previous") },
+      h: { does: "all that was found, in a list", run: () => setBeside(beside === "hits" ? "" : "hits") },
+      ".": { does: "next event of the same name", run: () => alike("next") },
+      ",": { does: "previous event of the same name", run: () => alike("previous") },
+      ">": { does: "the longest event of the same name", run: () => alike("longest") },
       "Shift+N": () => find("previous"),
       "[": { does: "previous step", run: () => step(-1) },
       "]": { does: "next step", run: () => step(1) },
@@ -419,14 +440,10 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
         <div class="tl-tools">
           {!api.embedded && (
             <Search
-              text={text}
-              found={found}
-              failed={failed}
+              search={search}
               box={box}
-              type={type}
-              find={find}
-              clear={clearSearch}
               leave={() => root.current?.focus()}
+              list={{ open: beside === "hits", toggle: () => setBeside(beside === "hits" ? "" : "hits") }}
             />
           )}
           <LanesMenu lanes={lanes} how={how} set={arrange} />
@@ -438,21 +455,28 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
           />
         </div>
       </div>
-      <div
-        class="tl-stage"
-        ref={root}
-        tabIndex={0}
-        role="application"
-        aria-label={`Timeline of ${rankWords}: lanes of host threads and device streams over time. Arrow keys move from mark to mark, Enter selects, W and S zoom, A and D pan; question mark lists all keys.`}
-        style={narrow ? { height: `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` } : {}}
-        onKeyDown={(pressed) => {
-          const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[pressed.key];
-          if (!act) return;
-          pressed.preventDefault();
-          pressed.stopPropagation();
-          act();
-        }}
-      />
+      <div class="tl-middle">
+        <div
+          class="tl-stage"
+          ref={root}
+          tabIndex={0}
+          role="application"
+          aria-label={`Timeline of ${rankWords}: lanes of host threads and device streams over time. Arrow keys move from mark to mark, Enter selects, W and S zoom, A and D pan; question mark lists all keys.`}
+          style={narrow ? { height: `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` } : {}}
+          onKeyDown={(pressed) => {
+            const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[pressed.key];
+            if (!act) return;
+            pressed.preventDefault();
+            pressed.stopPropagation();
+            act();
+          }}
+        />
+        {(beside === "hits" || same) && !api.embedded && (
+          <Side title={same ? "Events of this name" : "Hits"} close={() => setBeside("")}>
+            <HitList key={beside} {...{ api, path, query, version, search, same, pick }} ranks={drawnRanks} />
+          </Side>
+        )}
+      </div>
       {trouble && (
         <p class="tl-trouble">
           {api.embedded
@@ -478,10 +502,8 @@ function Drawn({ run, lanes, path, query, select, params, api, server, dark, go,
           server={server}
           embedded={api.embedded}
           pick={pick}
-          find={(name) => {
-            type(name);
-            box.current?.focus();
-          }}
+          alike={api.embedded ? null : alike}
+          list={() => setBeside(`same-${chosen.rank}-${chosen.row}`)}
           follow={follow}
           close={() => told.select(null)}
         />

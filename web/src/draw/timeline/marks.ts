@@ -34,8 +34,8 @@ export interface Frame {
   labels: Label[];
   room: number;
   name: (code: number) => string;
-  /** Codes of names found; the others are drawn lightly. */
-  found: ReadonlySet<number> | null;
+  /** The rows or codes of names that were found; the others are drawn lightly. */
+  found: { readonly by: "row" | "name"; readonly of: ReadonlySet<number> } | null;
   /** The kinds that are drawn; null: all. */
   only: ((kind: string) => boolean) | null;
 }
@@ -95,7 +95,7 @@ export class Rows {
         const over = origin + (ends[mark] ?? 0) * unit;
         const x1 = over < to ? over : to;
         const code = name[mark] ?? -1;
-        const dim = found !== null && !found.has(code);
+        const dim = found !== null && !found.of.has(found.by === "name" ? code : (row[mark] ?? -1));
         if (frame.only && !frame.only(kinds[kind[mark] ?? 0] ?? "other")) continue;
         const base = inks.of(kinds[kind[mark] ?? 0] ?? "other", depth);
         const fill = filled ? (filled[mark] ?? 255) / 255 : 1;

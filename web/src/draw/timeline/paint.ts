@@ -96,7 +96,8 @@ export class Painter {
     const z = Painter.depth(scene);
     const top = Painter.top(lanes);
     const pieces = new Map<string, Piece[]>();
-    const found = scene.matches?.codes ? new Set(scene.matches.codes) : null;
+    const { rows, codes } = scene.matches ?? { rows: null, codes: null };
+    const found = (rows ?? codes) ? ({ by: rows ? "row" : "name", of: new Set(rows ?? codes) } as const) : null;
     const labels: Label[] = [];
     for (const item of list) {
       if (item.what === "group") continue;

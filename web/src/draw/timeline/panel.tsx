@@ -13,6 +13,8 @@ import { instant } from "./ruler";
 import { kindWords } from "./theme";
 import type { EventFacts, Frame, Lanes } from "./types";
 
+export type Alike = "previous" | "next" | "longest";
+
 interface Props {
   readonly facts: EventFacts;
   readonly rank: number;
@@ -22,7 +24,10 @@ interface Props {
   readonly server: Server;
   readonly embedded: boolean;
   readonly pick: (rank: number, row: number) => void;
-  readonly find: (name: string) => void;
+  /** Lists all events of its name. */
+  readonly list: () => void;
+  /** Goes to another event of the same name; null where no server knows it. */
+  readonly alike: ((which: Alike) => void) | null;
   readonly follow: (link: Partial<Link>) => void;
   readonly close: () => void;
   /** Null: as high as it is. */
@@ -226,7 +231,13 @@ function Where({ frame, server, embedded, follow }: { frame: Frame } & Pick<Prop
   );
 }
 
-function Same({ facts, find }: Props) {
+const ALIKE: readonly (readonly [Alike, string, string])[] = [
+  ["previous", "‹ Previous", ","],
+  ["next", "Next ›", "."],
+  ["longest", "Longest", ">"],
+];
+
+function Same({ facts, list, alike }: Props) {
   const { same } = facts;
   if (!same) return <p class="soft">There is none.</p>;
   const total =
@@ -250,10 +261,18 @@ function Same({ facts, find }: Props) {
         )}
       </dl>
       {same.calls > 1 && (
-        <p>
-          <button class="link" onClick={() => find(facts.name)}>
-            Find all of them
-          </button>
+        <p class="tl-alike">
+          {alike &&
+            ALIKE.map(([which, words, key]) => (
+              <button class="tl-tool" key={which} data-tip={key} onClick={() => alike(which)}>
+                {words}
+              </button>
+            ))}
+          {alike && (
+            <button class="tl-tool" data-tip="All of them in a list" onClick={list}>
+              List
+            </button>
+          )}
         </p>
       )}
     </>

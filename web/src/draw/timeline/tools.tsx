@@ -6,27 +6,24 @@ import { shown } from "../../base/numbers";
 import { printable, words } from "../../base/text";
 import { Pill } from "../../frame/popover";
 import { type Arrangement, keyOf } from "./layout";
-import type { Found, Lanes } from "./types";
+import type { Searched } from "./searching";
+import type { Lanes } from "./types";
 
 interface SearchProps {
-  readonly text: string;
-  readonly found: Found | null;
-  readonly failed: string;
+  readonly search: Searched;
   readonly box: RefObject<HTMLInputElement | null>;
-  readonly type: (text: string) => void;
-  readonly find: (direction: "next" | "previous") => void;
-  readonly clear: () => void;
   readonly leave: () => void;
+  /** All hits in a list, beside the picture. */
+  readonly list: { readonly open: boolean; readonly toggle: () => void };
 }
 
-export function Search({ text, found, failed, box, type, find, clear, leave }: SearchProps) {
-  const result =
-    failed ||
-    (found
-      ? found.total
-        ? `${found.row != null ? `${shown(found.at + 1, "")} of ` : ""}${shown(found.total, "")}`
-        : "none"
-      : "");
+export function Search({ search, box, leave, list }: SearchProps) {
+  const { text, found, failed, args, type, find, clear } = search;
+  const count = found?.total
+    ? `${found.row != null ? `${shown(found.at + 1, "")} of ` : ""}${shown(found.total, "")}`
+    : found
+      ? "none"
+      : "";
   return (
     <div class="tl-search" role="search">
       <input
@@ -34,8 +31,8 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
         type="search"
         data-testid="timeline-search"
         value={text}
-        placeholder="Search names"
-        aria-label="Search names of events"
+        placeholder={args ? "Names and arguments" : "Search names"}
+        aria-label={args ? "Search names and arguments of events" : "Search names of events"}
         data-tip="/ searches; N and P go to the next and previous match"
         onInput={(event) => type(event.currentTarget.value)}
         onKeyDown={(event) => {
@@ -48,9 +45,19 @@ export function Search({ text, found, failed, box, type, find, clear, leave }: S
           event.preventDefault();
         }}
       />
-      <output aria-live="polite">{text && result}</output>
+      <output aria-live="polite">{text && (failed || (list.open ? count : ""))}</output>
       {text && (
         <>
+          {!failed && count && !list.open && (
+            <button
+              class="tl-tool"
+              aria-label={`${count}: list them`}
+              data-tip="All hits in a list (H); arguments can be searched there, too"
+              onClick={list.toggle}
+            >
+              {count} ≡
+            </button>
+          )}
           <button
             class="tl-tool"
             aria-label="Previous"

@@ -164,6 +164,15 @@ export interface Found {
   depth?: number;
   matches_by_bucket?: number[];
   codes?: number[];
+  /** All hits of a search in arguments; null where there are very many. */
+  rows?: number[] | null;
+}
+
+/** An event among those of its name and kind. */
+export interface Occurrence {
+  row: number;
+  place: number;
+  total: number;
 }
 
 export interface RangeFacts {
@@ -255,7 +264,7 @@ export interface Scene {
   measures: Span[];
   /** The item that the keyboard is on. */
   focus: string;
-  matches: { codes: number[] | null; buckets: number[] } | null;
+  matches: { codes: number[] | null; rows: number[] | null; buckets: number[] } | null;
 }
 
 /** Marks and counters come apart: counters take the server longer. Of a folded rank only its line is wanted. */
