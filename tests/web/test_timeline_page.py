@@ -202,7 +202,9 @@ def test_the_longest_of_a_name_by_key(at_theirs: Tab, theirs: Served) -> None:
     opened(at_theirs, run, f"?p.row={row}")
     page.locator(".tl-panel").wait_for()
     for key, which in ((">", "longest"), (".", "next"), (",", "previous")):
-        wanted = theirs.client.get(f"runs/{run}/timeline/occurrence", {"of": 0, "row": row, "which": which, "time": "0..2s"})["row"]
+        wanted = theirs.client.get(
+            f"runs/{run}/timeline/occurrence", {"of": 0, "row": row, "which": which, "time": "0..2s"}
+        )["row"]
         page.keyboard.press(key)
         page.wait_for_function(f"() => location.hash.includes('p.row={wanted}')")
         row = wanted
