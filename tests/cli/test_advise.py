@@ -49,11 +49,11 @@ WAITING = Finding(
 BLIND = Finding(
     code="RECORDING002", severity="note", message="Python stacks were not recorded.", stake=NO_STAKE, step=100.0 * MS
 )
-ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",))
+ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",), path="runs/a b", ranks=4)
 
 
-def drawn(advice: Advice = ADVICE, *, width: int = 90, path: str = "runs/a b", limit: int | None = None) -> list[str]:
-    return without_colour(lines(advice, path=path, ranks=4, width=width, limit=limit)).splitlines()
+def drawn(advice: Advice = ADVICE, *, width: int = 90, limit: int | None = None) -> list[str]:
+    return without_colour(lines(advice, width=width, limit=limit)).splitlines()
 
 
 def test_the_head_is_the_first_finding_and_counts_the_others() -> None:
@@ -105,7 +105,7 @@ def test_as_many_as_fit_on_a_screen() -> None:
 
 
 def test_nothing_found_is_one_calm_sentence() -> None:
-    assert drawn(Advice((), 2.0 * MS)) == [
+    assert drawn(Advice((), 2.0 * MS, ranks=4)) == [
         "No rule finds anything that costs time.",
         "A step takes 2.00\u00a0ms on average over 4 ranks.",
     ]
@@ -125,11 +125,11 @@ def test_a_hostile_trace_stays_text() -> None:
         change="+ " + EVIL,
         evidence=(Evidence(EVIL, "kernels", {"x": EVIL}, file=EVIL),),
     )
-    for text in ("\n".join(drawn(Advice((evil,), 1.0, (EVIL,)), path=EVIL)),):
+    for text in ("\n".join(drawn(Advice((evil,), 1.0, (EVIL,), path=EVIL))),):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[bold]x[/bold]" in text
-    assert "\x1b]0;owned" not in with_colour(lines(Advice((evil,), 1.0), path=EVIL, ranks=1, width=80))
+    assert "\x1b]0;owned" not in with_colour(lines(Advice((evil,), 1.0, path=EVIL), width=80))
 
 
 def test_a_real_trace(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,10 +144,10 @@ def test_the_table_is_that_of_every_result(tmp_path: Path, capsys: pytest.Captur
     found = json.loads(capsys.readouterr().out)
     assert found["analysis"] == "advise"
     names = [column["name"] for column in found["columns"]]
-    assert names[:6] == ["code", "severity", "certainty", "message", "at_stake_low", "at_stake_high"]
+    assert names[:7] == ["number", "code", "severity", "certainty", "message", "at_stake_low", "at_stake_high"]
     file = tmp_path / "found.csv"
     assert main(["advise", str(MLP), "-o", str(file)]) == 0
-    assert file.read_text().startswith("code,severity,certainty,message")
+    assert file.read_text().startswith("number,code,severity,certainty,message")
 
 
 def test_only_what_matters_so_much(capsys: pytest.CaptureFixture[str]) -> None:

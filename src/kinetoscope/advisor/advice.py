@@ -11,6 +11,7 @@ from typing import Final, cast
 
 import polars as pl
 
+from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.advisor.rules import rules
@@ -20,10 +21,13 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.text import printable
 
+_PLACES: Final = pl.List(pl.Struct(dict.fromkeys(("id", "text", "file", "command"), pl.String)))
+
 RESULT = Schema(
+    Column("number", pl.Int64, "Number of the finding; its evidence has the ids number.1, number.2, …"),
     Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
     Column("severity", pl.String, "critical, warning or note, by the share of the step at stake; see What to change."),
     Column("certainty", pl.String, "sure: at least half of the upper end; likely: less; guess: not measured."),
@@ -45,6 +49,7 @@ RESULT = Schema(
     Column("row", pl.Int64, "Row of the event that is the evidence; null for none."),
     Column("file", pl.String, "Source file; null for none."),
     Column("line", pl.Int64, "Line of the source file; null for none."),
+    Column("places", _PLACES, "All evidence: its id, what is to be seen, `file:line`, and the command that shows it."),
 )
 
 METHOD: Final = (
@@ -69,12 +74,15 @@ class Advice:
         step: the average step of all ranks, ns.
         notes: what was left out or assumed.
         program: what the program does.
+        path, ranks: the job, for the commands that show more.
     """
 
     findings: tuple[Finding, ...]
     step: float
     notes: tuple[str, ...] = ()
     program: ProgramKind = "unknown"
+    path: str = "PATH"
+    ranks: int = 1
 
     @property
     def timed(self) -> tuple[Finding, ...]:
@@ -104,7 +112,8 @@ class Advice:
     @property
     def result(self) -> Result:
         """The same as a table: a row each, with the most telling evidence."""
-        frame = pl.DataFrame([_row(each) for each in self.findings], schema={c.name: c.dtype for c in RESULT})
+        rows = [_row(number, each, self) for number, each in enumerate(self.findings, 1)]
+        frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
         return Result(frame, RESULT, self.notes, "advise")
 
     def __str__(self) -> str:
@@ -135,7 +144,8 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
         view = JobView(job, select, program)
         claims, failures = run_rules(((rule.code, rule.of_job) for rule in rules()), view, "job")
         findings += rank_findings(claims, step)
-    return Advice(tuple(sorted(findings, key=attrgetter("order"))), step, (*answer.notes, *failures), program)
+    ranked = tuple(sorted(findings, key=attrgetter("order")))
+    return Advice(ranked, step, (*answer.notes, *failures), program, job.path, len(job.ranks))
 
 
 _COMMON: Final = (
@@ -148,6 +158,27 @@ _COMMON: Final = (
 def is_part_sure(finding: Finding) -> bool:
     """Is so much of the stake sure that it is shown?"""
     return finding.stake.low >= _MIN_SHOWN_SHARE * finding.step
+
+
+def stake_text(finding: Finding) -> str:
+    """`28.4 – 53.6 ms (17 – 32%)`; of what is not sure, `up to 53.6 ms (32%)`."""
+    low, high = (_share(end / finding.step) for end in (finding.stake.low, finding.stake.high))
+    share = high if low == high or not is_part_sure(finding) else f"{low.removesuffix('%')} – {high}"
+    return f"{stake_of(finding)} ({share})"
+
+
+def stake_of(finding: Finding) -> str:
+    """`28.4 – 53.6 ms`; of what is not sure, `up to 53.6 ms`."""
+    low, high = finding.stake.low, finding.stake.high
+    unit = scale([high], "ns")
+    last = unit.with_unit(high)
+    if not is_part_sure(finding):
+        return f"up to {last}"
+    return last if unit.with_unit(low) == last else f"{unit.text(low)} – {last}"
+
+
+def _share(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def _sentence(finding: Finding) -> str:
@@ -208,10 +239,20 @@ def _as_one(findings: Sequence[Finding], step: float, stake: Stake | None) -> Fi
     return worst.with_stake(stake or worst.stake, step, at_most)
 
 
-def _row(finding: Finding) -> dict[str, object]:
+def _row(number: int, finding: Finding, advice: Advice) -> dict[str, object]:
     place = asdict(finding.evidence[0] if finding.evidence else Evidence(""))
     share = finding.share
+    places = [
+        {
+            "id": f"{number}.{at}",
+            "text": each.text,
+            "file": f"{each.file}:{each.line}" if each.file else None,
+            "command": command(each, advice.path, advice.ranks) or None,
+        }
+        for at, each in enumerate(finding.evidence, 1)
+    ]
     return {
+        "number": number,
         "code": finding.code,
         "severity": finding.severity,
         "certainty": finding.certainty,
@@ -227,4 +268,5 @@ def _row(finding: Finding) -> dict[str, object]:
         "same_time_as": finding.same_time_as,
         "evidence": place["text"],
         **{name: place[name] for name in ("analysis", "rank", "start", "end", "row", "file", "line")},
+        "places": places,
     }

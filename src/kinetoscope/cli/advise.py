@@ -34,14 +34,18 @@ def run(arguments: list[str]) -> int:
         from kinetoscope.advisor.advice import advise
 
         advice = advise(job, **selection(args))
-        ranks = len(job.ranks)
     wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
-    advice = dataclasses.replace(advice, findings=advice.of(*wanted))
-    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
+    advice = dataclasses.replace(advice, findings=advice.of(*wanted), path=common_name(args.path))
+    from kinetoscope.cli.shared.output import budget_of, deliver, form_of, width_of, write_lines, write_text
     from kinetoscope.screens.advice import lines
 
-    if form_of(args) == "table":
-        seen = lines(advice, path=common_name(args.path), ranks=ranks, width=width_of(args.output), limit=args.limit)
+    form = form_of(args)
+    if form == "markdown":
+        from kinetoscope.pages.documents import document, of_advice
+
+        write_text(document(of_advice(advice), budget_of(args)), args.output)
+    elif form == "table":
+        seen = lines(advice, width=width_of(args.output), limit=args.limit)
         write_lines(seen, args.output)
     else:
         deliver(advice.result, args)

@@ -19,7 +19,7 @@ def run(arguments: list[str]) -> int:
     """Read both runs, one after the other, and write what changed."""
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
-    from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
+    from kinetoscope.cli.shared.output import budget_of, deliver, form_of, is_screen, width, write_lines, write_text
     from kinetoscope.compare.delivery import delivery_of_advice
     from kinetoscope.compare.diff.diff import between
     from kinetoscope.compare.diff.run_profile import run_profile
@@ -40,6 +40,11 @@ def run(arguments: list[str]) -> int:
 
         frame = None if kept is None else kept.frame
         write_lines(lines(difference, frame, width=width(), limit=args.limit), args.output)
+        return 0
+    if form_of(args) == "markdown" and args.table is None:
+        from kinetoscope.pages.documents import document, of_diff
+
+        write_text(document(of_diff(difference), budget_of(args)), args.output)
         return 0
     result = difference.waterfall if args.table == "waterfall" else difference.rows if kept is None else kept
     deliver(replace(result, notes=(difference.sentence, *result.notes)), args)

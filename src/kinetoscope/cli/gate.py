@@ -142,14 +142,16 @@ def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
 
 
 def _say(args: Namespace, outcome: Gate) -> None:
-    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines
+    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines, write_text
     from kinetoscope.compare.gate.report import lines, markdown
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
-    shown = form_of(args) == "table"
-    causes = _causes(args, outcome) if not outcome.passed and (files or shown) else ()
-    if shown:
+    form = form_of(args)
+    causes = _causes(args, outcome) if not outcome.passed and (files or form in ("table", "markdown")) else ()
+    if form == "table":
         write_lines(lines(outcome, causes, width=width_of(args.output)), args.output)
+    elif form == "markdown":
+        write_text(markdown(outcome, causes), args.output)
     else:
         deliver(outcome.result, args)
     for file in dict.fromkeys(files):

@@ -1,9 +1,12 @@
-"""`kinetoscope report PATH -o run.html`: the page as one HTML file that opens without a server or a network."""
+"""`kinetoscope report PATH -o run.html`: the page as one HTML file that opens without a server or a network.
+
+With -o run.md it is the summary as Markdown, for a pull request or a language model.
+"""
 
 from __future__ import annotations
 
 from kinetoscope.cli.shared.open_job import reading
-from kinetoscope.cli.shared.options import Parser, add_path, add_reading, typed
+from kinetoscope.cli.shared.options import Parser, add_budget, add_path, add_reading, typed
 from kinetoscope.model.steps.grammar import numbers, time_range
 
 
@@ -21,6 +24,7 @@ def run(arguments: list[str]) -> int:
         steps=args.steps,
         time=args.time_range,
         source=args.source,
+        budget=args.budget,
         reading=ReadKeywords(**reading(args)),
     )
     return 0
@@ -32,7 +36,10 @@ def _parser() -> Parser:
     )
     add_path(parser)
     add_reading(parser, path=False)
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the file to write: .html, or .md for Markdown"
+    )
+    add_budget(parser)
     parser.add_argument("--sections", metavar="LIST", help="views to include: overview,kernels; by default all")
     parser.add_argument("--rank", type=typed(_one), metavar="N", help="rank to report on; by default the whole job")
     parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4, all; by default without the warm-up")

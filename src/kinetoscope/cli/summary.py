@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kinetoscope.cli.shared.open_job import chosen, opened
-from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection
+from kinetoscope.cli.shared.options import Parser, add_document, add_engine, add_reading, add_selection
 
 
 def run(arguments: list[str]) -> int:
@@ -12,13 +12,19 @@ def run(arguments: list[str]) -> int:
     add_reading(parser)
     add_engine(parser)
     add_selection(parser)
+    add_document(parser)
     args = parser.parse_args(arguments)
     with opened(args) as (job, _):
         from kinetoscope.outputs.summary import summary
 
         digest = summary(job, select=chosen(args), jobs=args.jobs)
-    from kinetoscope.cli.shared.output import width, write_lines
+    from kinetoscope.cli.shared.output import budget_of, form_of, width_of, write_lines, write_text
     from kinetoscope.screens.summary import lines
 
-    write_lines(lines(digest, width=width()))
+    if form_of(args) == "table":
+        write_lines(lines(digest, width=width_of(args.output)), args.output)
+    else:
+        from kinetoscope.pages.documents import document, of_run
+
+        write_text(document(of_run(digest), budget_of(args)), args.output)
     return 0

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from starlette.datastructures import QueryParams
 
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.grammar import time_range_text
 from kinetoscope.outputs.opening import write_file
+from kinetoscope.outputs.summary import summary
 from kinetoscope.pages import PAGES
+from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable, read
 from kinetoscope.server.app import Server
+from kinetoscope.server.query import selection
 from kinetoscope.server.report import page_of_run
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
@@ -37,18 +43,20 @@ def report(
     steps: str | None = None,
     time: tuple[int, int] | None = None,
     source: Sequence[str] = (),
+    budget: int | None = None,
     reading: ReadKeywords | None = None,
 ) -> str:
-    """Write the page about a run as one HTML file.
+    """Write the page about a run as one HTML file; or, if its name ends in `.md`, the summary as Markdown.
 
     Args:
         of: a job, or what `read` takes.
         output: the file to write, or its URL.
-        sections: the views to include, such as `overview` and `kernels`; by default all.
+        sections: the views to include, such as `overview` and `kernels`; by default all; of HTML only.
         rank: the rank to report on; by default the whole job.
         steps: only these steps, as text: `2-4`, `all`; by default all without the warm-up.
         time: only this time, from and to, ns after the first event.
         source: folders below which source files are included.
+        budget: tokens of the Markdown at most, about; None for no limit.
         reading: how paths are read.
 
     Returns:
@@ -65,15 +73,21 @@ def report(
     options = reading or ReadKeywords()
     if not isinstance(of, (Job, str, os.PathLike)):
         of = read(of, **options.keywords())
-    if isinstance(of, Job):
-        workspace = Workspace((of.path,), options, job=of)
-    else:
-        workspace = Workspace((os.fspath(of),), options)
     select = {
         "rank": "" if rank is None else str(rank),
         "steps": steps or "",
         "time": time_range_text(*time) if time else "",
     }
+    if name.endswith(".md"):
+        job = of if isinstance(of, Job) else read(of, **options.keywords())
+        chosen = tuple(source for source in job.sources if rank in (None, source.rank))
+        digest = summary(replace(job, sources=chosen), select=selection(QueryParams(select)))
+        write_file(document(of_run(digest), budget).encode(), name)
+        return name
+    if isinstance(of, Job):
+        workspace = Workspace((of.path,), options, job=of)
+    else:
+        workspace = Workspace((os.fspath(of),), options)
     write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, select), name)
     return name
 

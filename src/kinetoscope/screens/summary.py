@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from kinetoscope.advisor.advice import stake_of
 from kinetoscope.pages.parts.digest import Digest, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
-from kinetoscope.screens.advice import LOOKS, stake_of
+from kinetoscope.screens.advice import LOOKS
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.numbers import grouped, scale, shown
 from kinetoscope.views.terminal.bars import bar, sparkline

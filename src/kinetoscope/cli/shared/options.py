@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kinetoscope.engines import ENGINES
@@ -12,7 +12,9 @@ from kinetoscope.model.steps.grammar import numbers, size, steps, time_range
 
 DEFAULT_ENGINE = next(iter(ENGINES))
 PATHS = "a trace, a folder of traces, a glob, or a URL; several paths are one job"
-FORMATS = ("table", "json", "csv", "parquet", "folded")
+FORMATS = ("table", "json", "csv", "parquet", "markdown", "folded")
+ENDINGS = {"md": "markdown"}
+"""Endings of files that are not the name of their format."""
 
 _NO_LIMIT = 1 << 62
 
@@ -104,10 +106,31 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     _add_writing(group)
 
 
+def add_document(parser: argparse.ArgumentParser) -> None:
+    """How a screen is written that is no table."""
+    group = parser.add_argument_group("output")
+    _add_format(group, ("table", "markdown"), "by default the screen (table)")
+
+
 def _add_writing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--limit", type=typed(count), metavar="N", help="show at most N rows; 0: all")
-    group.add_argument("--format", choices=FORMATS, help="by default table, or what the ending of -o FILE says")
+    _add_format(group, FORMATS, "by default table")
+
+
+def _add_format(group: argparse._ArgumentGroup, forms: Sequence[str], default: str) -> None:
+    group.add_argument("--format", choices=forms, help=f"{default}, or what the ending of -o FILE says")
     group.add_argument("-o", "--output", metavar="FILE", help="write to this file")
+    add_budget(group)
+
+
+def add_budget(group: argparse._ActionsContainer) -> None:
+    """How long an answer may be."""
+    group.add_argument(
+        "--budget",
+        type=typed(positive),
+        metavar="TOKENS",
+        help="bound json or markdown for a language model: what does not fit is left out, and a note says so",
+    )
 
 
 def limit(text: str) -> int:

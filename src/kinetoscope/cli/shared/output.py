@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kinetoscope.cli.shared.options import FORMATS
+from kinetoscope.cli.shared.options import ENDINGS, FORMATS
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 from kinetoscope.views.exports import files
@@ -19,7 +19,7 @@ from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
 
-_WITH_NOTES = ("table", "json")
+_WITH_NOTES = ("table", *files.BUDGETED)
 """Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
 
 
@@ -27,10 +27,10 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     """Write `result` as the options of `options.add_table` say.
 
     Raises:
-        UsageError: a column or expression that cannot be, or binary data for a terminal.
+        UsageError: a column or expression that cannot be, binary data for a terminal, or a budget that holds nothing.
         InputError: the file cannot be written.
     """
-    form = form_of(args)
+    form, budget = form_of(args), budget_of(args)
     if form == "table":
         result = arranged(result, Arrangement(args.where, sort=order(args.sort)))
         write_lines(screen.lines(result, width=width_of(args.output), limit=args.limit, title=title), args.output)
@@ -38,7 +38,7 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     if form == "parquet" and not args.output and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
     result = arranged(result, Arrangement(args.where, sort=order(args.sort), limit=args.limit or 0))
-    _write_bytes(files.to_bytes(result, form), args.output)
+    _write_bytes(files.to_bytes(result, form, budget), args.output)
     if form not in _WITH_NOTES:
         sys.stdout.flush()
         with suppress(OSError):  # nobody reads it
@@ -51,6 +51,11 @@ def write_lines(lines: Iterable[Line], output: str | None = None) -> None:
         _write_bytes(without_colour(lines).encode(), output)
     else:
         write(lines, sys.stdout)
+
+
+def write_text(text: str, output: str | None) -> None:
+    """Print a document, or write it to a file of a name or a URL."""
+    _write_bytes(text.encode(), output)
 
 
 def width() -> int:
@@ -70,7 +75,19 @@ def form_of(args: argparse.Namespace) -> str:
     if args.format:
         return str(args.format)
     ending = Path(args.output).suffix.lstrip(".") if args.output else ""
+    ending = ENDINGS.get(ending, ending)
     return ending if ending in FORMATS else "table"
+
+
+def budget_of(args: argparse.Namespace) -> int | None:
+    """The tokens that an answer may have, of a format that can be bounded; None where nothing bounds it.
+
+    Raises:
+        UsageError: the format has no budget.
+    """
+    if args.budget is not None and form_of(args) not in files.BUDGETED:
+        raise UsageError(f"--budget bounds --format {' and '.join(files.BUDGETED)}, not {form_of(args)}")
+    return None if args.budget is None else int(args.budget)
 
 
 def is_screen(args: argparse.Namespace) -> bool:

@@ -12,6 +12,7 @@ from typing import Final
 from kinetoscope.compare.gate.causes import ChangedCall
 from kinetoscope.compare.gate.gate import Check, Gate, is_doubtful
 from kinetoscope.compare.statistics.numbers import THROUGHPUT, Numbers
+from kinetoscope.views.markdown import CODE_CELLS, code, escaped, notes, table_row
 from kinetoscope.views.numbers import MISSING, shown
 from kinetoscope.views.terminal.lines import Line, plain, without_colour
 from kinetoscope.views.text import brief, cells, padded, printable, wrapped
@@ -19,8 +20,7 @@ from kinetoscope.views.text import brief, cells, padded, printable, wrapped
 MAX_LINE_CELLS: Final = 110
 """Longer lines are hard to read."""
 
-_METRIC_CELLS, _CALL_CELLS, _CODE_CELLS = 44, 52, 80
-_MAX_MARKDOWN_NOTES: Final = 12
+_METRIC_CELLS, _CALL_CELLS = 44, 52
 
 _METRICS: Final = ("metric", "base", "new", "change", "interval", "limit", "verdict")
 _CALLS: Final = ("base", "new", "change")
@@ -73,20 +73,19 @@ def text(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
 def markdown(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
     """The summary for a pull request."""
     state = "failed" if not gate.passed else "passed, with doubt" if gate.doubtful else "passed"
-    out = [f"## Performance gate: {state}", "", _escaped(sentence(gate)), ""]
-    out += [_markdown_row(["", *_METRICS]), "| --- | --- | ---: | ---: | ---: | --- | ---: | --- |"]
+    out = [f"## Performance gate: {state}", "", escaped(sentence(gate)), ""]
+    out += [table_row(["", *_METRICS]), "| --- | --- | ---: | ---: | ---: | --- | ---: | --- |"]
     for check in gate.checks:
         mark = "✗" if check.failed else "?" if is_doubtful(check.verdict) else "✓"
         word = _MARKDOWN_WORDS.get(check.verdict.word, check.verdict.word)
-        row = [mark, _code(check.metric), *_measures(check), f"**{word}**" if check.failed else word]
-        out.append(_markdown_row(row))
+        out.append(table_row([mark, code(check.metric), *_measures(check), f"**{word}**" if check.failed else word]))
     out += ["", _runs(gate)]
     if causes:
-        out += ["", "**What changed most in a step**", "", _markdown_row(["call or kernel", *_CALLS, ""])]
+        out += ["", "**What changed most in a step**", "", table_row(["call or kernel", *_CALLS, ""])]
         out += ["| --- | ---: | ---: | ---: | --- |"]
-        out += [_markdown_row([_code(call.name), *_times(call), _escaped(_reason(call))]) for call in causes]
+        out += [table_row([code(call.name), *_times(call), escaped(_reason(call))]) for call in causes]
     if gate.notes:
-        out += ["", *(f"- {_escaped(note)}" for note in gate.notes[:_MAX_MARKDOWN_NOTES])]
+        out += ["", *notes(gate.notes)]
     return "\n".join(out) + "\n"
 
 
@@ -130,7 +129,7 @@ def _valued(value: float | None, check: Check) -> str:
 
 
 def _failure(check: Check) -> str:
-    verdict, name = check.verdict, brief(printable(check.metric), _CODE_CELLS)
+    verdict, name = check.verdict, brief(printable(check.metric), CODE_CELLS)
     values = f"{_valued(verdict.base, check)} → {_valued(verdict.new, check)}"
     if verdict.word != "worse":
         return f"{name} may be worse ({values}), which --strict does not let pass"
@@ -147,7 +146,7 @@ def _excess(check: Check) -> float:
 def _runs(gate: Gate) -> str:
     sides = " against ".join(_counted(side) for side in (gate.base, gate.new))
     devices = sorted({name for run in (*gate.base, *gate.new) for name in run.environment.devices})
-    on = f", on {' and '.join(map(_code, devices))}" if devices else ""
+    on = f", on {' and '.join(map(code, devices))}" if devices else ""
     return f"{sides}{on}."
 
 
@@ -157,7 +156,7 @@ def _counted(side: Sequence[Numbers]) -> str:
     return f"{len(side)} run{'s' if len(side) != 1 else ''} of {many} step{'s' if steps[-1] != 1 else ''}"
 
 
-# --- text and Markdown
+# --- text
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
@@ -167,21 +166,3 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
     for place, row in enumerate(rows):
         parts = [padded(part, widths[at], right=0 < at < last) for at, part in enumerate(row)]
         yield plain("  ".join(parts).rstrip(), "dim" if place == 0 else "")
-
-
-def _markdown_row(parts: Sequence[str]) -> str:
-    return f"| {' | '.join(parts)} |".replace("|  |", "| |")
-
-
-def _code(name: str) -> str:
-    """A code span in a cell of a table: no backtick ends it, no bar ends the cell."""
-    text = brief(printable(name), _CODE_CELLS).replace("`", "'").replace("|", "\\|")
-    return f"`{text}`"
-
-
-def _escaped(text: str) -> str:
-    """A note as text: no markup, no links, nobody is called by an @."""
-    text = printable(text)
-    for mark in "\\`*_[]<>#|~!":
-        text = text.replace(mark, f"\\{mark}" if mark != "<" else "&lt;")
-    return text.replace("@", "@\u200b").replace("://", ":\u200b//")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -10,22 +11,29 @@ from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 
+from kinetoscope.advisor.commands import arguments
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.errors import UsageError
 from kinetoscope.integrations.assistant.arguments import MAX_ARGUMENT_CHARACTERS, Argument, checked, selection
 from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.wording import (
+    DATA,
     MAX_LEVELS,
     MAX_ROWS,
     MAX_TEXT_CHARACTERS,
+    MAX_TOKENS,
     ROWS,
+    TOKENS,
     bounded,
     brief,
     clean,
     notes,
     table,
 )
-from kinetoscope.model.steps.grammar import time_range_text
+from kinetoscope.pages.documents import Block, document
 from kinetoscope.server.errors import ForbiddenError
+from kinetoscope.views.exports.budget import LEAST_TOKENS
+from kinetoscope.views.exports.plain import plain
 from kinetoscope.views.text import nearest
 
 
@@ -36,21 +44,22 @@ class Tool:
     name: str
     doc: str
     arguments: tuple[Argument, ...]
-    answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any]]
+    answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any] | list[Block]]
+    """JSON, or the blocks of a Markdown document."""
 
     @property
     def schema(self) -> dict[str, Any]:
         """Its arguments, as JSON Schema."""
         return {
             "type": "object",
-            "properties": {each.name: each.schema for each in self.arguments},
+            "properties": {each.name: each.schema for each in (*self.arguments, _BUDGET)},
             "required": [each.name for each in self.arguments if each.required],
             "additionalProperties": False,
         }
 
 
 def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
-    """The answer of a tool, as JSON.
+    """The answer of a tool, as JSON or Markdown.
 
     Raises:
         KinetoscopeError: there is no such tool or argument, or it cannot be answered.
@@ -59,7 +68,10 @@ def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
     if name not in known:
         raise UsageError(f"there is no tool {brief(name)!r}{nearest(name[:60], known)}; tools: {', '.join(known)}")
     tool = known[name]
-    return bounded(tool.answer(folders, checked(tool.name, tool.arguments, given or {})))
+    asked = checked(tool.name, (*tool.arguments, _BUDGET), given or {})
+    budget = asked.get("budget", TOKENS)
+    answer = tool.answer(folders, asked)
+    return bounded(answer, budget) if isinstance(answer, dict) else document([[DATA], *answer], budget)
 
 
 def _list_analyses(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,28 +125,37 @@ def _text(value: Any) -> str:
     return brief(json.dumps(value, default=str))
 
 
+def _summary(folders: Folders, given: Mapping[str, Any]) -> list[Block]:
+    from kinetoscope.outputs.summary import summary
+    from kinetoscope.pages.documents import of_run
+
+    job = dataclasses.replace(folders.job(given), path=given["path"])  # which tells nothing about the machine
+    return of_run(summary(job, select=selection(given)))
+
+
 def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.advisor.advice import METHOD, advise
 
     advice = advise(folders.job(given), select=selection(given))
     limit = given.get("limit", ROWS)
+    findings = [_finding(number, each, advice.ranks) for number, each in enumerate(advice.findings[:limit], 1)]
     return {
         "headline": clean(advice.headline, MAX_LEVELS),
         "step_ns": math.floor(advice.step + 0.5),
         "program": advice.program,
-        "findings": [_finding(each) for each in advice.findings[:limit]],
+        "findings": findings,
         "findings_in_all": len(advice.findings),
         "how_to_read": "at_stake_ns and at_stake_share: how much shorter an average step would be, surely and at most."
-        f" {METHOD} A finding with same_time_as is about time that another one counts already.",
+        f" {METHOD} A finding with same_time_as is about time that another one counts already. `call` of evidence is"
+        " what run_analysis takes beside path.",
         **notes(advice.notes),
     }
 
 
-def _finding(finding: Any) -> dict[str, Any]:
-    from kinetoscope.advisor.finding import NO_STAKE
-
+def _finding(number: int, finding: Finding, ranks: int) -> dict[str, Any]:
     share = finding.share or NO_STAKE
     answer = {
+        "number": number,
         "code": finding.code,
         "severity": finding.severity,
         "certainty": finding.certainty,
@@ -146,21 +167,23 @@ def _finding(finding: Any) -> dict[str, Any]:
         "change": [clean(line, MAX_LEVELS) for line in finding.change.splitlines()],
         "ranks": list(finding.ranks)[:64],
         "same_time_as": finding.same_time_as,
-        "where": [_evidence(each) for each in finding.evidence],
+        "evidence": [_evidence(f"{number}.{at}", each, ranks) for at, each in enumerate(finding.evidence, 1)],
     }
     return {key: value for key, value in answer.items() if value not in ("", [], None)}
 
 
-def _evidence(each: Any) -> dict[str, Any]:
+def _evidence(name: str, each: Evidence, ranks: int) -> dict[str, Any]:
     answer = {
+        "id": name,
         "what": clean(each.text, MAX_LEVELS),
-        "analysis": each.analysis,
-        "params": {name: clean(value, MAX_TEXT_CHARACTERS) for name, value in each.params.items()},
-        "rank": each.rank,
-        "time": time_range_text(*each.time_range) if each.time_range else "",
         "file": f"{clean(each.file, MAX_TEXT_CHARACTERS)}:{each.line}" if each.file else "",
+        "call": {"name": each.analysis, **plain(arguments(each, ranks), _cleaned)} if each.analysis else {},
     }
-    return {key: value for key, value in answer.items() if value not in ("", {}, None)}
+    return {key: value for key, value in answer.items() if value not in ("", {})}
+
+
+def _cleaned(value: Any) -> Any:
+    return clean(value, MAX_TEXT_CHARACTERS) if isinstance(value, str) else value
 
 
 def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +201,10 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.compare.diff.diff import diff
 
     difference = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
-    waterfall, rows = table(difference.waterfall, {"limit": MAX_ROWS}, "waterfall"), table(difference.rows, given)
+    waterfall, rows = (
+        table(difference.waterfall, {"limit": MAX_ROWS}, "waterfall"),
+        table(difference.rows, {"limit": _CALLS, **given}),
+    )
     return {
         "answer": clean(difference.sentence, MAX_LEVELS),
         "base_step_ns": difference.base,
@@ -237,6 +263,9 @@ def _list_runs(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 _RUN: Final = "A trace, or a folder with those of one run: its name in list_runs, or a path below the served folders."
 
+_CALLS: Final = 10
+"""Rows of a comparison, unless more are asked for."""
+
 _LIMIT_ARGUMENT: Final = Argument("limit", "integer", f"Rows at most; {ROWS} by default.", least=1, most=MAX_ROWS)
 _OFFSET: Final = Argument("offset", "integer", "Rows to leave out first.", least=0, most=1 << 40)
 _SORT: Final = Argument("sort", "string", "Columns by which rows are sorted, largest first: `calls`, `name:asc`.")
@@ -246,6 +275,13 @@ _PARTS: Final = (
     Argument("time", "string", "Only this time, from the beginning: `10ms..20ms`."),
 )
 _PATH: Final = Argument("path", "string", _RUN, required=True)
+_BUDGET: Final = Argument(
+    "budget",
+    "integer",
+    f"Largest answer in tokens; {TOKENS} by default.",
+    least=LEAST_TOKENS,
+    most=MAX_TOKENS,
+)
 
 TOOLS: Final = (
     Tool(
@@ -255,9 +291,16 @@ TOOLS: Final = (
         _list_runs,
     ),
     Tool(
+        "summary",
+        "A run on one page, as Markdown: where a step goes, who waits for whom, what to change and what it would bring,"
+        " what takes the time, what is odd about the trace. Begin with this.",
+        (_PATH, *_PARTS),
+        _summary,
+    ),
+    Tool(
         "advise",
-        "What to change in a run, and what it would bring: findings ranked by the time at stake in an average step,"
-        " each with the reason, the change and where to look. Begin with this.",
+        "What to change in a run, and what it would bring, as JSON: findings ranked by the time at stake in an average"
+        " step, each with the reason, the change, and evidence with the call that shows it.",
         (_PATH, _LIMIT_ARGUMENT, *_PARTS),
         _advise,
     ),

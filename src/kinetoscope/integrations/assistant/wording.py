@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.schema import Result
+from kinetoscope.views.exports.budget import tokens
 from kinetoscope.views.exports.plain import plain
 from kinetoscope.views.rows import Arrangement, arranged, order
 from kinetoscope.views.text import middle, printable
@@ -17,8 +18,11 @@ ROWS: Final = 30
 
 MAX_ROWS: Final = 500
 
-MAX_CHARACTERS: Final = 24_000
-"""Of an answer: rows that do not fit are left out, and that is said."""
+TOKENS: Final = 4_000
+"""Budget of an answer, unless another one is named: what does not fit is left out, and the answer says so."""
+
+MAX_TOKENS: Final = 20_000
+"""Largest budget."""
 
 MAX_TEXT_CHARACTERS: Final = 160
 """Characters of a text out of a trace."""
@@ -40,11 +44,15 @@ def table(result: Result, given: Mapping[str, Any], rows: str = "rows") -> dict[
     offset, limit = given.get("offset", 0), given.get("limit", ROWS)
     frame = result.frame.slice(offset, limit)
     total = result.frame.height
+    empty = [name for name in frame.columns if frame.height and frame[name].null_count() == frame.height]
+    columns = [column for column in result.schema if column.name not in empty]
     answer: dict[str, Any] = {
-        "columns": [f"{column.name} ({column.unit})" if column.unit else column.name for column in result.schema],
-        rows: [[plain(value, _shortened) for value in row] for row in frame.iter_rows()],
+        "columns": [f"{column.name} ({column.unit})" if column.unit else column.name for column in columns],
+        rows: [[plain(value, _shortened) for value in row] for row in frame.drop(empty).iter_rows()],
         "rows_in_all": total,
     }
+    if empty:
+        answer["columns_without_values"] = empty
     if offset + frame.height < total or offset:
         answer["left_out"] = f"rows {offset + 1} to {offset + frame.height} of {total:,}; offset and limit show others"
     return answer | notes(result.notes)
@@ -80,17 +88,18 @@ def brief(text: str) -> str:
     return clean(str(text), 60)
 
 
-def bounded(answer: dict[str, Any]) -> str:
-    """JSON of at most `MAX_CHARACTERS`: the longest list is cut at its end until it fits."""
+def bounded(answer: dict[str, Any], budget: int) -> str:
+    """JSON of about `budget` tokens at most: the longest list is cut at its end until it fits."""
     answer = {"about": DATA, **answer}
     text = _json(answer)
-    while len(text) > MAX_CHARACTERS:
+    while (size := tokens(text)) > budget:
         lists = [key for key, value in answer.items() if isinstance(value, list) and value]
         if not lists:
             break
         name = max(lists, key=lambda key: len(_json(answer[key])))
-        kept = answer[name][: int(len(answer[name]) * min(0.9, MAX_CHARACTERS / len(text)))]
-        answer = {**answer, name: kept, "cut": f"{name} after the first {len(kept)}: the answer would be too long"}
+        kept = answer[name][: int(len(answer[name]) * min(0.9, budget / size))]
+        cut = f"{name} after the first {len(kept)}: more do not fit into {budget:,} tokens"
+        answer = {**answer, name: kept, "cut": cut}
         text = _json(answer)
     return text
 

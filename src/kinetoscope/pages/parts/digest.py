@@ -85,6 +85,7 @@ class Digest:
     Attributes:
         loss: the largest loss of the average step, as a sentence; "" where there is none.
         first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
+        advice: all findings; None where the rules were not asked.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Digest:
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
     damage: tuple[str, ...] = ()
+    advice: Advice | None = None
 
     def __str__(self) -> str:
         from kinetoscope.screens.summary import text
@@ -140,6 +142,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
         damage=recorded.damage(info),
+        advice=advice,
     )
 
 

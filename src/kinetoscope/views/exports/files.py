@@ -1,4 +1,4 @@
-"""A result as a file: JSON (a stable contract), CSV, Parquet, folded stacks. The same result gives the same bytes.
+"""A result as a file: JSON (a stable contract), CSV, Parquet, Markdown, folded stacks. The same result, the same bytes.
 
 Values are exact. JSON is `{"analysis", "params", "columns": [{"name", "dtype", "unit", "doc"}], "rows": [[...]],
 "notes": [...]}`: one row a line, integers whole however long, what is missing or not a number null, everything beyond
@@ -7,6 +7,8 @@ ASCII escaped.
 CSV has one header line and empty fields for what is missing. A text that a spreadsheet would run as a formula (it
 begins with `=`, `+`, `-`, `@`, a tab or a carriage return) gets a `'` before it, because a trace is untrusted; JSON and
 Parquet keep it as it is.
+
+Markdown is for people and language models: numbers are rounded and have units, names are shortened.
 
 Folded stacks are lines `frame;frame;frame value`, as flamegraph.pl, inferno and speedscope read them.
 """
@@ -21,25 +23,39 @@ import polars as pl
 
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
+from kinetoscope.views import markdown
+from kinetoscope.views.exports.budget import within
 from kinetoscope.views.exports.plain import plain
 
-FORMATS = ("json", "csv", "parquet")
+FORMATS = ("json", "csv", "parquet", "markdown")
+
+BUDGETED = ("json", "markdown")
+"""Formats that can be bounded in tokens: the note that says what is left out is a part of them."""
 
 _FORMULA = r"^[=+\-@\t\r]"
 
 
-def to_bytes(result: Result, form: str) -> bytes:
-    """The whole file in one of `FORMATS`, or "folded".
+def to_bytes(result: Result, form: str, budget: int | None = None) -> bytes:
+    """The whole file in one of `FORMATS`, or "folded"; one of `BUDGETED` in about `budget` tokens at most.
 
     Raises:
-        UsageError: the result holds no stacks to be folded.
+        UsageError: the result holds no stacks to be folded, or the budget is too small for any row.
     """
-    return {"json": to_json, "csv": to_csv, "parquet": to_parquet, "folded": to_folded}[form](result)
+    write = {"json": to_json, "csv": to_csv, "parquet": to_parquet, "markdown": to_markdown, "folded": to_folded}[form]
+    if budget is None:
+        return write(result)
+    return within(result, budget, write if form != "json" else lambda cut: to_json(cut, docs=False))
 
 
-def to_json(result: Result) -> bytes:
-    """The stable contract; the module's docstring says how it looks."""
-    columns = ",\n".join("  " + _dumps(column) for column in _columns(result))
+def to_markdown(result: Result) -> bytes:
+    """All rows as a table of Markdown."""
+    return markdown.table(result, limit=0).encode()
+
+
+def to_json(result: Result, *, docs: bool = True) -> bytes:
+    """The stable contract; the module's docstring says how it looks. Without `docs` columns have no description."""
+    described = ({name: text for name, text in column.items() if docs or name != "doc"} for column in _columns(result))
+    columns = ",\n".join("  " + _dumps(column) for column in described)
     rows = ",\n".join("  " + _dumps([plain(value) for value in row]) for row in result.frame.iter_rows())
     parts = [
         f'"analysis": {_dumps(result.analysis)}',

@@ -1,0 +1,52 @@
+"""Commands and calls that show the evidence of a finding."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+
+from kinetoscope.advisor.finding import Evidence
+from kinetoscope.model.steps.grammar import time_range_text
+from kinetoscope.views.text import printable
+
+_NS_PER_US: Final = 1000
+_SHORTEST_ROUNDED_NS: Final = 10**6
+"""End of a range from which on its ends are whole microseconds."""
+
+
+def command(evidence: Evidence, path: str, ranks: int) -> str:
+    """`kinetoscope show step-breakdown run --ranks 3 --time-range 1.2ms..3.4ms`; "" where no analysis shows it.
+
+    Args:
+        evidence: of a finding.
+        path: the run, as the command names it.
+        ranks: of the job; of one rank, the command names none.
+    """
+    if not evidence.analysis:
+        return ""
+    chosen = arguments(evidence, ranks)
+    options = {"ranks": chosen.get("ranks"), **chosen.get("params", {}), "time-range": chosen.get("time")}
+    words = ["kinetoscope", "show", evidence.analysis.replace("_", "-"), printable(path)]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", printable(str(value))]
+    return " ".join(map(shlex.quote, words))
+
+
+def arguments(evidence: Evidence, ranks: int) -> dict[str, Any]:
+    """What the analysis of the evidence is asked: its ranks, parameters and time, as far as they are not all."""
+    chosen: dict[str, Any] = {}
+    if evidence.rank is not None and ranks > 1:
+        chosen["ranks"] = str(evidence.rank)
+    if evidence.params:
+        chosen["params"] = dict(evidence.params)
+    if evidence.time_range is not None:
+        chosen["time"] = time_range_text(*_outwards(*evidence.time_range))
+    return chosen
+
+
+def _outwards(start: int, end: int) -> tuple[int, int]:
+    """A range widened to whole microseconds."""
+    if end < _SHORTEST_ROUNDED_NS:
+        return start, end
+    return start // _NS_PER_US * _NS_PER_US, -(-end // _NS_PER_US) * _NS_PER_US

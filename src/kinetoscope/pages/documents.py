@@ -1,0 +1,154 @@
+"""A run, its findings, or a comparison as one Markdown document: for a pull request, or for an agent with a budget.
+
+A document is a list of blocks, the most important first. Where a budget in tokens is given, the last blocks go until
+the rest fits, and the last line says how many went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.advice import METHOD, Advice, stake_text
+from kinetoscope.advisor.commands import command
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.compare.diff.diff import Diff
+from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.errors import UsageError
+from kinetoscope.pages.parts.digest import Digest
+from kinetoscope.views.exports.budget import tokens
+from kinetoscope.views.markdown import code, escaped, fenced, lines, notes, sentence, table_row
+from kinetoscope.views.numbers import grouped, shown
+
+Block = Sequence[str]
+"""Lines that stay or go together."""
+
+_MIN_PART_SHARE: Final = 0.001
+"""Share of the step below which a kind of time has no row."""
+
+_MAX_CALLS: Final = 20
+"""Calls of a comparison."""
+
+
+def document(blocks: Sequence[Block], budget: int | None = None) -> str:
+    """The blocks as Markdown, in about `budget` tokens at most.
+
+    Raises:
+        UsageError: not even the first block fits.
+    """
+    text = _joined(blocks)
+    if budget is None or tokens(text) <= budget:
+        return text
+    for kept in range(len(blocks) - 1, 0, -1):
+        rest = f"… {len(blocks) - kept} more parts do not fit into {grouped(budget)} tokens."
+        if tokens(text := _joined([*blocks[:kept], [rest]])) <= budget:
+            return text
+    raise UsageError(f"the first part alone has about {grouped(tokens(_joined(blocks[:1])))} tokens")
+
+
+def of_run(digest: Digest) -> list[Block]:
+    """Where a step goes, what takes the time, and what to change."""
+    words = sentence(" ".join(filter(None, [digest.headline, *digest.damage, digest.ranks])))
+    blocks: list[Block] = [
+        [
+            f"# {escaped(digest.name)}",
+            "",
+            escaped(" · ".join(digest.facts)),
+            "",
+            words,
+            "",
+            f"**{sentence(digest.first)}**",
+        ],
+        ["## Where a step goes", "", *_parts(digest)],
+    ]
+    blocks += [["## What to change", "", escaped(digest.first)]] if digest.advice is None else _findings(digest.advice)
+    for title, rows in digest.tops:
+        times = [[shown(row.time, "ns"), shown(row.share, "fraction")] for row in rows]
+        table = [[code(row.name), grouped(row.calls), *each] for row, each in zip(rows, times, strict=True)]
+        blocks.append([f"## {escaped(title)}", "", *_table(["", "calls", "time", "share"], table)])
+    if digest.health:
+        blocks.append(["## The trace itself", "", *(f"- {escaped(': '.join(each))}" for each in digest.health)])
+    blocks.append(["## Next", "", *(f"- {code(typed, 200)}: {escaped(purpose)}" for typed, purpose in digest.commands)])
+    return blocks
+
+
+def of_advice(advice: Advice) -> list[Block]:
+    """The findings alone."""
+    step = f"A step takes {shown(advice.step, 'ns')}." if advice.step else "There are no steps to measure by."
+    return [[f"# {sentence(advice.headline)}", "", step], *_findings(advice)]
+
+
+def of_diff(difference: Diff) -> list[Block]:
+    """What changed between two runs: by kind of time, which sums to the whole, and by call."""
+    before, after = (code(run, 200) for run in difference.runs)
+    fall = difference.waterfall.frame.filter(pl.col("part").is_null() & (pl.col("change") != 0))
+    kinds = [
+        [LABELS.get(row["category"], row["category"]), *_changed(row)]
+        for row in fall.sort(pl.col("change").abs(), descending=True).to_dicts()
+    ]
+    changed = difference.rows.frame.filter(pl.col("change") != 0)
+    calls = [[code(row["name"]), escaped(row["status"]), *_changed(row)] for row in changed.head(_MAX_CALLS).to_dicts()]
+    more = [f"… {grouped(changed.height - _MAX_CALLS)} more calls changed"] if changed.height > _MAX_CALLS else []
+    heads = ["before", "now", "change"]
+    return [
+        [f"# {sentence(difference.sentence)}", "", f"{before} → {after}"],
+        ["## By kind of time", "", *_table(["", *heads], kinds)],
+        *([["## By call", "", *_table(["call", "status", *heads], calls), *more]] if calls else []),
+        *([["## Notes", "", *notes(difference.notes)]] if difference.notes else []),
+    ]
+
+
+def _joined(blocks: Sequence[Block]) -> str:
+    return lines([line for block in blocks for line in (*block, "")])
+
+
+def _parts(digest: Digest) -> Iterator[str]:
+    total = sum(part.time for part in digest.parts)
+    rows = sorted((part for part in digest.parts if part.time > _MIN_PART_SHARE * total), key=lambda each: -each.time)
+    cells = [[escaped(part.label), shown(part.time, "ns"), shown(part.time / total, "fraction")] for part in rows]
+    yield from _table(["", "time", "share"], cells)
+
+
+def _findings(advice: Advice) -> Iterator[Block]:
+    """A block for each finding, in the order of what is at stake."""
+    if not advice.findings:
+        yield ["## What to change", "", escaped(advice.headline)]
+    for number, finding in enumerate(advice.findings, 1):
+        head = ["## What to change", "", METHOD, ""] if number == 1 else []
+        yield [*head, *_finding(number, finding, advice)]
+    if advice.notes:
+        yield ["## Notes on the findings", "", *notes(advice.notes)]
+
+
+def _finding(number: int, finding: Finding, advice: Advice) -> Iterator[str]:
+    yield f"### {number}. {sentence(finding.title)} ({finding.code}, {finding.severity})"
+    yield ""
+    timed = finding.stake.high > 0 and finding.step > 0
+    stake = f"At stake: {stake_text(finding)}; {finding.certainty}, confidence {finding.confidence}." if timed else ""
+    rest = finding.message[len(finding.title) + 1 :].strip()
+    yield " ".join(filter(None, [stake, sentence(rest), sentence(finding.why), *finding.remarks(advice.ranks)]))
+    if finding.change:
+        yield from ("", *fenced(finding.change, "diff"))
+    if finding.evidence:
+        yield ""
+    for at, each in enumerate(finding.evidence, 1):
+        place = f" ({code(f'{each.file}:{each.line}')})" if each.file else ""
+        shown_by = command(each, advice.path, advice.ranks)
+        yield f"- {number}.{at} {sentence(each.text)}{place}{f': {code(shown_by, 300)}' if shown_by else ''}"
+
+
+def _changed(row: dict[str, int]) -> list[str]:
+    change = row["change"]
+    return [
+        shown(row["base"], "ns"),
+        shown(row["new"], "ns"),
+        f"{'+' if change > 0 else '−'}{shown(abs(change), 'ns')}",
+    ]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Texts at the left, times at the right: those are all columns but the first, and `status`."""
+    sides = ["---" if place == 0 or head == "status" else "---:" for place, head in enumerate(heads)]
+    return [table_row(heads), table_row(sides), *map(table_row, rows)]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from kinetoscope import advise, diff, read
+from kinetoscope.errors import UsageError
+from kinetoscope.pages.documents import document, of_advice, of_diff
+from kinetoscope.views.exports.budget import tokens
+from tests.cli.run import TRACES
+
+BEFORE, AFTER = TRACES / "dataloader.pt.trace.json.gz", TRACES / "dataloader_workers.pt.trace.json.gz"
+
+
+def test_findings_are_numbered_and_each_place_has_an_id_and_a_command() -> None:
+    advice = advise(read(BEFORE))
+    text = document(of_advice(advice))
+    assert advice.findings
+    rows = advice.result.frame.rows(named=True)
+    for row in rows:
+        assert f"### {row['number']}. " in text
+        assert f"({row['code']}, {row['severity']})" in text
+        for place in row["places"]:
+            assert f"- {place['id']} " in text
+            assert place["command"] is None or f"`{place['command']}`" in text
+
+
+def test_what_does_not_fit_goes_from_the_end_and_is_counted() -> None:
+    blocks = of_diff(diff(read(BEFORE), read(AFTER)))
+    whole = document(blocks)
+    cut = document(blocks, tokens(whole) - 50)
+    assert cut.splitlines()[0] == whole.splitlines()[0]
+    assert cut.rstrip().endswith(f"… 1 more parts do not fit into {tokens(whole) - 50} tokens.")
+    with pytest.raises(UsageError, match="the first part alone"):
+        document(blocks, 5)
+
+
+def test_the_kinds_of_time_sum_to_the_change() -> None:
+    difference = diff(read(BEFORE), read(AFTER))
+    frame = difference.waterfall.frame
+    text = document(of_diff(difference))
+    assert text.startswith("# A step takes ")
+    assert frame.filter(frame["part"].is_null())["change"].sum() == difference.new - difference.base
