@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import builtins
 import functools
+import inspect
 import re
 import runpy
 import sys
@@ -78,13 +79,24 @@ def differing(texts: dict[str, str], folder: Path, pattern: str) -> list[tuple[P
 
 def public_types() -> str:
     """The stub of the package, which gives its names their types: at run time they are loaded when first used."""
-    homes = HOMES | {name: f"analyses.{name}" for name in NAMES}
-    lines = sorted(
+    homes = HOMES | {"OverRanks": "schema"}
+    imports = sorted(
         (f"from kinetoscope.{module} import {name} as {name}" + "  # noqa: A004" * (name in dir(builtins)))
         for name, module in homes.items()
     )
-    head = ["# Made by docs/generate.py from src/kinetoscope; do not edit.", ""]
-    return _END.join([*head, *lines, "", "HOMES: dict[str, str]", "__all__: list[str]", "__version__: str", ""])
+    head = ["# Made by docs/generate.py from src/kinetoscope; do not edit.", "", "from typing import Literal", ""]
+    names = ["", "HOMES: dict[str, str]", "__all__: list[str]", "__version__: str", ""]
+    return _END.join([*head, *imports, *names, *(_signature(named(name)) for name in sorted(NAMES)), ""])
+
+
+def _signature(analysis: Analysis) -> str:
+    own = [f"{each.name}: {_annotation(each)} = {each.default!r}" for each in analysis.parameters]
+    listed = "".join(f"    {each},{_END}" for each in ["job: Job", "*", "select: Selection = ...", *own])
+    return f"def {analysis.name}({_END}{listed}) -> Result: ...".replace("'", '"')
+
+
+def _annotation(parameter: Parameter) -> str:
+    return "OverRanks" if parameter.name == "across_ranks" else inspect.formatannotation(parameter.type)
 
 
 def index_of_rules() -> str:

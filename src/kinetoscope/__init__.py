@@ -10,7 +10,7 @@ Importing this is cheap: names are loaded when they are first used.
 
 import importlib
 
-from kinetoscope.analyses import NAMES
+from kinetoscope.analyses import NAMES, named
 
 __version__ = "0.1.0.dev0"
 
@@ -44,7 +44,7 @@ __all__ = sorted([*HOMES, *NAMES])  # noqa: PLE0605 - `__init__.pyi`, which docs
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{HOMES.get(name, f'analyses.{name}')}"), name)
+    value = named(name).public if name in NAMES else getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
     globals()[name] = value
     return value
 

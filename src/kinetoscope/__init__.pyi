@@ -1,46 +1,9 @@
 # Made by docs/generate.py from src/kinetoscope; do not edit.
 
+from typing import Literal
+
 from kinetoscope.advisor.advice import advise as advise
 from kinetoscope.analyses import ANALYSES as ANALYSES
-from kinetoscope.analyses.annotations import annotations as annotations
-from kinetoscope.analyses.collectives import collectives as collectives
-from kinetoscope.analyses.critical_path import critical_path as critical_path
-from kinetoscope.analyses.critical_path_events import critical_path_events as critical_path_events
-from kinetoscope.analyses.device_utilization import device_utilization as device_utilization
-from kinetoscope.analyses.device_utilization_series import device_utilization_series as device_utilization_series
-from kinetoscope.analyses.devices import devices as devices
-from kinetoscope.analyses.flame import flame as flame
-from kinetoscope.analyses.flops import flops as flops
-from kinetoscope.analyses.hardware_counters import hardware_counters as hardware_counters
-from kinetoscope.analyses.idle_breakdown import idle_breakdown as idle_breakdown
-from kinetoscope.analyses.kernel_kinds import kernel_kinds as kernel_kinds
-from kinetoscope.analyses.kernel_sequences import kernel_sequences as kernel_sequences
-from kinetoscope.analyses.kernel_spread import kernel_spread as kernel_spread
-from kinetoscope.analyses.kernels import kernels as kernels
-from kinetoscope.analyses.launch_statistics import launch_statistics as launch_statistics
-from kinetoscope.analyses.launches import launches as launches
-from kinetoscope.analyses.memory_bandwidth import memory_bandwidth as memory_bandwidth
-from kinetoscope.analyses.memory_bandwidth_series import memory_bandwidth_series as memory_bandwidth_series
-from kinetoscope.analyses.memory_by_operator import memory_by_operator as memory_by_operator
-from kinetoscope.analyses.memory_curve import memory_curve as memory_curve
-from kinetoscope.analyses.memory_events import memory_events as memory_events
-from kinetoscope.analyses.memory_growth import memory_growth as memory_growth
-from kinetoscope.analyses.memory_peak import memory_peak as memory_peak
-from kinetoscope.analyses.modules import modules as modules
-from kinetoscope.analyses.operator_launch_delay import operator_launch_delay as operator_launch_delay
-from kinetoscope.analyses.operator_stacks import operator_stacks as operator_stacks
-from kinetoscope.analyses.operators import operators as operators
-from kinetoscope.analyses.overlap import overlap as overlap
-from kinetoscope.analyses.process_groups import process_groups as process_groups
-from kinetoscope.analyses.queue_length import queue_length as queue_length
-from kinetoscope.analyses.queue_length_series import queue_length_series as queue_length_series
-from kinetoscope.analyses.rank_balance import rank_balance as rank_balance
-from kinetoscope.analyses.step_breakdown import step_breakdown as step_breakdown
-from kinetoscope.analyses.step_skew import step_skew as step_skew
-from kinetoscope.analyses.stragglers import stragglers as stragglers
-from kinetoscope.analyses.synchronizations import synchronizations as synchronizations
-from kinetoscope.analyses.temporal_breakdown import temporal_breakdown as temporal_breakdown
-from kinetoscope.analyses.trace_info import trace_info as trace_info
 from kinetoscope.compare.delivery import delivery as delivery
 from kinetoscope.compare.diff.diff import diff as diff
 from kinetoscope.compare.gate.gate import gate as gate
@@ -58,8 +21,272 @@ from kinetoscope.reading import read as read
 from kinetoscope.record.profile import profile as profile
 from kinetoscope.record.ranges import range as range  # noqa: A004
 from kinetoscope.record.trace_handler import trace_handler as trace_handler
+from kinetoscope.schema import OverRanks as OverRanks
 from kinetoscope.schema import Result as Result
 
 HOMES: dict[str, str]
 __all__: list[str]
 __version__: str
+
+def annotations(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["launch", "stream"] = "launch",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def collectives(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["size", "kind", "rank", "call"] = "size",
+) -> Result: ...
+def critical_path(
+    job: Job,
+    *,
+    select: Selection = ...,
+    path: Literal["step", "run"] = "step",
+    what_if: str = "",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def critical_path_events(
+    job: Job,
+    *,
+    select: Selection = ...,
+    path: Literal["step", "run"] = "step",
+    group_by: Literal["name", "event"] = "name",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def device_utilization(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def device_utilization_series(
+    job: Job,
+    *,
+    select: Selection = ...,
+    bucket: int | None = None,
+) -> Result: ...
+def devices(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def flame(
+    job: Job,
+    *,
+    select: Selection = ...,
+    weight: Literal["auto", "device", "host"] = "auto",
+    python: Literal["all", "modules", "none"] = "all",
+    operators: bool = True,
+    kernels: bool = True,
+    backward: Literal["thread", "forward"] = "thread",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def flops(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["op", "module", "step"] = "op",
+    peak: float | None = None,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def hardware_counters(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["operator", "kernel"] = "operator",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def idle_breakdown(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["device", "stream"] = "device",
+    launch_latency: int = 30000,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def kernel_kinds(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def kernel_sequences(
+    job: Job,
+    *,
+    select: Selection = ...,
+    operator: str | None = None,
+    min_length: int = 1,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def kernel_spread(
+    job: Job,
+    *,
+    select: Selection = ...,
+    kernel: str = "",
+    kernels: int = 10,
+) -> Result: ...
+def kernels(
+    job: Job,
+    *,
+    select: Selection = ...,
+    group_by: str = "name",
+    copies: bool = False,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def launch_statistics(
+    job: Job,
+    *,
+    select: Selection = ...,
+    slow_call: int = 50000,
+    long_delay: int = 100000,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def launches(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def memory_bandwidth(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def memory_bandwidth_series(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def memory_by_operator(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def memory_curve(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def memory_events(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def memory_growth(
+    job: Job,
+    *,
+    select: Selection = ...,
+    warmup: int = 1,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def memory_peak(
+    job: Job,
+    *,
+    select: Selection = ...,
+    at: int | None = None,
+    group_by: Literal["call", "class"] = "call",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def modules(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def operator_launch_delay(
+    job: Job,
+    *,
+    select: Selection = ...,
+    operators: str = "aten::",
+    copies: bool = True,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def operator_stacks(
+    job: Job,
+    *,
+    select: Selection = ...,
+    operator: str = "",
+    exact: bool = False,
+    group_by: Literal["stack", "line"] = "stack",
+    shapes: bool = False,
+    backward: Literal["thread", "forward"] = "thread",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def operators(
+    job: Job,
+    *,
+    select: Selection = ...,
+    group_by: Literal["name", "shapes", "stack"] = "name",
+    python: bool = False,
+    runtime: Literal["separate", "include"] = "separate",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def overlap(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["device", "group"] = "device",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def process_groups(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def queue_length(
+    job: Job,
+    *,
+    select: Selection = ...,
+    full_at: int = 1024,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def queue_length_series(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def rank_balance(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def step_breakdown(
+    job: Job,
+    *,
+    select: Selection = ...,
+    order: Literal["default", "plugin"] = "default",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def step_skew(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
+def stragglers(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["rank", "step", "collective"] = "rank",
+) -> Result: ...
+def synchronizations(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def temporal_breakdown(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def trace_info(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...

@@ -6,11 +6,12 @@ analysis by name. This module knows Polars and nothing else of ours but errors.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import polars as pl
 
@@ -25,6 +26,53 @@ Unit = Literal["", "ns", "bytes", "bytes/s", "flop", "flop/s", "fraction"]
 
 DType = pl.DataType | type[pl.DataType]
 
+OverRanks = Literal["each", "sum", "mean", "min", "max"]
+"""How rows of several ranks become one; `each`: they do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatioOf:
+    """Over ranks the ratio of two columns, each summed."""
+
+    part: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOf:
+    """Over ranks the sum of the column `part` / the sum of the wholes, which are in no column: part / share.
+
+    A whole is that of a rank and device, and of each value of the columns `within`.
+    """
+
+    part: str
+    within: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeanBy:
+    """Over ranks the mean weighted by the column `weight`; where that is null, by `otherwise`."""
+
+    weight: str
+    otherwise: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIf:
+    """A key if the parameter has this value; else as `agreed`."""
+
+    parameter: str
+    value: str
+
+
+Across = Literal["key", "device", "sum", "least", "greatest", "agreed", "own"] | RatioOf | ShareOf | MeanBy | KeyIf
+"""How a column's values of several ranks become one, if rows are summed over ranks.
+
+key: rows that agree in all keys are one row; device: numbers of devices are left out, of named devices the kind is a
+key; sum: values add up; least, greatest: the least or greatest value of any rank; agreed: the value if all ranks have
+the same, else null; own: it is each rank's own, and is left out.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -36,6 +84,8 @@ class Column:
         doc: what it means, in one sentence.
         unit: of its numbers.
         instant: its nanoseconds are a place on the trace's time axis, not a duration: views do not round them away.
+        across: how values of several ranks become one; None for text, a key, for flags, which are agreed, and for
+            tables that are not summed over ranks.
     """
 
     name: str
@@ -43,6 +93,7 @@ class Column:
     doc: str
     unit: Unit = ""
     instant: bool = False
+    across: Across | None = None
 
 
 class Schema:
@@ -54,11 +105,17 @@ class Schema:
 
     __slots__ = ("columns",)
 
-    def __init__(self, *columns: Column) -> None:
+    def __init__(self, *columns: Column, across: Mapping[Across, str] | None = None) -> None:
+        """`across`: the names, parted by spaces, of the columns to which each rule over ranks applies."""
         names = [column.name for column in columns]
         if len(set(names)) != len(names):
             raise ValueError(f"a schema names a column twice: {names}")
-        self.columns: tuple[Column, ...] = columns
+        rules = {name: rule for rule, listed in (across or {}).items() for name in listed.split()}
+        if unknown := rules.keys() - set(names):
+            raise ValueError(f"a schema has rules for columns that it does not have: {sorted(unknown)}")
+        self.columns: tuple[Column, ...] = tuple(
+            replace(column, across=rules[column.name]) if column.name in rules else column for column in columns
+        )
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -143,6 +200,17 @@ class Parameter:
     doc: str
     unit: Unit
     choices: tuple[str, ...]
+
+
+_ACROSS_RANKS: Final = Parameter(
+    "across_ranks",
+    str,
+    "each",
+    "Rows of all ranks that are alike become one: their sum, mean, least or greatest; each: a row for each rank.",
+    "",
+    typing.get_args(OverRanks),
+)
+"""The parameter that all analyses have whose rows can be summed over ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,19 +361,54 @@ class Analysis:
             parameters.append(
                 Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices)
             )
-        return tuple(parameters)
+        return (*parameters, _ACROSS_RANKS) if self.not_over_ranks == "" else tuple(parameters)
+
+    @property
+    def not_over_ranks(self) -> str:
+        """Why rows of several ranks cannot become one; "" where they can."""
+        if self.across_ranks:
+            return f"{self.name} compares ranks: its rows cannot be summed over them"
+        if any(column.instant and column.across == "key" for column in self.schema):
+            return f"rows of {self.name} are single events or instants: those of several ranks cannot be summed"
+        if not any(column.across in ("sum", "least", "greatest") for column in self.schema):
+            return f"{self.name} has no column that can be summed over ranks"
+        return ""
+
+    @property
+    def public(self) -> Callable[..., Result]:
+        """Its function with the parameter `across_ranks`, as the package has it."""
+
+        @functools.wraps(self.function)
+        def asked(job: Any, **params: Any) -> Result:
+            return self(job, **params)
+
+        signature = inspect.signature(self.function)
+        if not self.not_over_ranks:
+            extra = inspect.Parameter("across_ranks", inspect.Parameter.KEYWORD_ONLY, default="each")
+            signature = signature.replace(parameters=[*signature.parameters.values(), extra])
+        asked.__signature__ = signature  # type: ignore[attr-defined]
+        return asked
 
     def __call__(self, job: Any, **params: Any) -> Result:
         """Run it; the result has name, parameters and chart of the analysis.
 
         Raises:
-            UsageError: a parameter has a value that is none of its choices.
+            UsageError: a parameter has a value that is none of its choices, or rows cannot be summed over ranks.
         """
+        how = params.get("across_ranks", "each")
+        if how != "each" and self.not_over_ranks:
+            raise UsageError(self.not_over_ranks)
         for parameter in self.parameters:
             value = params.get(parameter.name, parameter.default)
             if parameter.choices and value not in parameter.choices:
                 raise UsageError(f"{parameter.name} is {value!r}; it can be {', '.join(parameter.choices)}")
-        return self.described(self.function(job, **params), params)
+        result = self.function(job, **{name: value for name, value in params.items() if name != "across_ranks"})
+        result = self.described(result, params)
+        if how == "each":
+            return result
+        from kinetoscope.model.across_ranks import over_ranks
+
+        return over_ranks(result, how, len(job.ranks))
 
     def described(self, result: Result, params: Mapping[str, Any] | None = None) -> Result:
         """`result` with the name and the chart of this analysis, and the parameters that it was asked with."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pickle
@@ -24,7 +25,7 @@ from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.registry import load
-from kinetoscope.schema import Analysis, Param, Unit
+from kinetoscope.schema import Analysis, MeanBy, Param, RatioOf, ShareOf, Unit
 from tests import drawn
 from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
 
@@ -60,7 +61,7 @@ def test_the_folder_equals_the_list() -> None:
 @each_analysis
 def test_it_has_the_name_of_its_module_and_is_public(analysis: Analysis) -> None:
     assert analysis.function.__module__ == f"kinetoscope.analyses.{analysis.name}"
-    assert getattr(kinetoscope, analysis.name) is analysis.function
+    assert getattr(kinetoscope, analysis.name).__wrapped__ is analysis.function
     assert analysis.name in kinetoscope.__all__
 
 
@@ -84,14 +85,27 @@ def test_it_takes_a_job_and_documented_keywords_with_defaults(analysis: Analysis
     for keyword in keywords:
         assert keyword.kind is keyword.KEYWORD_ONLY
         assert keyword.default is not keyword.empty
-    for parameter in analysis.parameters:
+    own = [parameter for parameter in analysis.parameters if parameter.name != "across_ranks"]
+    for parameter in own:
         assert parameter.doc.endswith(".")
         assert parameter.unit in typing.get_args(Unit)
         fact = next(fact for fact in typing.get_args(hints[parameter.name]) if isinstance(fact, Param))
         literal = typing.get_origin(parameter.type) is typing.Literal
         assert fact.choices == (typing.get_args(parameter.type) if literal else fact.choices)
         assert not fact.choices or parameter.default in fact.choices
-    assert len(analysis.parameters) == len(keywords) - 1
+    assert len(own) == len(keywords) - 1
+
+
+@each_analysis
+def test_every_number_says_how_ranks_become_one(analysis: Analysis) -> None:
+    if analysis.across_ranks:
+        return
+    for column in analysis.schema.per_rank:
+        if column.dtype not in (pl.String, pl.Boolean):
+            assert column.across is not None, f"{column.name}: name it in the `across` of the schema"
+        if isinstance(column.across, RatioOf | ShareOf | MeanBy):
+            used = [value for value in dataclasses.astuple(column.across) if value and isinstance(value, str)]
+            assert all(analysis.schema[name].across == "sum" for name in used)
 
 
 @each_analysis

@@ -21,7 +21,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -43,6 +43,14 @@ RESULT = Schema(
     Column("device_span_mean", pl.Int64, "Mean duration of a shadow, rounded to the nanosecond.", "ns"),
     Column("device_span_min", pl.Int64, "Shortest shadow.", "ns"),
     Column("device_span_max", pl.Int64, "Longest shadow.", "ns"),
+    across={
+        "sum": "calls host_total host_self device_calls device_span work work_self device_total device_self "
+        "device_total_busy device_self_busy",
+        MeanBy("calls"): "host_mean",
+        "least": "host_min device_span_min",
+        "greatest": "host_max device_span_max",
+        MeanBy("device_calls"): "device_span_mean",
+    },
 )
 
 By = Literal["launch", "stream"]

@@ -23,7 +23,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
+from kinetoscope.schema import Analysis, Column, MeanBy, Param, Result, Schema, StackedBars
 
 PathOf = Literal["step", "run"]
 
@@ -49,6 +49,12 @@ RESULT = Schema(
         "what_if", pl.Int64, "Length of the step if things took what the parameter says; null if it says nothing.", "ns"
     ),
     Column("gain", pl.Int64, "Duration less what_if; negative where the step before ends so much sooner.", "ns"),
+    across={
+        "key": "step",
+        "own": "start",
+        "sum": "duration host data_loading launch computation communication copies gaps other what_if gain",
+        MeanBy("duration"): "inferred_share",
+    },
 )
 
 _LONG_WAIT_NS: Final = 1_000_000

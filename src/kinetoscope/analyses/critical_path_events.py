@@ -17,7 +17,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
 GroupBy = Literal["name", "event"]
 PathOf = Literal["step", "run"]
@@ -37,6 +37,14 @@ RESULT = Schema(
     Column("thread", pl.Int64, "Thread of a call; null on devices, and by name."),
     Column("device", pl.Int64, "Device of device work; null on the host, and by name."),
     Column("stream", pl.Int64, "Stream of device work; null on the host, and by name."),
+    across={
+        "sum": "pieces time",
+        ShareOf("time"): "share",
+        "key": "step",
+        "own": "start",
+        "agreed": "event thread stream",
+        "device": "device",
+    },
 )
 
 

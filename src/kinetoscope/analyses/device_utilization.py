@@ -13,7 +13,7 @@ from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -37,6 +37,14 @@ RESULT = Schema(
         "fraction",
     ),
     Column("unknown_share", pl.Float64, "Time of kernels whose names do not tell / time of kernels.", "fraction"),
+    across={
+        "device": "device",
+        "own": "start end",
+        "sum": "window calls kernel_time",
+        RatioOf("kernel_time", "window"): "utilization",
+        MeanBy("window"): "sm_efficiency",
+        MeanBy("kernel_time"): "occupancy matrix_unit_share unknown_share",
+    },
 )
 
 

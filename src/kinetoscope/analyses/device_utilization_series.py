@@ -35,6 +35,11 @@ RESULT = Schema(
         "Time of kernels on tensor or matrix cores / time of kernels; null if no name tells.",
         "fraction",
     ),
+    across={
+        "device": "device",
+        "key": "time",
+        "own": "duration utilization sm_efficiency occupancy matrix_unit_share",
+    },
 )
 
 _DEFAULT_BUCKETS: Final = 100

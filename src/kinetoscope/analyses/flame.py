@@ -30,6 +30,7 @@ RESULT = Schema(
     Column("stack", pl.String, "Names of the calls from the outermost to the innermost, parted by semicolons."),
     Column("value", pl.Int64, "Time in the innermost of them and in none inside it.", "ns"),
     Column("calls", pl.Int64, "How many calls, or pieces of device work, of this stack began in the selection."),
+    across={"sum": "value calls"},
 )
 
 Weight = Literal["auto", "device", "host"]

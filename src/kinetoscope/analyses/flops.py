@@ -27,7 +27,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -46,6 +46,14 @@ RESULT = Schema(
     Column("intensity", pl.Float64, "FLOPs per byte, if each input is read and each output written once."),
     Column("duration", pl.Int64, "Length of the device step; null unless there is a row a step.", "ns"),
     Column("mfu", pl.Float64, "Time that the devices would take at their peak / duration of the step.", "fraction"),
+    across={
+        "key": "step",
+        "agreed": "precision peak intensity",
+        "sum": "calls flop device_time host_time duration",
+        MeanBy("device_time", "host_time"): "rate",
+        MeanBy("device_time"): "peak_share",
+        MeanBy("duration"): "mfu",
+    },
 )
 
 By = Literal["op", "module", "step"]

@@ -22,7 +22,7 @@ from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -35,6 +35,7 @@ RESULT = Schema(
     Column("mean", pl.Float64, "Mean over the kernels."),
     Column("min", pl.Float64, "Least value of a kernel."),
     Column("max", pl.Float64, "Greatest value of a kernel."),
+    across={"sum": "calls total", MeanBy("calls"): "mean", "least": "min", "greatest": "max"},
 )
 
 By = Literal["operator", "kernel"]

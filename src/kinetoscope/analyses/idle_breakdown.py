@@ -20,7 +20,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
 By = Literal["device", "stream"]
 
@@ -36,6 +36,14 @@ RESULT = Schema(
     Column("gaps", pl.Int64, "Gaps that have such time; one gap may count in several rows."),
     Column("longest", pl.Int64, "The longest such time in one gap.", "ns"),
     Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns", instant=True),
+    across={
+        "device": "device",
+        "key": "stream",
+        "sum": "time gaps",
+        ShareOf("time", within=("stream",)): "share window_share",
+        "greatest": "longest",
+        "own": "longest_at",
+    },
 )
 
 

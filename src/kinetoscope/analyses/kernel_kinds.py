@@ -13,7 +13,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -22,6 +22,7 @@ RESULT = Schema(
     Column("time", pl.Int64, "Time with exactly these kinds running; of a device it sums to its busy time.", "ns"),
     Column("share", pl.Float64, "Time / busy time of the device.", "fraction"),
     Column("total", pl.Int64, "Time with at least these kinds running, whatever else runs beside them.", "ns"),
+    across={"device": "device", "sum": "time total", ShareOf("time"): "share"},
 )
 
 

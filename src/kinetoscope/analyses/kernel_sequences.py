@@ -22,7 +22,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -33,6 +33,7 @@ RESULT = Schema(
     Column("device_time", pl.Int64, "Durations of what these calls launched.", "ns"),
     Column("host_time", pl.Int64, "Durations of these calls on the host.", "ns"),
     Column("share", pl.Float64, "Device time / durations of all selected device work.", "fraction"),
+    across={"key": "kernels", "sum": "calls device_time host_time", ShareOf("device_time"): "share"},
 )
 
 _ARROW: Final = " -> "

@@ -20,7 +20,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -42,6 +42,17 @@ RESULT = Schema(
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
     Column("registers", pl.Int64, "Registers per thread; null if they differ."),
     Column("shared_memory", pl.Int64, "Shared memory per block; null if it differs.", "bytes"),
+    across={
+        "sum": "calls total",
+        ShareOf("total"): "share",
+        MeanBy("calls"): "mean",
+        "own": "median p99",
+        "least": "min",
+        "greatest": "max",
+        MeanBy("total"): "blocks_per_sm occupancy",
+        "agreed": "matrix_unit",
+        KeyIf("group_by", "launch"): "operator grid block registers shared_memory",
+    },
 )
 
 GroupBy = Literal["name", "launch"]

@@ -16,7 +16,7 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -36,6 +36,12 @@ RESULT = Schema(
     Column("slow_calls", pl.Int64, "Calls longer than `slow_call`."),
     Column("slow_excess", pl.Int64, "Sum over them of what is beyond `slow_call`.", "ns"),
     Column("long_delays", pl.Int64, "Calls with a delay longer than `long_delay`."),
+    across={
+        "sum": "calls total short_kernels short_excess slow_calls slow_excess long_delays",
+        MeanBy("calls"): "mean delay_mean",
+        "own": "median p99 delay_median delay_p99",
+        "greatest": "max delay_max",
+    },
 )
 
 

@@ -33,6 +33,7 @@ RESULT = Schema(
     Column("thread", pl.Int64, "Thread of the host that made the call."),
     Column("operator", pl.String, "Innermost operator that the call stands in."),
     Column("correlation", pl.Int64, "Correlation id of the call."),
+    across={"key": "start", "own": "duration delay work_duration work stream thread correlation", "device": "device"},
 )
 
 

@@ -15,7 +15,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -30,6 +30,14 @@ RESULT = Schema(
     Column("copy_bandwidth", pl.Float64, "Mean of bytes / duration, weighted by duration.", "bytes/s"),
     Column("bandwidth", pl.Float64, "Bytes / time with one or more of known size running.", "bytes/s"),
     Column("max_bandwidth", pl.Float64, "Greatest sum of bytes / duration of all that run at a time.", "bytes/s"),
+    across={
+        "device": "device",
+        "sum": "calls unsized bytes total busy",
+        ShareOf("busy"): "busy_share",
+        MeanBy("total"): "copy_bandwidth",
+        MeanBy("busy"): "bandwidth",
+        "greatest": "max_bandwidth",
+    },
 )
 
 

@@ -18,6 +18,7 @@ RESULT = Schema(
     Column("direction", pl.String, "HtoD, DtoH, DtoD, PtoP (H host, D device, P peer, S shared), memset, or unknown."),
     Column("time", pl.Int64, "When the bandwidth changes, from the first event of the trace on.", "ns", instant=True),
     Column("bandwidth", pl.Float64, "Bytes a second of all copies that run from then until the next row.", "bytes/s"),
+    across={"device": "device", "key": "time", "own": "bandwidth"},
 )
 
 

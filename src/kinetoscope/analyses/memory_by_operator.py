@@ -48,6 +48,11 @@ RESULT = Schema(
     Column("self_allocations", pl.Int64, "How often memory was taken in the calls and in none inside them."),
     Column("allocation_size", pl.Int64, "Bytes taken in the calls, whatever was given back.", "bytes"),
     Column("self_allocation_size", pl.Int64, "Bytes taken in the calls and in none inside them.", "bytes"),
+    across={
+        "device": "device",
+        "sum": "calls size_increase self_size_increase allocations self_allocations allocation_size "
+        "self_allocation_size",
+    },
 )
 
 _MEASURES: Final = ("size_increase", "allocations", "allocation_size")

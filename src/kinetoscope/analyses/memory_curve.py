@@ -35,6 +35,7 @@ RESULT = Schema(
     Column("allocated", pl.Int64, "Bytes in use on the device from then on.", "bytes"),
     Column("reserved", pl.Int64, "Bytes that the device's allocator holds, in use or not; null for the host.", "bytes"),
     Column("change", pl.Int64, "Bytes taken, or given back if negative.", "bytes"),
+    across={"device": "device", "key": "time", "own": "allocated reserved change"},
 )
 
 

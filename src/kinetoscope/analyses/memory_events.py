@@ -55,6 +55,7 @@ RESULT = Schema(
     Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
     Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
     Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was taken earlier."),
+    across={"device": "device", "own": "size released_at duration step thread", "key": "allocated_at"},
 )
 
 

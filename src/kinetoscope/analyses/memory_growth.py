@@ -36,6 +36,12 @@ RESULT = Schema(
     Column("blocks", pl.Int64, "Blocks that were kept."),
     Column("steps", pl.Int64, "Steps that were looked at; in how many of them blocks were taken and kept."),
     Column("evidence", pl.String, "What the verdict rests on."),
+    across={
+        "device": "device",
+        "agreed": "verdict steps evidence",
+        "sum": "per_step size blocks",
+        "own": "standard_error",
+    },
 )
 
 _MIN_STEPS: Final = 3

@@ -25,7 +25,7 @@ from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
 GroupBy = Literal["call", "class"]
 
@@ -51,6 +51,7 @@ RESULT = Schema(
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
     Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is unknown."),
     Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
+    across={"device": "device", "own": "time", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
 
 _NAME_OF_EARLIER: Final = "[before the recording]"

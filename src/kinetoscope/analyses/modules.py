@@ -41,6 +41,11 @@ RESULT = Schema(
     Column("device_forward", pl.Int64, "Of device_total, what was launched in the forward pass.", "ns"),
     Column("device_backward", pl.Int64, "Of device_total, the backward pass; null if none is linked.", "ns"),
     Column("operators", pl.Int64, "Operators that it called itself, not those inside other operators or modules."),
+    across={
+        "key": "depth",
+        "sum": "calls host_total host_self host_forward host_backward device_total device_self device_forward "
+        "device_backward operators",
+    },
 )
 
 

@@ -22,7 +22,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -36,6 +36,12 @@ RESULT = Schema(
     Column("launch_delay_mean", pl.Int64, "Mean time from the start of the first launch to that of its work.", "ns"),
     Column("device_time", pl.Int64, "Sum of the durations of the work launched.", "ns"),
     Column("names", pl.List(pl.String), "The whole sequence, a name for each; of more than 4,096 those at its start."),
+    across={
+        "key": "kernels",
+        "sum": "calls operator_delay launch_delay device_time",
+        MeanBy("calls"): "operator_delay_mean launch_delay_mean",
+        "agreed": "names",
+    },
 )
 
 SHOWN_KERNELS: Final = 8

@@ -52,6 +52,10 @@ RESULT = Schema(
     ),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
+    across={
+        "sum": "calls device_self host_self device_total host_total device_total_busy device_self_busy",
+        "key": "line",
+    },
 )
 
 

@@ -55,6 +55,10 @@ RESULT = Schema(
     Column(
         "device_memory_self", pl.Int64, "Device memory taken less given back while no call inside them ran.", "bytes"
     ),
+    across={
+        "sum": "calls host_total host_self device_total device_self device_total_busy device_self_busy "
+        "host_memory_total host_memory_self device_memory_total device_memory_self",
+    },
 )
 
 

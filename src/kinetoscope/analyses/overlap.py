@@ -15,7 +15,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, RatioOf, Result, Schema
 
 By = Literal["device", "group"]
 
@@ -28,6 +28,11 @@ RESULT = Schema(
     Column("overlap", pl.Int64, "Time with both running.", "ns"),
     Column("exposed_communication", pl.Int64, "Time with communication and no computation running.", "ns"),
     Column("overlap_share", pl.Float64, "Overlap / communication; null without communication.", "fraction"),
+    across={
+        "device": "device",
+        "sum": "communication computation overlap exposed_communication",
+        RatioOf("overlap", "communication"): "overlap_share",
+    },
 )
 
 

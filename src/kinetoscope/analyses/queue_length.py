@@ -15,7 +15,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -29,6 +29,15 @@ RESULT = Schema(
     Column("queued_share", pl.Float64, "Queued / window.", "fraction"),
     Column("full", pl.Int64, "Time with `full_at` launches in the queue, or more.", "ns"),
     Column("full_share", pl.Float64, "Full / window.", "fraction"),
+    across={
+        "device": "device",
+        "key": "stream",
+        "sum": "calls window queued full",
+        MeanBy("window"): "mean",
+        "greatest": "max",
+        RatioOf("queued", "window"): "queued_share",
+        RatioOf("full", "window"): "full_share",
+    },
 )
 
 _CUDA_QUEUE_LENGTH: Final = 1024

@@ -18,6 +18,7 @@ RESULT = Schema(
     Column("stream", pl.Int64, "Stream of the device."),
     Column("time", pl.Int64, "When the length changes, from the first event of the trace on.", "ns", instant=True),
     Column("length", pl.Int64, "Launches in the queue from then until the next row of the stream."),
+    across={"device": "device", "key": "stream time", "own": "length"},
 )
 
 

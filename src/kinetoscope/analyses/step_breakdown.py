@@ -62,6 +62,13 @@ RESULT = Schema(
     Column("step_gap", pl.Int64, "Device idle between the last op of the step before and the forward pass.", "ns"),
     Column("step_gap_cause", pl.String, "data wait, if there is evidence of data loading in the gap; else host gap."),
     Column("steady", pl.Boolean, "It is neither a step of the warm-up nor an empty last one: averages are over these."),
+    across={
+        "key": "step",
+        "own": "start",
+        "sum": "duration computation communication memcpy memset runtime data_loading host other host_duration "
+        "step_gap",
+        "agreed": "step_gap_cause",
+    },
 )
 
 

@@ -41,6 +41,7 @@ RESULT = Schema(
     Column("waits", pl.Int64, "Calls in which device work ended that they had to wait for."),
     Column("waiting", pl.Int64, "Of the time, what passed until the device work that they waited for had ended.", "ns"),
     Column("longest", pl.Int64, "The longest of the calls.", "ns"),
+    across={"sum": "device_idle time calls waits waiting", "greatest": "longest"},
 )
 
 _PYTHON_FILE: Final = ".py("

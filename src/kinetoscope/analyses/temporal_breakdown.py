@@ -11,7 +11,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
+from kinetoscope.schema import Analysis, Column, RatioOf, Result, Schema, StackedBars
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -24,6 +24,12 @@ RESULT = Schema(
     Column("non_computation", pl.Int64, "Window less computation and idle (HTA's non-compute time).", "ns"),
     Column("computation_share", pl.Float64, "Computation / window.", "fraction"),
     Column("idle_share", pl.Float64, "Idle / window.", "fraction"),
+    across={
+        "device": "device",
+        "sum": "window computation exposed_communication exposed_memory idle non_computation",
+        RatioOf("computation", "window"): "computation_share",
+        RatioOf("idle", "window"): "idle_share",
+    },
 )
 
 

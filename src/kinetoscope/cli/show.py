@@ -39,6 +39,8 @@ def run(arguments: list[str]) -> int:
     args = _parser(analysis).parse_args(arguments)
     params = {each.name: getattr(args, f"param_{each.name}") for each in analysis.parameters}
     params = {key: value for key, value in params.items() if value is not None}
+    if analysis.not_over_ranks and args.across_ranks:
+        raise UsageError(analysis.not_over_ranks)
     with opened(args) as (job, _):
         result = analysis(job, **selection(args), **params)
     deliver(result, args, title=analysis.question)
@@ -78,6 +80,8 @@ def _parser(analysis: Analysis | None) -> Parser:
         own = parser.add_argument_group("of this analysis") if analysis.parameters else parser
         for parameter in analysis.parameters:
             _add(own, parameter)
+        if analysis.not_over_ranks:
+            parser.add_argument("--across-ranks", help=argparse.SUPPRESS)
     add_reading(parser, path=False)
     add_engine(parser)
     add_selection(parser)

@@ -115,6 +115,14 @@ def test_ranks_are_chosen(ranks: Client) -> None:
     assert ranks.refused(path + "operators", {"rank": "7"})[0] == 404
 
 
+def test_rows_of_ranks_are_joined_on_request(ranks: Client) -> None:
+    path = f"runs/{ranks.run()}/analyses/operators"
+    told = ranks.get(path, {"p.across_ranks": "sum", "limit": 10_000})
+    wanted = named("operators")(read(RANKS), select=default_to_steady(ALL), across_ranks="sum")
+    assert told["rows"] == expected(wanted)["rows"]
+    assert told["columns"][0]["name"] == "ranks"
+
+
 def test_files_hold_all_rows(mlp: Client) -> None:
     path = f"/api/runs/{mlp.run()}/analyses/operators"
     result = named("operators")(read(MLP), select=default_to_steady(ALL))
