@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.compare.diff.diff import ROWS, Diff, diff
+from kinetoscope.compare.diff.diff import ROWS, Diff, between
+from kinetoscope.compare.diff.programs import differing
+from kinetoscope.compare.diff.run_profile import run_profile
 from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.compare.ledger.ledger import distinct_names
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Page, RowsBlock
+from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.pages.parts import difference as drawn
+from kinetoscope.pages.parts.blocks import (
+    Bar,
+    BarsBlock,
+    Block,
+    ChartBlock,
+    Control,
+    ControlsBlock,
+    IcicleBlock,
+    NoteBlock,
+    Page,
+    RowsBlock,
+    TimelinesBlock,
+    chosen_value,
+)
 from kinetoscope.pages.parts.pictures import waterfall
 from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Schema
@@ -43,27 +59,64 @@ _CALL_COLUMNS: Final = (
 
 def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | None = None) -> Page:
     """The page of what changed from `base` to `job`."""
-    del params
     if base is None:
         return Page("compare", "Compare", "Choose a run to compare with, at the top.")
+    select = default_to_steady(select)
     try:
-        difference = diff(base, job, select=select)
+        before, now = drawn.Side(base, run_profile(base, select)), drawn.Side(job, run_profile(job, select))
+        difference = between(before.profile, now.profile)
     except InputError as error:
         return Page("compare", "Compare", "One of the runs has no step to compare.", cannot=(str(error),))
-    before, after = distinct_names([base.path, job.path])
-    facts = (f"from {before}", f"to {after}")
-    return Page("compare", "Compare", difference.sentence, facts, tuple(_blocks(difference)), difference.notes)
+    names = distinct_names([base.path, job.path])
+    facts = (f"from {names[0]}", f"to {names[1]}")
+    icicle = _call_by_call(before, now, difference, select, params)
+    blocks = tuple(_blocks(difference, icicle, differing(base, job, difference), job.ranks[0], base.ranks[0]))
+    return Page("compare", "Compare", difference.sentence, facts, blocks, difference.notes)
 
 
-def _blocks(difference: Diff) -> Iterator[Block]:
+def _blocks(
+    difference: Diff, icicle: Sequence[Block], warnings: Sequence[str], rank: int, other_rank: int
+) -> Iterator[Block]:
+    if warnings:
+        yield NoteBlock("\n".join(warnings), "These runs differ in more than speed", alert=True)
     fall = difference.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
     yield _fall(difference, categories)
     order = list(LABELS)  # in which instants are charged
     in_order = sorted(categories, key=lambda row: order.index(str(row["category"])))
     yield BarsBlock("Before and now", [_bar(row, difference.new) for row in in_order], cumulative=False)
+    yield TimelinesBlock("Both timelines", rank, other_rank)
+    yield from icicle
+    if modules := drawn.by_module(difference):
+        yield modules
     yield _parts(difference)
     yield _calls(difference)
+
+
+_TIME_CHOICES: Final = (("step", "step"), ("device", "device"), ("host", "host"))
+_WIDTH_CHOICES: Final[tuple[tuple[drawn.Width, str], ...]] = (("now", "now"), ("before", "before"))
+_FRAME_CHOICES: Final = (("all", "all calls"), ("modules", "modules alone"))
+
+
+def _call_by_call(
+    before: drawn.Side, now: drawn.Side, difference: Diff, select: Selection, params: Mapping[str, str]
+) -> tuple[ControlsBlock, IcicleBlock]:
+    """The tree of calls by what changed, and what its reader chooses of it."""
+    time, frames = (
+        chosen_value(params, name, [value for value, _ in choices], choices[0][0])
+        for name, choices in (("time", _TIME_CHOICES), ("frames", _FRAME_CHOICES))
+    )
+    width: drawn.Width = "before" if chosen_value(params, "width", ["now", "before"], "now") == "before" else "now"
+    controls = ControlsBlock(
+        (
+            Control("time", "Time of", time, _TIME_CHOICES, doc="The step as it passes, or all of device or host."),
+            Control("width", "As wide as", width, _WIDTH_CHOICES),
+            Control("frames", "Calls", frames, _FRAME_CHOICES),
+        )
+    )
+    if time == "step":
+        return controls, drawn.of_step(difference, frames=frames, width=width)
+    return controls, drawn.of_calls(before, now, select, weight=time, frames=frames, width=width)
 
 
 def _fall(difference: Diff, categories: list[dict[str, Any]]) -> ChartBlock:

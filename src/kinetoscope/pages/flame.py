@@ -1,57 +1,115 @@
-"""The calls from the program down to the kernel, as one icicle."""
+"""Calls from the program down to the kernel as icicles: all of them, or the callers and callees of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.analyses import named
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import IcicleBlock
-from kinetoscope.pages.parts.layers import Node, Path, joined
+from kinetoscope.pages.parts.blocks import Block, IcicleBlock, Link, NoteBlock
+from kinetoscope.pages.parts.layers import Node, Path, class_of_module, icicle, joined
+from kinetoscope.views.numbers import shown
 
-_SMALLEST_NODE_SHARE: Final = 1 / 2000
-"""Of the whole: what is narrower cannot be seen, and is left out."""
+FRAME: Final = "frame"
+"""The parameter of a page that names the call whose callers and callees are shown."""
 
-_MODULE: Final = "nn.Module: "
+MAX_FLAME_NODES: Final = 3000
+"""Rectangles of a picture; what is narrower cannot be seen."""
+
+WHERE_FROM: Final = {
+    "host": "Host time.",
+    "device": "Device time, charged to the calls that launched the work.",
+}
 
 
-def flame(job: Job, select: Selection, *, weight: str = "auto", python: str = "all") -> IcicleBlock:
-    """Time by call stack; device time where there is any, unless `weight` says which."""
-    result = named("flame")(job, select=select, weight=weight, python=python)
-    totals: dict[tuple[str, ...], int] = {}
-    calls: dict[tuple[str, ...], int] = {}
-    for stack, value, count in result.frame.select("stack", "value", "calls").iter_rows():
-        names = tuple(stack.split(";"))
-        calls[names] = calls.get(names, 0) + count
-        for depth in range(1, len(names) + 1):
-            totals[names[:depth]] = totals.get(names[:depth], 0) + value
-    tree = joined(((path, total, calls.get(path, 0)) for path, total in totals.items()), _MODULE)
-    whole = sum(node.time for path, node in tree.items() if len(path) == 1)
-    trunk = _trunk(tree, whole)
-    tree = {path[trunk:]: node for path, node in tree.items() if len(path) > trunk}
-    wide = {path: node for path, node in tree.items() if node.time and node.time >= _SMALLEST_NODE_SHARE * whole}
-    order = sorted(wide, key=lambda path: (len(path), -wide[path].time, path))
-    places = {path: place for place, path in enumerate(order)}
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """The stacks of calls of a run.
+
+    Attributes:
+        rows: names from the outermost to the innermost, time in the innermost alone (ns), calls of it.
+        weight: `host` or `device`: what the time is of.
+    """
+
+    rows: tuple[tuple[Path, int, int], ...]
+    weight: str
+
+
+def stacks_of(job: Job, select: Selection, *, weight: str = "auto", frames: str = "all") -> Stacks:
+    """The stacks of calls; device time where there is any, unless `weight` says which; `frames`: all, or modules."""
+    alone = frames == "modules"
+    result = named("flame")(job, select=select, weight=weight, python=frames, operators=not alone)
     on_host = weight == "host" or "Values are host time." in result.notes
-    note = "Calls around are above; as wide as the time in them. Modules of one class are together. "
-    note += "Host time." if on_host else "Device time, charged to the calls that launched the work."
-    note += f" The {trunk} calls around everything are left out." if trunk else ""
-    left_out = sum(1 for node in tree.values() if node.time) - len(order)
-    return IcicleBlock(
-        "From the program down to the kernel",
-        [wide[path].label(path[-1]) for path in order],
-        [places.get(path[:-1], -1) for path in order],
-        [wide[path].time for path in order],
-        ["host" if on_host else "computation"] * len(order),
-        [wide[path].words() for path in order],
-        note=note + (f" {left_out} narrow ones are left out." if left_out else ""),
+    rows = result.frame.select("stack", "value", "calls").iter_rows()
+    return Stacks(
+        tuple((tuple(stack.split(";")), value, calls) for stack, value, calls in rows), "host" if on_host else "device"
     )
 
 
-def _trunk(tree: Mapping[Path, Node], whole: int) -> int:
+def totals(rows: Iterable[tuple[Path, int, int]]) -> Iterator[tuple[Path, int, int]]:
+    """Each path with the time in it and all calls inside, and its calls."""
+    time: dict[Path, int] = {}
+    count: dict[Path, int] = {}
+    for names, value, calls in rows:
+        count[names] = count.get(names, 0) + calls
+        for depth in range(1, len(names) + 1):
+            time[names[:depth]] = time.get(names[:depth], 0) + value
+    return ((path, total, count.get(path, 0)) for path, total in time.items())
+
+
+def flame(job: Job, select: Selection, *, weight: str = "auto", chosen: str = "") -> Iterator[Block]:
+    """Time by call stack, and the callers and callees of the `chosen` name."""
+    stacks = stacks_of(job, select, weight=weight)
+    tree = joined(totals(stacks.rows), class_of_module(MODULE))
+    depth = trunk(tree)
+    if chosen:
+        yield from _sandwich(stacks, chosen, depth)
+    tree = {path[depth:]: node for path, node in tree.items() if len(path) > depth}
+    note = "Calls around are above; as wide as the time in them. Modules of one class are together. "
+    note += WHERE_FROM[stacks.weight]
+    note += f" The {depth} calls around everything are left out." if depth else ""
+    yield _picture("From the program down to the kernel", tree, stacks, note)
+
+
+def _sandwich(stacks: Stacks, chosen: str, depth: int) -> Iterator[Block]:
+    """The calls around those of one name, and the calls inside. Of a name inside itself the outermost counts.
+
+    The `depth` calls around everything are left out.
+    """
+    key = class_of_module(MODULE)
+    name = key(chosen)
+    callers: list[tuple[Path, int, int]] = []
+    callees: list[tuple[Path, int, int]] = []
+    for names, value, calls in stacks.rows:
+        place = next((place for place, each in enumerate(names) if key(each) == name), -1)
+        if place >= 0:
+            callers.append((names[min(depth, place) : place + 1][::-1], value, 0))
+            callees.append((names[place:], value, calls))
+    close = Link("Close.", params={FRAME: ""})
+    if not callees:
+        yield NoteBlock(f"No call is named `{chosen}` here.", "Callers and callees", link=close)
+        return
+    time, whole = (sum(value for _, value, _ in rows) for rows in (callees, stacks.rows))
+    words = f"`{name}` takes {shown(time, 'ns')}, {shown(time / whole if whole else 0, 'fraction')} of all."
+    yield NoteBlock(words, "Callers and callees", link=close)
+    around = joined(totals(callers), key)
+    yield _picture("Callers", around, stacks, "What called it is above: the last caller next to it.", upward=True)
+    inside = "What it called is below. Of a call inside one of its own name the outer one counts."
+    yield _picture("Callees", joined(totals(callees), key), stacks, f"{inside} {WHERE_FROM[stacks.weight]}")
+
+
+def _picture(title: str, tree: Mapping[Path, Node], stacks: Stacks, note: str, *, upward: bool = False) -> IcicleBlock:
+    kind = "host" if stacks.weight == "host" else "computation"
+    return icicle(title, tree, kind=kind, note=note, max_nodes=MAX_FLAME_NODES, picks=FRAME, upward=upward)[0]
+
+
+def trunk(tree: Mapping[Path, Node]) -> int:
     """The number of nested calls around everything, less the innermost: the way into the program."""
+    whole = sum(node.time for path, node in tree.items() if len(path) == 1)
     depth = 0
     while True:
         here = [node.time for path, node in tree.items() if len(path) == depth + 1 and node.time]

@@ -9,9 +9,10 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.flame import flame
+from kinetoscope.pages.flame import FRAME, flame
+from kinetoscope.pages.parts import layers
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, IcicleBlock, Page, TableBlock, chosen_value
-from kinetoscope.pages.parts.layers import Path, joined
+from kinetoscope.pages.parts.layers import Path, class_of_module, joined
 from kinetoscope.pages.parts.sentences import nothing
 from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
@@ -38,7 +39,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         "Modules",
         _sentence(result, value, where, select),
         (),
-        (*_blocks(result, value, where, which), flame(job, select, weight=where)),
+        tuple(_blocks(result, value, where, which, flame(job, select, weight=where, chosen=params.get(FRAME, "")))),
         result.notes,
     )
 
@@ -77,12 +78,14 @@ def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int, in
     return (kind, count, time) if time else None
 
 
-def _blocks(result: Result, value: str, where: str, which: str) -> Iterator[Block]:
+def _blocks(result: Result, value: str, where: str, which: str, calls: Iterator[Block]) -> Iterator[Block]:
     yield ControlsBlock(
         (Control("where", "Time of", where, _TIME_CHOICES), Control("pass", "Pass", which, _PASS_CHOICES))
     )
     if result.frame.height:
         yield icicle("Modules", result, value)
+    yield from calls
+    if result.frame.height:
         times = [f"{where}_{of}" for of in ("total", "self", "forward", "backward")]
         columns = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
         yield TableBlock("All modules", "modules", columns=columns, sort=f"-{value}", links={"name": "name"})
@@ -98,19 +101,7 @@ def icicle(title: str, result: Result, value: str) -> IcicleBlock:
         if around is not None:
             paths[path] = (*around, name)
     times = rows.select("path", value, "calls").iter_rows()
-    tree = joined((paths[path], time, calls) for path, time, calls in times if path in paths)
-    widest = sorted(tree, key=lambda path: (-tree[path].time, path))[:_NODES]
-    order = sorted(widest, key=lambda path: (len(path), -tree[path].time, path))
-    places = {path: place for place, path in enumerate(order)}
+    tree = joined(((paths[path], time, calls) for path, time, calls in times if path in paths), class_of_module())
     kind = "host" if value.startswith("host") else "computation"
-    more = len(tree) - len(order)
     note = result.schema[value].doc + " Modules of one class are together."
-    return IcicleBlock(
-        title,
-        [tree[path].label(path[-1]) for path in order],
-        [places.get(path[:-1], -1) for path in order],
-        [tree[path].time for path in order],
-        [kind] * len(order),
-        [tree[path].words() for path in order],
-        note=note + (f" {more} narrow ones are left out of the picture." if more else ""),
-    )
+    return layers.icicle(title, tree, kind=kind, note=note, max_nodes=_NODES)[0]

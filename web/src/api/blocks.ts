@@ -194,7 +194,23 @@ export interface Icicle {
   readonly value: readonly number[];
   readonly kind: readonly string[];
   readonly detail: readonly string[];
+  readonly alike: readonly number[];
+  readonly other: readonly number[];
+  readonly wide: "now" | "before";
   readonly unit: "" | "ns" | "bytes" | "bytes/s" | "flop" | "flop/s" | "fraction";
+  readonly short: Readonly<Record<string, string>>;
+  readonly picks: string;
+  readonly upward: boolean;
+}
+
+/** The timelines of this run and of the one that it is compared with, one above the other, moved together. */
+export interface Timelines {
+  readonly block: "timelines";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly rank: number;
+  readonly other_rank: number;
 }
 
 /** One coloured band over time: segments by start. */
@@ -252,7 +268,7 @@ export interface Controls {
   readonly title: string;
 }
 
-/** A few sentences, where a picture would be empty, or to explain one. */
+/** A few sentences, where a picture would be empty, or to explain one; `alert`: to be read before anything else. */
 export interface Note {
   readonly block: "note";
   readonly note: string;
@@ -260,6 +276,7 @@ export interface Note {
   readonly text: string;
   readonly title: string;
   readonly link: Link | null;
+  readonly alert: boolean;
 }
 
 /** A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell. */
@@ -273,4 +290,4 @@ export interface Page {
   readonly select: Readonly<Record<string, string>>;
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Ribbon | Source | Controls | Note;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Source | Controls | Note;

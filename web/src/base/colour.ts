@@ -22,6 +22,13 @@ export function colour(kind: string, dark: boolean): string {
   return dark ? found.dark : found.light;
 }
 
+/** A colour between two, as hex: `part` 0 is the first, 1 the other. */
+export function blended(one: string, other: string, part: number): string {
+  const at = (hex: string, place: number) => parseInt(hex.slice(place, place + 2), 16);
+  const mixed = [1, 3, 5].map((place) => Math.round(at(one, place) * (1 - part) + at(other, place) * part));
+  return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+}
+
 /** Black or white, whichever reads better on `hex`. */
 export function inkOn(hex: string): string {
   const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(hex.slice(at, at + 2), 16) / 255) ** 2.2) as [

@@ -58,6 +58,11 @@ export function withUnit(by: Scale, value: Value): string {
 /** One number with the unit that suits it. */
 export const shown = (value: Value, unit: Unit): string => withUnit(scale([value], unit), value);
 
+/** A change with its sign and unit: `+1.28 ms`. */
+export const signed = (value: number, unit: Unit): string => sign(value) + shown(Math.abs(value), unit);
+
+export const sign = (value: number): string => (value > 0 ? "+" : value < 0 ? "−" : "±");
+
 /** A place on the time axis: to the microsecond, so that rows which follow each other closely can be told apart. */
 export function instant(by: Scale, value: Value): string {
   if (value == null) return MISSING;

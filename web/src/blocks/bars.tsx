@@ -3,7 +3,7 @@
 import { useRef } from "preact/hooks";
 import type { Bar, Bars } from "../api/blocks";
 import { colour, INK } from "../base/colour";
-import { inScale, scale, withUnit } from "../base/numbers";
+import { inScale, scale, withUnit, sign } from "../base/numbers";
 import { fitted, measured, printable } from "../base/text";
 import { useProps } from "../base/props";
 import { Frame, useLink } from "./frame";
@@ -30,7 +30,7 @@ export function BarsBlock({ title, bars, unit, cumulative, note }: Bars) {
   let sum = 0;
   const soFar = bars.map((bar) => (sum += bar.share ?? 0));
   const change = (bar: Bar) => bar.value - (bar.before ?? bar.value);
-  const signed = (value: number) => (value > 0 ? "+" : value < 0 ? "−" : "±") + inScale(by, Math.abs(value));
+  const signed = (value: number) => sign(value) + inScale(by, Math.abs(value));
   const says = (bar: Bar) =>
     [
       printable(bar.name || bar.label),

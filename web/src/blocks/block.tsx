@@ -16,6 +16,7 @@ import { RibbonBlock } from "./ribbon";
 import { RowsBlock } from "./rows";
 import { SourceBlock } from "./source";
 import { TableBlock } from "./table";
+import { TimelinesBlock } from "./timelines";
 
 export function BlockView({ block, place }: { block: Block; place: number }) {
   return (
@@ -49,6 +50,8 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <IcicleBlock {...block} />;
     case "ribbon":
       return <RibbonBlock {...block} />;
+    case "timelines":
+      return <TimelinesBlock {...block} />;
     case "source":
       return <SourceBlock {...block} />;
     case "controls":

@@ -40,6 +40,8 @@ import { fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
 import { Failed, FailedHere, Waiting } from "../frame/states";
 
+export { Beside } from "../draw/timeline/beside";
+
 type Query = Record<string, string>;
 
 /** Ranks beneath one another; the server refuses more. */

@@ -11,10 +11,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from kinetoscope.compare.diff.diff import Diff
+from kinetoscope.model.device.hardware import names_of_used_devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 
@@ -24,6 +27,9 @@ _OPERATORS_SHARED: Final = 0.55
 compiled model keeps two fifths of its classes; small models of different kinds share a quarter of them, and three
 fifths of their operators, which therefore decide only where no module was recorded."""
 
+_RESHAPED_SHARE: Final = 0.1
+"""Of the step: from this share on, it is worth a warning that calls have inputs of other shapes."""
+
 _MODULE: Final = "nn.Module: "
 _NUMBER: Final = re.compile(r"_\d+$")
 
@@ -32,6 +38,7 @@ _FACTS: Final = Schema(
     Column("script", pl.String, "The script that was recorded; null if the recorder does not say."),
     Column("modules", pl.List(pl.String), "Classes of modules."),
     Column("operators", pl.List(pl.String), "Names of operators."),
+    Column("devices", pl.List(pl.String), "Names of the devices that ran work."),
 )
 
 
@@ -42,11 +49,13 @@ class Program:
     Attributes:
         script: the file that was run, "" if that is not known.
         modules: classes of its modules; operators: names of its operators.
+        devices: names of the devices that it ran on, which tell nothing of the program.
     """
 
     script: str
     modules: frozenset[str]
     operators: frozenset[str]
+    devices: tuple[str, ...] = ()
 
     def is_like(self, other: Program) -> bool:
         """Whether both are one program: the script decides, else the modules, else the operators.
@@ -61,6 +70,15 @@ class Program:
             return _shared(self.operators, other.operators) >= _OPERATORS_SHARED
         return True
 
+    def shared_with(self, other: Program) -> str:
+        """What decides whether both are one program, in words."""
+        if self.script and other.script:
+            return f"`{other.script}` and `{self.script}`"
+        of_modules = bool(self.modules and other.modules)
+        one, two = (self.modules, other.modules) if of_modules else (self.operators, other.operators)
+        what = "classes of their modules" if of_modules else "names of their operators"
+        return f"{len(one & two):,} of {len(one | two):,} {what} are in both"
+
 
 def program(job: Job) -> Program:
     """That of the first rank.
@@ -69,7 +87,7 @@ def program(job: Job) -> Program:
         InputError: it cannot be read.
     """
     row = replace(job, sources=job.sources[:1]).map(_of_trace, _FACTS, ALL).frame.row(0, named=True)
-    return Program(row["script"] or "", frozenset(row["modules"]), frozenset(row["operators"]))
+    return Program(row["script"] or "", frozenset(row["modules"]), frozenset(row["operators"]), tuple(row["devices"]))
 
 
 def _shared(one: frozenset[str], other: frozenset[str]) -> float:
@@ -84,6 +102,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         "script": _script(known.command) if known is not None else None,
         "modules": sorted(modules),
         "operators": sorted(_names(trace, EventKind.HOST_OP, "")),
+        "devices": names_of_used_devices(trace),
     }
     return Partial(pl.DataFrame([row], schema={each.name: each.dtype for each in _FACTS if each.name != "rank"}))
 
@@ -99,3 +118,26 @@ def _script(command: Sequence[str]) -> str | None:
         if word.endswith(".py") or before == "-m":
             return PurePath(word).name
     return None
+
+
+def differing(base: Job, new: Job, difference: Diff) -> tuple[str, ...]:
+    """What differs between two runs besides their speed: program, devices, ranks, shapes of inputs; a sentence each.
+
+    Raises:
+        InputError: one of them cannot be read.
+    """
+    before, now = program(base), program(new)
+    sentences = []
+    if not now.is_like(before):
+        sentences.append(f"They are of different programs: {now.shared_with(before)}.")
+    devices = [" and ".join(each.devices) or "the host alone" for each in (before, now)]
+    if devices[0] != devices[1]:
+        sentences.append(f"The device was {devices[0]}; now it is {devices[1]}.")
+    ranks = len(base.ranks), len(new.ranks)
+    if ranks[0] != ranks[1]:
+        sentences.append(f"There were {number_of(ranks[0], 'rank')}; now there are {ranks[1]:,}.")
+    reshaped = difference.rows.frame.filter(pl.col("was_shapes").is_not_null())
+    share = reshaped.get_column("new").sum() / difference.new if difference.new else 0.0
+    if share >= _RESHAPED_SHARE:
+        sentences.append(f"Calls with {share:.0%} of the step have inputs of other shapes than before.")
+    return tuple(sentences)

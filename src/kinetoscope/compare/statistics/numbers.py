@@ -18,7 +18,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step
@@ -289,8 +289,7 @@ def _of_samples(view: Scope) -> pl.DataFrame:
 
 
 def _facts(trace: Trace) -> pl.DataFrame:
-    used = set(np.unique(device_work(trace).device).tolist())
-    names = sorted({_cut(device.name) for device in devices(trace) if device.number in used and device.name})
+    names = sorted(map(_cut, names_of_used_devices(trace)))
     known = recording(trace)
     versions = {name: _cut(str(trace.metadata[name])) for name in _VERSIONS if name in trace.metadata}
     if known is not None:

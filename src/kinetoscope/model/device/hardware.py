@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -38,6 +41,12 @@ def devices(trace: Trace) -> tuple[Device, ...]:
         _device(place, entry) for place, entry in enumerate(listed if isinstance(listed, list) else [])
         if isinstance(entry, dict)
     )  # fmt: skip
+
+
+def names_of_used_devices(trace: Trace) -> list[str]:
+    """The names of the devices that ran any work, each once, in order."""
+    used = set(np.unique(device_work(trace).device).tolist())
+    return sorted({device.name for device in devices(trace) if device.number in used and device.name})
 
 
 def _device(place: int, entry: dict[str, Any]) -> Device:

@@ -283,6 +283,12 @@ class IcicleBlock(Block):
     Attributes:
         name: of each node; parent: its place, −1 for a root; value: its total, children included; kind: its colour;
             detail: more words on hover.
+        alike: how many of a tree with more nodes each stands for; empty where each stands for itself.
+        other: its total in the run that this one is compared with; it is coloured by the difference. Empty for none.
+        wide: which of both totals is its width and `value`: that of the run, `now`, or that of the other, `before`.
+        short: how a name is shown, where that is not in full.
+        picks: a parameter of the page that is set to the name of a node that the reader picks; "" for none.
+        upward: the roots are below.
     """
 
     title: str
@@ -291,7 +297,25 @@ class IcicleBlock(Block):
     value: Sequence[float]
     kind: Sequence[str]
     detail: Sequence[str] = ()
+    alike: Sequence[int] = ()
+    other: Sequence[float] = ()
+    wide: Literal["now", "before"] = "now"
     unit: Unit = "ns"
+    short: Mapping[str, str] = field(default_factory=dict)
+    picks: str = ""
+    upward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinesBlock(Block):
+    """The timelines of this run and of the one that it is compared with, one above the other, moved together.
+
+    `rank` and `other_rank` are whose lanes are drawn.
+    """
+
+    title: str
+    rank: int
+    other_rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,11 +395,12 @@ class ControlsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class NoteBlock(Block):
-    """A few sentences, where a picture would be empty, or to explain one."""
+    """A few sentences, where a picture would be empty, or to explain one; `alert`: to be read before anything else."""
 
     text: str
     title: str = ""
     link: Link | None = None
+    alert: bool = False
 
 
 @dataclass(frozen=True, slots=True)

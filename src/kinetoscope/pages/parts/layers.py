@@ -1,13 +1,17 @@
-"""Layers of one class together: torch numbers the modules of a class, and a picture of 24 alike says less than one."""
+"""Trees of calls as pictures; layers of one class are together: 24 alike say less than one that stands for all."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kinetoscope.views.numbers import grouped, shown
+import polars as pl
+
+from kinetoscope.pages.parts.blocks import IcicleBlock
+from kinetoscope.views.names import short_names
+from kinetoscope.views.numbers import grouped, shown, significant
 
 Path = tuple[str, ...]
 
@@ -22,35 +26,80 @@ class Node:
     calls: int = 0
     paths: set[Path] = field(default_factory=set)
 
-    def label(self, name: str) -> str:
-        """`24 × Qwen2DecoderLayer`; of one its own name."""
-        if len(self.paths) == 1:
-            return next(iter(self.paths))[-1]
-        return f"{grouped(len(self.paths))} × {name}"
+    def name(self, key: str, alike: int) -> str:
+        """The name of what is alike; of one its own."""
+        return next(iter(self.paths))[-1] if alike == 1 else key
 
-    def words(self) -> str:
-        """Calls, and what one of several takes."""
-        calls = f"{grouped(self.calls)} call{'s' * (self.calls != 1)}" if self.calls else ""
-        each = f"{shown(self.time / len(self.paths), 'ns')} each" if len(self.paths) > 1 else ""
+    def words(self, steps: int = 1) -> str:
+        """Calls, and what one of several takes in one of so many steps."""
+        calls = f"{_count(self.calls / steps)} call{'s' * (self.calls != steps)}" if self.calls else ""
+        each = f"{shown(self.time / steps / len(self.paths), 'ns')} each" if len(self.paths) > 1 else ""
         return ", ".join(part for part in (calls, each) if part)
 
 
-def joined(nodes: Iterable[tuple[Path, int, int]], prefix: str = "") -> dict[Path, Node]:
-    """Nodes of a tree, each path with time and calls, by paths in which the numbers of modules are left out.
+def class_of_module(prefix: str = "") -> Callable[[str], str]:
+    """A function of names: torch numbers the modules of a class, and the number is left out.
 
-    `prefix` is how the names of modules begin; only these are joined.
+    `prefix` is how the names of modules begin; other names stay.
     """
+
+    def key(name: str) -> str:
+        match = _NUMBERED.fullmatch(name)
+        return match[1] if match and name.startswith(prefix) else name
+
+    return key
+
+
+def joined(nodes: Iterable[tuple[Path, int, int]], key: Callable[[str], str]) -> dict[Path, Node]:
+    """Nodes of a tree, each path with time and calls, by paths of the keys of their names."""
     nodes_by_path: dict[Path, Node] = {}
     keys: dict[str, str] = {}
     for path, time, calls in nodes:
-        key = tuple(keys.setdefault(name, _class(name, prefix)) for name in path)
-        node = nodes_by_path.setdefault(key, Node())
+        place = tuple(keys.get(name) or keys.setdefault(name, key(name)) for name in path)
+        node = nodes_by_path.setdefault(place, Node())
         node.time += time
         node.calls += calls
         node.paths.add(path)
     return nodes_by_path
 
 
-def _class(name: str, prefix: str) -> str:
-    match = _NUMBERED.fullmatch(name)
-    return match[1] if match and name.startswith(prefix) else name
+def icicle(
+    title: str,
+    tree: Mapping[Path, Node],
+    *,
+    kind: str,
+    note: str,
+    max_nodes: int,
+    picks: str = "",
+    upward: bool = False,
+    steps: int = 1,
+) -> tuple[IcicleBlock, list[Path]]:
+    """The picture of a tree in one of so many steps, and the path of each node.
+
+    What is too narrow to be seen is left out; the note says how much that is.
+    """
+    widest = sorted((path for path in tree if tree[path].time), key=lambda path: (-tree[path].time, path))
+    order = sorted(widest[:max_nodes], key=lambda path: (len(path), -tree[path].time, path))
+    places = {path: place for place, path in enumerate(order)}
+    left_out = len(widest) - len(order)
+    # The callers of one thing are as many as their names: their paths end in the different things that were called.
+    alike = [len({each[-1] for each in tree[path].paths} if upward else tree[path].paths) for path in order]
+    names = [tree[path].name(path[-1], count) for path, count in zip(order, alike, strict=True)]
+    picture = IcicleBlock(
+        title,
+        names,
+        [places.get(path[:-1], -1) for path in order],
+        [tree[path].time / steps if steps > 1 else tree[path].time for path in order],
+        [kind] * len(order),
+        ["" if upward else tree[path].words(steps) for path in order],
+        alike,
+        note=note + (f" {grouped(left_out)} narrow ones are left out." if left_out else ""),
+        short=short_names(pl.DataFrame({"name": names}, schema={"name": pl.String})),
+        picks=picks,
+        upward=upward,
+    )
+    return picture, order
+
+
+def _count(calls: float) -> str:
+    return grouped(int(calls)) if calls == int(calls) else significant(calls)

@@ -14,6 +14,8 @@ import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
 export interface Told {
   /** The window came to rest. */
   readonly settled: (view: Span) => void;
+  /** The window moves, in each frame. */
+  readonly moved?: (view: Span) => void;
   readonly hover: (mark: Mark | null, x: number, y: number, spot: Spot | null) => void;
   readonly select: (mark: Mark | null) => void;
   readonly range: (range: Span | null) => void;
@@ -460,6 +462,7 @@ export class Stage {
     const passed = Math.min(60, this.last ? now - this.last : 16);
     this.last = now;
     this.advance(passed);
+    if (this.change.view) this.told.moved?.(this.view);
     if (Object.keys(this.change).length) {
       this.link.scene(this.change);
       this.change = {};
