@@ -37,6 +37,7 @@ class Host:
         now: the clock, ns.
         events: what was recorded so far.
         recording: whether anything is.
+        anomaly: autograd's anomaly detection is on: each node keeps a stack, and its gradients are looked at.
     """
 
     seed: int = 1
@@ -44,6 +45,7 @@ class Host:
     preempted: float = 0.0
     stacks: bool = False
     shapes: bool = True
+    anomaly: bool = False
     now: int = field(default=10_000_000, init=False)
     events: list[Event] = field(default_factory=list, init=False)
     recording: bool = field(default=False, init=False)
@@ -135,6 +137,7 @@ class Host:
             args["Sequence number"] = self._sequence
             args["Fwd thread id"] = 0
             self._tape.append((self._sequence, self.now, self.thread))
+            us += 90 if self.anomaly else 0
         with self._call("cpu_op", name, **args):
             self.now += self.drawn(us)
             yield
@@ -195,6 +198,18 @@ class Host:
             self._flow(sequence, start, thread)
             with self.op(name, us, **linked):
                 yield
+            if self.anomaly:
+                self.look_for_nan()
+
+    def look_for_nan(self) -> None:
+        """Two gradients of a node are looked at."""
+        for _ in range(2):
+            with self.op("aten::isnan", 3):
+                self.call("aten::ne", 12)
+            with self.op("aten::_is_any_true", 3):
+                self.call("aten::any", 10)
+            with self.op("aten::item", 1):
+                self.call("aten::_local_scalar_dense", 1)
 
     def _flow(self, number: int, start: int, thread: int) -> None:
         if self.recording and number:

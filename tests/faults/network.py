@@ -78,7 +78,8 @@ class Network:
         """`nn.Linear`."""
         flops, size = 2.0 * rows * k * n, self.width * (rows * k + k * n + rows * n)
         with self.p.op("aten::linear", 3 * self.host, shapes=[[rows, k], [n, k], [n]], types=[self.type] * 3):
-            self.p.call("aten::t", 2 * self.host, shapes=[[n, k]], types=[self.type])
+            view = self._node("TBackward0") if self.p.anomaly else ""
+            self.p.call("aten::t", 2 * self.host, shapes=[[n, k]], types=[self.type], grad=view)
             concrete = ["", "", "", "1", "1"]
             self.work(
                 "aten::addmm", gemm(self.of, self.precision), self.us(flops, size), [n], [rows, k], [k, n], [], [],
@@ -91,6 +92,9 @@ class Network:
                 for m, inner, out in ((rows, n, k), (n, rows, k)):
                     name, grid = gemm(self.of, self.precision, "nn"), self._tiles(m, out)
                     self.work("aten::mm", name, self.us(flops, size), [m, inner], [inner, out], grid=grid)
+            if self.p.anomaly:
+                with self.p.grad("TBackward0", 1.5):
+                    pass
 
         self._later(backward)
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tests.faults.device import Device
 from tests.faults.host import MAIN, Body, Event, Host, ns
+from tests.faults.kernels import elementwise
 from tests.faults.loading import Workers
 from tests.faults.pool import Pool
 from tests.faults.writing import write
@@ -218,6 +219,13 @@ class Program(Host):
         with self.op("aten::item", 1.5, shapes=[[]]), self.op("aten::_local_scalar_dense", 3, shapes=[[]]):
             self.copy("DtoH", 4, pinned=pinned, blocking=True, stream=stream)
 
+    def to_host(self, size: float, *, pinned: bool = False) -> None:
+        """`tensor.cpu()` with its operators."""
+        with self.op("aten::to", 2), self.op("aten::_to_copy", 3):
+            self.call("aten::empty_strided", 4)
+            with self.op("aten::copy_", 4):
+                self.copy("DtoH", size, pinned=pinned)
+
     def synchronize(self, call: str = "cudaStreamSynchronize", *, stream: int = COMPUTE) -> None:
         """The host waits for a stream; for all of them with `cudaDeviceSynchronize` or `cudaEventSynchronize`."""
         correlation, start = self.number(), self.now
@@ -315,6 +323,18 @@ class Program(Host):
             event = {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", **place, "args": args}
             self.events.append(event)
         self.now += 60
+
+    def look_for_nan(self) -> None:
+        """Two gradients of a node are looked at; the host fetches the answer from the device."""
+        if self.device is None:
+            super().look_for_nan()
+            return
+        for _ in range(2):
+            with self.op("aten::isnan", 3), self.op("aten::ne", 5):
+                self.kernel(elementwise("CompareFunctor", "float"), 8)
+            with self.op("aten::_is_any_true", 3), self.op("aten::any", 6):
+                self.kernel("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<bool>>", 6)
+            self.item()
 
     # --- the run
 

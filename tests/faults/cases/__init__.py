@@ -19,6 +19,8 @@ FAMILIES: Final = {
     "memory": "Memory",
     "ranks": "Across ranks",
     "recording": "Recording",
+    "autograd": "Autograd",
+    "causes": "Other causes",
     "mixes": "Mixes",
     "light": "Light faults",
 }

@@ -21,7 +21,7 @@ _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
 
 
-_ONE_TIME_NS: Final = 5_000_000
+ONE_TIME_NS: Final = 5_000_000
 """Own time of a call from which on it does something once: load a library, compile a kernel, open a device."""
 
 
@@ -53,7 +53,7 @@ def launching_time(rank: RankView) -> LaunchingTime:
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
     other = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
     other[waits.call] = True
-    other |= is_data_loading(trace) | (asking & (self_times(trace) > _ONE_TIME_NS))
+    other |= is_data_loading(trace) | (asking & (self_times(trace) > ONE_TIME_NS))
     stretches = {}
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track

@@ -31,6 +31,11 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "compiling_in_the_loop",
         "unexplained_host_time",
         "launches_that_wait",
+        "computing_on_the_host",
+        "anomaly_detection",
+        "graph_without_backward",
+        "forward_twice",
+        "backward_twice",
     ),
     "Device": (
         "matrix_units_unused",

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.host_islands import host_islands
 from kinetoscope.advisor.evidence.source_location import in_source, inside, user_frame_of, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding, Stake
@@ -78,8 +79,8 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
     """Which calls make the host wait for the device, so that the device then waits for the host?
 
     What it checks. Calls that wait for a stream, an event or the device, by outermost operator and source line: those
-    of `.item()`, `.cpu()`, `nonzero` and `torch.cuda.synchronize()`. Copies to the device and calls that free memory
-    belong to other rules.
+    of `.item()`, `.cpu()`, `nonzero` and `torch.cuda.synchronize()`. Copies to the device, calls that free memory, and
+    copies for operators on the host belong to other rules.
 
     Why it matters. The host usually runs ahead of the device. A call that waits lets the queue run empty, and the
     device is idle until the host has launched something again. The waiting itself costs nothing where the device is the
@@ -129,12 +130,13 @@ def _sites(rank: RankView) -> list[_Site]:
 
 
 def _others(trace: Trace) -> Bools:
-    """Calls that other rules are about: those around copies to the device, in loaders and collectives; frees."""
+    """Calls of other rules: copies to the device and for operators on the host, loaders, collectives, frees."""
     work, waits, op = device_work(trace), host_waits(trace), enclosing_op(trace)
     copies = rows_named(trace, lambda name: copy_direction(name) == "HtoD", EventKind.MEMCPY)[work.rows]
     launch = work.launch[copies & (work.kind == WorkKind.MEMCPY) & (work.launch >= 0)]
     copying = np.zeros(len(trace) + 1, np.bool_)
-    copying[op[launch]] = True
+    fetched = host_islands(trace).fetch
+    copying[op[launch]] = copying[op[fetched[fetched >= 0]]] = True
     copying[-1] = False
     skipped_calls = copying[op]
     skipped_calls[launch] = True

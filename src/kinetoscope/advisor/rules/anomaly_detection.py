@@ -1,0 +1,106 @@
+"""HOST011: autograd's anomaly detection is left on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, engine_spans, graph_nodes
+from kinetoscope.advisor.evidence.elementwise import changes_nothing
+from kinetoscope.advisor.evidence.source_location import inside, launched_in
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.call_tree import call_tree, self_times
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+
+_CHECKS: Final = frozenset({"aten::isnan", "aten::_is_any_true", "aten::any", "aten::is_nonzero", "aten::item"})
+"""What the engine calls for each gradient of a node, beside the node itself."""
+
+_CHECKED_SHARE: Final = 0.9
+"""Share of the nodes that must have been checked."""
+
+_MIN_NODES: Final = 10
+
+_CALL_NS: Final = 5_000
+"""What an operator's own part takes that keeps no stack."""
+
+_CHECK_LEFT: Final = 0.5
+"""Share of the checks' host time that is left at most: recording makes so short operators longer."""
+
+
+def anomaly_detection(rank: RankView) -> Iterator[Finding]:
+    """Does autograd look for NaN in each gradient, as with `torch.autograd.set_detect_anomaly(True)`?
+
+    What it checks. Spans of autograd's engine: whether nine of ten call `aten::isnan` beside their node.
+
+    Why it matters. Each gradient is read once more, and the host waits for the answer, so that the device runs dry at
+    every node. In the forward pass each node keeps the Python stack that made it as text. At stake are these checks and
+    waits, of which half of the host's own time counts as sure, as recording lengthens short operators. At most, the
+    stacks go, too: operators that make a view compute nothing, so what they take beyond 5 µs is the stack.
+
+    What to do. Switch it off but to find a NaN.
+    """
+    trace = rank.trace
+    if not shows_computation(rank):
+        return
+    spans = engine_spans(trace) & rank.scope.host_mask
+    spans &= ~rows_named(trace, ACCUMULATE.__eq__, EventKind.HOST_OP, holding=("AccumulateGrad",))
+    parent = call_tree(trace).parent
+    is_check = rows_named(trace, _CHECKS.__contains__, EventKind.HOST_OP) & (parent >= 0) & spans[parent]
+    looked = np.zeros(len(trace), np.bool_)
+    looked[parent[is_check & rows_named(trace, "aten::isnan".__eq__, EventKind.HOST_OP, holding=("isnan",))]] = True
+    if spans.sum() < _MIN_NODES or looked[spans].mean() < _CHECKED_SHARE:
+        return
+    within = inside(trace, is_check)
+    low, high = _without_checks(rank, within), _without_checks(rank, within)
+    low.host[within] = _CHECK_LEFT
+    _without_stacks(rank, high)
+    checks = rank.spans(is_check)
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), rank.spans(spans))
+    if not is_worth_reporting(rank, stake):
+        return
+    launched = launched_in(trace, within)
+    longest = rank.longest(np.flatnonzero(is_check))
+    yield Finding(
+        message="Anomaly detection of autograd is on. It checks the gradients of"
+        f" {rank.each_step(int(spans.sum()), 'node')} for NaN, which takes {rank.time_per_step(checks.length)} of the"
+        " host, and keeps a Python stack for each node.",
+        stake=stake,
+        change="- torch.autograd.set_detect_anomaly(True)",
+        why="The checks go, and so does what operators of the forward pass take longer than without a stack.",
+        evidence=(rank.event(longest, "the longest check", "operators"),),
+        time=intersection(
+            merge(rank.exposed(checks), union(rank.work.start[launched], rank.work.end[launched])), rank.time
+        ),
+    )
+
+
+def _without_checks(rank: RankView, checks: Bools) -> Factors:
+    trace, factors = rank.trace, rank.factors()
+    factors.host[checks] = 0.0
+    waits = host_waits(trace).call
+    factors.free[waits[checks[waits]]] = True
+    leave_only(factors, launched_in(trace, checks), 0.0)
+    return factors
+
+
+def _without_stacks(rank: RankView, factors: Factors) -> None:
+    """Each operator that makes a node takes so much less as views take more than an operator's own part."""
+    trace, graph = rank.trace, graph_nodes(rank.trace)
+    makes = graph.rows[np.flatnonzero(np.diff(graph.node, append=-1))]
+    makes = makes[rank.scope.host_mask[makes]]
+    own = np.maximum(self_times(trace)[makes], 1)
+    views = own[changes_nothing(trace)[makes]]
+    stack = max(float(np.median(views)) - _CALL_NS, 0.0) if len(views) else 0.0
+    factors.host[makes] = 1.0 - np.minimum(stack, np.maximum(own - _CALL_NS, 0)) / own
+
+
+RULE = Rule("HOST011", "Anomaly detection is on", of_rank=anomaly_detection)

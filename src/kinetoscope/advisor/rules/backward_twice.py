@@ -1,0 +1,94 @@
+"""HOST014: several backward passes run the same part of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.autograd_graph import engine_spans, graph_nodes, in_backward
+from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.model.trace import arguments
+
+_MIN_NODES: Final = 5
+"""Nodes a step that are run again, from which on it is reported."""
+
+_CERTAIN_SHARE: Final = 0.85
+"""Certain share of the gain: gradients of several losses are added before they go on together."""
+
+
+def backward_twice(rank: RankView) -> Iterator[Finding]:
+    """Does a step run the same nodes of autograd's graph more than once, as `retain_graph=True` allows?
+
+    What it checks. Nodes that the engine runs again, by forward thread and sequence number, with the additions to
+    parameters' gradients among them. Nothing is reported where backward passes make nodes themselves
+    (`create_graph=True`), as a gradient penalty needs both passes.
+
+    Why it matters. The backward pass of the part that several losses have in common is computed once for each of them.
+    For the sum of the losses it is computed once. At stake is the time that the steps gain without the repeated nodes;
+    85 % of it count as sure. If the gradient of each loss is needed by itself, nothing can be saved.
+
+    What to do. Add the losses up, and call `backward` once.
+    """
+    if not shows_computation(rank):
+        return
+    trace = rank.trace
+    rows = _repeated(rank)
+    calls = np.zeros(len(trace), np.bool_)
+    calls[rows] = True
+    nodes = int((arguments.integers(trace, "sequence", rows) >= 0).sum())
+    if nodes < _MIN_NODES * max(rank.step_count, 1) or in_backward(trace)[graph_nodes(trace).rows].any():
+        return
+    within = inside(trace, calls)
+    launched, spans = launched_in(trace, within), rank.spans(rows)
+    factors = rank.factors()
+    factors.host[within] = 0.0
+    leave_only(factors, launched, 0.0)
+    gains = rank.gains(factors)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, work if rank.has_device else spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    busy = work if rank.has_device else spans
+    yield Finding(
+        message=f"Backward passes run the same nodes of the graph again{in_source(where)}."
+        f" {rank.each_step(nodes, 'node')} run a second time, which takes {rank.time_per_step(busy.length)}"
+        f" ({share(busy.length, rank.time.length)} of the step).",
+        stake=stake,
+        change="- first.backward(retain_graph=True); second.backward()\n+ (first + second).backward()",
+        why="What the losses have in common is run once; where each loss needs its own gradient, nothing is gained.",
+        confidence="medium",
+        evidence=(rank.event(longest, "the longest node that runs again", "operators", where),),
+        time=intersection(merge(rank.exposed(spans), work), rank.time),
+    )
+
+
+def _repeated(rank: RankView) -> Int32s:
+    """The engine's spans in which nodes run that ran before, with those of parameters between them."""
+    trace = rank.trace
+    rows = np.flatnonzero(engine_spans(trace)).astype(np.int32)
+    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    if not len(rows):
+        return rows
+    sequence = arguments.integers(trace, "sequence", rows)
+    numbered = np.flatnonzero(sequence >= 0)
+    again = np.zeros(len(rows), np.bool_)
+    if len(numbered):
+        _, first = group(arguments.integers(trace, "forward_thread", rows[numbered]), sequence[numbered])
+        again[numbered] = True
+        again[numbered[first]] = False
+    before = np.maximum.accumulate(np.where(sequence >= 0, np.arange(len(rows)), 0))
+    return rows[again[before] & rank.scope.host_mask[rows]]
+
+
+RULE = Rule("HOST014", "Nodes of the graph run more than once", of_rank=backward_twice)

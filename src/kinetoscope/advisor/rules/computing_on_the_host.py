@@ -1,0 +1,121 @@
+"""HOST010: operators compute on the host in the midst of work for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.host_islands import HostIslands, host_islands
+from kinetoscope.advisor.evidence.source_location import in_source, inside, user_frame_of, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Finding, Stake
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted
+from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.intervals.intervals import Intervals, merge
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op
+from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+
+_CERTAIN_SHARE: Final = 0.7
+"""Certain share of the gain: on the device the operator takes some time, too, and some fetch values after all."""
+
+_MAX_SITES: Final = 4
+"""Sites that are looked at one by one, those with most time."""
+
+
+def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
+    """Do operators compute on the host, in the midst of device work?
+
+    What it checks. Operators of 30 µs and more, on threads that launch device work, in which nothing is launched, and
+    whose neighbours in the order of launches are copies: the input was fetched from the device just before, or the
+    result is sent to it just after. They are grouped by operator and source line. Operators of data loaders do not
+    count.
+
+    Why it matters. An operator that a device has no kernel for, or that somebody calls on a copy of the tensor on the
+    host, makes the host wait for the input, computes on one processor what the device could, and the device idles until
+    the result is back. At stake is the time that the steps gain if the operator and the copies around it are launched
+    like others; seven tenths of what they gain without the operator alone count as sure.
+
+    What to do. Keep the tensor on the device; replace the operator by one that the device has.
+    """
+    if not rank.has_device or not rank.step_count:
+        return
+    trace, found = rank.trace, host_islands(rank.trace)
+    chosen = np.flatnonzero(rank.scope.host_mask[found.rows])
+    if not len(chosen):
+        return
+    rows = found.rows[chosen]
+    frame = user_frame_of(trace, rows)
+    site, _ = group(trace.name[rows], np.where(frame >= 0, trace.name[frame], np.int32(-1)))
+    took = np.bincount(site, weights=trace.end[rows] - trace.start[rows])
+    for each in np.argsort(-took, kind="stable")[:_MAX_SITES].tolist():
+        if took[each] < NEGLIGIBLE_STEP_SHARE * rank.time.length:
+            break
+        here = chosen[site == each]
+        own, calls = found.rows[here], np.concatenate([found.fetch[here], found.send[here]])
+        calls = np.unique(calls[calls >= 0])
+        low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(_without(rank, own, calls))
+        time = merge(rank.spans(own), rank.spans(calls))
+        stake = stake_by_time(rank, _CERTAIN_SHARE * np.minimum(low, high), high, time)
+        if is_worth_reporting(rank, stake):
+            yield _claim(rank, found, here, stake, time)
+
+
+def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time: Intervals) -> Finding:
+    trace, own = rank.trace, found.rows[here]
+    longest = rank.longest(own)
+    name = call_name(trace.strings.glance(int(trace.name[longest])), EventKind.HOST_OP).strip()
+    where = user_source_of(trace, longest)
+    module = int(enclosing_module(trace)[longest])
+    inner = f" of {quoted(trace.strings.label(int(trace.name[module])))}" if module >= 0 and not where.file else ""
+    fetched, sent = (found.fetch[here] >= 0).any(), (found.send[here] >= 0).any()
+    ways = " and ".join(["fetched from the device before"] * bool(fetched) + ["sent to it after"] * bool(sent))
+    return Finding(
+        message=f"{quoted(name)}{in_source(where) or inner} computes on the host while the device waits."
+        f" {rank.each_step(len(own), 'call')} take {rank.time_per_step(rank.spans(own).length)}; data is {ways}.",
+        stake=stake,
+        change="- y = f(x.cpu()).to(device)\n+ y = f(x)  # with operators that the device has"
+        if fetched
+        else "- y = f(x_on_cpu).to(device)\n+ y = f(x_on_cpu.to(device))",
+        why="At most, operator and copies take no more of the host than a launch; seven tenths of the operator's part"
+        " count as sure.",
+        confidence="high" if fetched and sent else "medium",
+        evidence=(rank.event(longest, "the longest of these operators", "operators", where),),
+        time=rank.exposed(time),
+        key=f"{name}{in_source(where)}",
+    )
+
+
+def _without(rank: RankView, own: Int32s, calls: Int32s) -> Factors:
+    """Without these operators; and the calls of these copies take no time, and wait for nothing."""
+    trace, factors = rank.trace, rank.factors()
+    gone = np.zeros(len(trace), np.bool_)
+    gone[own] = True
+    factors.host[inside(trace, gone)] = 0.0
+    if len(calls):
+        work = rank.work
+        copied = np.isin(work.launch, calls)
+        factors.work[copied] = factors.gap[copied] = 0.0
+        tops = np.zeros(len(trace), np.bool_)
+        tops[_around(trace, calls)] = True
+        around = inside(trace, tops)
+        factors.host[around] = 0.0
+        waits = host_waits(trace).call
+        factors.free[waits[around[waits]]] = True
+    return factors
+
+
+def _around(trace: Trace, calls: Int32s) -> Int32s:
+    """The outermost operator around each copy that launches nothing else: `aten::to`, else the call."""
+    op = enclosing_op(trace)[calls]
+    return np.where(op >= 0, op, calls)
+
+
+RULE = Rule("HOST010", "Operators compute on the host while the device waits", of_rank=computing_on_the_host)

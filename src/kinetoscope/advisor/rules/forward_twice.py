@@ -1,0 +1,119 @@
+"""HOST013: a step computes the forward pass twice, once for training and once for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.autograd_graph import graph_nodes, in_backward
+from kinetoscope.advisor.evidence.elementwise import changes_nothing
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
+from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
+from kinetoscope.model.execution.marks import is_module_call
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace import arguments
+
+_RUN: Final = 4
+"""Operators in a row that must be the same, inputs' sizes included."""
+
+_REPEATED_SHARE: Final = 0.5
+"""Share of a step's trained operators that must come again."""
+
+_CERTAIN_SHARE: Final = 0.9
+"""Certain share of the gain where modules were recorded, and are the same."""
+
+
+def forward_twice(rank: RankView) -> Iterator[Finding]:
+    """Does a training step compute its forward pass a second time, without a backward pass through it?
+
+    What it checks. Runs of four and more operators of the main thread with the same names and sizes of inputs that a
+    step calls once with a backward pass and again without, if these are half of what it trains or more. Recomputation
+    of checkpointed activations lies in the backward pass and does not count. Where modules were recorded (`with_stack`)
+    both must be calls of the same modules.
+
+    Why it matters. Metrics, predictions to log or a loss for display are often computed by a second call of the model,
+    though the first has the outputs already. At stake is the time that the steps gain without the second call. Nine
+    tenths of it count as sure where the modules are known to be the same; else none, as a second model of the same
+    sizes (a teacher, an average of the weights) looks alike.
+
+    What to do. Keep the outputs of the first call: `outputs.detach()`.
+    """
+    if rank.program != "training" or not shows_computation(rank):
+        return
+    trace = rank.trace
+    rows, has_modules = _repeated(rank)
+    if not len(rows):
+        return
+    calls = np.zeros(len(trace), np.bool_)
+    calls[rows] = True
+    within = inside(trace, calls)
+    launched, spans = launched_in(trace, within), rank.spans(rows)
+    factors = rank.factors()
+    factors.host[within] = 0.0
+    leave_only(factors, launched, 0.0)
+    gains = rank.gains(factors)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    time = work if rank.has_device else spans
+    stake = stake_by_time(rank, (_CERTAIN_SHARE if has_modules else 0.0) * gains, gains, time)
+    if not is_worth_reporting(rank, stake):
+        return
+    first = int(rows[0])
+    where = user_source_of(trace, first)
+    yield Finding(
+        message=f"The forward pass runs a second time{in_source(where)}."
+        f" {rank.each_step(len(rows), 'operator')} repeat what the same step trains, with inputs of the same sizes, in"
+        f" {rank.time_per_step(time.length)} ({share(time.length, rank.time.length)} of the step).",
+        stake=stake,
+        change="- loss = criterion(model(x), y); metric(model(x), y)\n"
+        "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
+        why="Both are calls of the same modules."
+        if has_modules
+        else "Modules were not recorded (with_stack=True): it may be another model of these sizes, or another batch.",
+        confidence="medium",
+        evidence=(rank.event(first, "the first operator of the second forward pass", "operators", where),),
+        time=intersection(merge(rank.exposed(spans), work), rank.time),
+    )
+
+
+def _repeated(rank: RankView) -> tuple[Int32s, bool]:
+    """Outermost operators that repeat trained ones of their step, by time; and whether modules were recorded."""
+    trace, graph = rank.trace, graph_nodes(rank.trace)
+    other = changes_nothing(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
+    chosen = outermost_ops(trace) & rank.scope.host_mask & ~other & (trace.track == main_thread(trace))
+    rows: Int32s = np.flatnonzero(chosen).astype(np.int32)
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    if len(rows) < 2 * _RUN:
+        return rows[:0], False
+    is_trained = np.zeros(len(trace), np.bool_)
+    top = outermost_op(trace)[graph.rows[graph.is_run[graph.node]]]
+    is_trained[top[top >= 0]] = True
+    trained = is_trained[rows]
+    step = step_of(rank.scope.steps.host, trace.start[rows])
+    module = enclosing_module(trace)[rows]
+    named = np.where(module >= 0, trace.name[module], -1)
+    has_modules = bool(is_module_call(trace).any())
+    code, _ = group(trace.name[rows], arguments.codes(trace, "input_dims", rows), named)
+    windows = np.lib.stride_tricks.sliding_window_view
+    runs, _ = group(*windows(code, _RUN).T.astype(np.int64), step[: len(code) - _RUN + 1])
+    whole = step[: len(runs)] == step[_RUN - 1 :]
+    counts = windows(trained, _RUN).sum(axis=1)
+    again = whole & (counts == 0) & np.isin(runs, runs[whole & (counts > 0)])
+    covered = np.zeros(len(rows), np.bool_)
+    for offset in range(_RUN):
+        covered[np.flatnonzero(again) + offset] = True
+    if covered.sum() < _REPEATED_SHARE * trained.sum():
+        covered[:] = False
+    return rows[covered], has_modules
+
+
+RULE = Rule("HOST013", "The forward pass runs twice", of_rank=forward_twice)

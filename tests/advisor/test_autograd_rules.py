@@ -1,0 +1,115 @@
+"""The rules about autograd and about operators on the host: what they leave alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinetoscope.advisor.rules.backward_twice import backward_twice
+from kinetoscope.advisor.rules.computing_on_the_host import computing_on_the_host
+from kinetoscope.advisor.rules.forward_twice import forward_twice
+from kinetoscope.advisor.rules.graph_without_backward import graph_without_backward
+from tests.advisor.test_host_rules import simulated
+from tests.faults.cases.causes import on_the_host
+from tests.faults.cases.host import small, training
+from tests.faults.healthy import transformer
+from tests.faults.network import Network
+from tests.faults.program import Program
+
+
+def two_models(names: tuple[str, str]) -> object:
+    """A model that is trained, and one of the same sizes that is not."""
+
+    def body(p: Program, n: int) -> None:
+        net = Network(p)
+        for place, name in enumerate(names):
+            with p.python(f"nn.Module: {name}"):
+                transformer(net if place == 0 else Network(p, training=False), layers=4, length=512)
+        net.backward()
+
+    return body
+
+
+def test_forward_pass_of_another_model_is_none_twice(tmp_path: Path) -> None:
+    teacher = simulated(tmp_path, two_models(("Net_0", "Net_1")), stacks=True)  # type: ignore[arg-type]
+    assert not list(forward_twice(teacher))
+    again = simulated(tmp_path, two_models(("Net_0", "Net_0")), stacks=True)  # type: ignore[arg-type]
+    (finding,) = forward_twice(again)
+    assert finding.stake.low > 0
+    unknown = simulated(tmp_path, two_models(("Net_0", "Net_1")))  # type: ignore[arg-type]
+    (finding,) = forward_twice(unknown)
+    assert finding.stake.low == 0 < finding.stake.high
+
+
+def accumulating(p: Program, n: int) -> None:
+    """Two batches of one size, each with its backward pass; a layer is computed again in it (checkpointing)."""
+    for _ in range(2):
+        net = Network(p)
+        transformer(net, layers=4, length=512)
+        with p.backward():
+            with p.grad("CheckpointFunctionBackward"):
+                transformer(Network(p, training=False), layers=4, length=512)
+            for layer in reversed(net._tape):
+                layer()
+
+
+def test_accumulation_and_checkpointing_compute_nothing_twice(tmp_path: Path) -> None:
+    rank = simulated(tmp_path, accumulating)
+    assert not list(forward_twice(rank))
+    assert not list(backward_twice(rank))
+    assert not list(graph_without_backward(rank))
+
+
+def penalty(p: Program, n: int, *, create_graph: bool) -> None:
+    """The backward pass of a gradient penalty makes nodes of its own; then the loss's goes through both."""
+    net = Network(p)
+    for _ in range(12):
+        net.linear(2048, 1024, 1024)
+    tape, numbers = list(net._tape), list(p._tape)
+    for turn in range(2):
+        net._tape[:], p._tape[:] = tape, numbers
+        with p.backward():
+            for layer in reversed(net._tape):
+                layer()
+                if create_graph and turn == 0:
+                    with p.op("autograd::engine::evaluate_function: MmBackward0"):
+                        p.call("aten::mul", 3, grad="MulBackward0")
+
+
+def test_gradient_penalty_needs_both_backward_passes(tmp_path: Path) -> None:
+    def body(create_graph: bool) -> object:
+        return lambda p, n: penalty(p, n, create_graph=create_graph)
+
+    assert list(backward_twice(simulated(tmp_path, body(False))))  # type: ignore[arg-type]
+    assert not list(backward_twice(simulated(tmp_path, body(True))))  # type: ignore[arg-type]
+
+
+def test_a_healthy_training_builds_no_graph_in_vain(tmp_path: Path) -> None:
+    assert not list(graph_without_backward(simulated(tmp_path, training(small))))
+
+
+def loading(p: Program, n: int) -> None:
+    """Batches are made in the process: what its operators compute on the host belongs there."""
+    with p.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+        p.call("aten::stack", 900)
+    p.to_device(1e6, pinned=True, blocking=False)
+    net = Network(p)
+    small(net)
+    net.backward()
+
+
+def test_operators_of_a_loader_may_compute_on_the_host(tmp_path: Path) -> None:
+    assert not list(computing_on_the_host(simulated(tmp_path, loading)))
+
+
+def test_the_line_that_computes_on_the_host_is_named(tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        net = Network(p)
+        small(net)
+        on_the_host(900, 1e5)(p)
+        small(net)
+        net.backward()
+
+    (finding,) = computing_on_the_host(simulated(tmp_path, body, stacks=True))
+    assert finding.title == "`torchvision::nms` in `model.py:40` computes on the host while the device waits"
+    assert (finding.evidence[0].file, finding.evidence[0].line) == ("model.py", 40)
+    assert finding.stake.high > finding.stake.low > 0.5 * 900_000
