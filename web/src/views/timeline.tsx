@@ -7,6 +7,8 @@ import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import type { ViewProps } from "../base/props";
 import { printable, words } from "../base/text";
+import { lanesFrom, textOfLanes } from "../draw/timeline/area";
+import { AreaTable } from "../draw/timeline/areatable";
 import { wholeTile } from "../draw/timeline/engine";
 import { Headline } from "../draw/timeline/headline";
 import { Hovering } from "../draw/timeline/hovering";
@@ -103,7 +105,7 @@ function useStragglers(run: string, lanes: Lanes, query: Query): ReadonlyMap<num
   }, [data]);
 }
 
-function Drawn({ run, version, lanes, path, query, select, params, api, server, dark, go, follow }: DrawnProps) {
+function Drawn({ run, version, lanes, path, query, select, params, state, api, server, dark, go, follow }: DrawnProps) {
   const root = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   const stage = useRef<Stage | null>(null);
@@ -126,6 +128,7 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
 
   const first = lanes.ranks[0]?.rank ?? 0;
   const range = useMemo(() => spanOf(select.time), [select.time]);
+  const area = useMemo(() => lanesFrom(lanes, params["lanes"]), [params["lanes"]]);
   const chosen = useMemo<Chosen | null>(
     () =>
       params["row"] && /^\d+$/.test(params["row"])
@@ -159,11 +162,14 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
         { replace: true },
       );
     },
-    range: (span) => {
+    range: (span, some) => {
       const within = span && { start: Math.max(0, lanes.start, span.start), end: Math.min(lanes.end, span.end) };
       drawn.current = within && within.end > within.start ? textOf(within) : "";
-      go({ select: { time: drawn.current || null } }, { replace: true });
+      const named = drawn.current && textOfLanes(lanes, some);
+      go({ select: { time: drawn.current || null }, params: { lanes: named || null } });
     },
+    // An entry of its own in the history: Back zooms out again.
+    zoomed: (view) => go({ params: { in: textOf(within(view, lanes)), view: null } }),
     measures: setMeasures,
     arrange,
     reach: (mark, lane) => {
@@ -190,7 +196,8 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
       settled: (view) => latest.current.settled(view),
       hover: (mark, x, y, spot) => latest.current.hover(mark, x, y, spot),
       select: (mark) => latest.current.select(mark),
-      range: (span) => latest.current.range(span),
+      range: (span, some) => latest.current.range(span, some),
+      zoomed: (view) => latest.current.zoomed(view),
       measures: (all) => latest.current.measures(all),
       arrange: (next) => latest.current.arrange(next),
       reach: (mark, lane) => latest.current.reach(mark, lane),
@@ -230,10 +237,10 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
   const stragglers = useStragglers(run, lanes, query);
   useEffect(() => stage.current?.setRanks(stragglers), [stragglers]);
   useEffect(() => {
-    stage.current?.setRange(range);
+    stage.current?.setRange(range, area);
     // A range or steps chosen in the header are gone to; one that was drawn here is in sight.
     if (range && begun.current && select.time !== drawn.current) stage.current?.fit(range);
-  }, [range]);
+  }, [range, area]);
   useEffect(() => {
     const span = begun.current ? stepsSpan(lanes, select.steps) : null;
     if (span) stage.current?.show(fitted(span, lanes, 0.03));
@@ -329,7 +336,7 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
     else if (measures.length) {
       stage.current?.setMeasures([]);
       setMeasures([]);
-    } else if (range) told.range(null);
+    } else if (range) told.range(null, null);
     else if (text) clearSearch();
   };
   const step = (by: 1 | -1) => {
@@ -375,7 +382,7 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
       m: { does: "measure the selection, or from here to there", run: () => stage.current?.measureHere() },
       r: {
         does: "select the range in view, or of the selected event",
-        run: () => told.range(clicked.current ?? stage.current?.window ?? null),
+        run: () => told.range(clicked.current ?? stage.current?.window ?? null, null),
       },
       "/": { does: "search", run: () => box.current?.select() },
       n: { does: "next found", run: () => find("next") },
@@ -390,7 +397,8 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
       Escape: { does: "clear the selection, then measures, the range, the search", run: clear },
       "arrows, Enter": { does: "from mark to mark, and select it (in the picture)", run: () => undefined },
       "space, L": { does: "fold or pin the lane of the mark (in the picture)", run: () => undefined },
-      drag: { does: "select a range", run: () => undefined },
+      drag: { does: "select an area: a range of time in the lanes that it covers", run: () => undefined },
+      "Ctrl-drag": { does: "zoom to a box", run: () => undefined },
       "Shift-drag": { does: "pan", run: () => undefined },
       "Ctrl-wheel": { does: "zoom at the pointer", run: () => undefined },
     },
@@ -427,6 +435,8 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
   const long = shown(seen.end - seen.start, "ns");
   const rankWords = lanes.ranks.length > 1 ? `${lanes.ranks.length} ranks` : `rank ${first}`;
   const answer = about.data;
+  // A report holds no events to sum up.
+  const table = !!range && !api.embedded;
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">
@@ -492,35 +502,59 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
           ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}`
           : ""}
       </p>
-      {!narrow && (chosen ? !!facts : !below.folded) && <Border {...below} />}
-      {facts && chosen && (
-        <Panel
-          height={narrow ? null : below.panel}
-          facts={facts}
-          rank={chosen.rank}
-          lanes={lanes}
-          path={path}
-          query={query}
-          server={server}
-          embedded={api.embedded}
-          pick={pick}
-          alike={api.embedded ? null : alike}
-          list={() => setBeside(`same-${chosen.rank}-${chosen.row}`)}
-          follow={follow}
-          close={() => told.select(null)}
-        />
-      )}
-      {!chosen && below.folded && !narrow && <Folded top={answer?.top ?? []} open={below.open} />}
-      {!chosen && (!below.folded || narrow) && (
-        <Summary
-          top={answer?.top ?? []}
-          dark={dark}
-          height={narrow ? null : below.summary}
-          pick={(row) => pick(spoken, row)}
-          find={type}
-          fold={below.fold}
-        />
-      )}
+      {!narrow && (table || (chosen ? !!facts : !below.folded)) && <Border {...below} />}
+      <div class={table ? "tl-below" : "tl-alone-below"}>
+        {table && range && (
+          <AreaTable
+            path={path}
+            asked={{
+              ...query,
+              rank: lanes.ranks.map(({ rank }) => rank).join(),
+              time: textOf(range),
+              lanes: textOfLanes(lanes, area) || undefined,
+            }}
+            length={range.end - range.start}
+            lanes={lanesWords(area?.length ?? 0, rankWords)}
+            height={narrow ? null : below.panel}
+            params={params}
+            tables={state.tables}
+            version={version}
+            go={go}
+            chosen={chosen}
+            pick={pick}
+            widen={area && (() => go({ params: { lanes: null } }))}
+            close={() => told.range(null, null)}
+          />
+        )}
+        {facts && chosen && (
+          <Panel
+            height={narrow ? null : below.panel}
+            facts={facts}
+            rank={chosen.rank}
+            lanes={lanes}
+            path={path}
+            query={query}
+            server={server}
+            embedded={api.embedded}
+            pick={pick}
+            alike={api.embedded ? null : alike}
+            list={() => setBeside(`same-${chosen.rank}-${chosen.row}`)}
+            follow={follow}
+            close={() => told.select(null)}
+          />
+        )}
+        {!table && !chosen && below.folded && !narrow && <Folded top={answer?.top ?? []} open={below.open} />}
+        {!table && !chosen && (!below.folded || narrow) && (
+          <Summary
+            top={answer?.top ?? []}
+            dark={dark}
+            height={narrow ? null : below.summary}
+            pick={(row) => pick(spoken, row)}
+            find={type}
+            fold={below.fold}
+          />
+        )}
+      </div>
       {chosen && event.error && (
         <p class="tl-trouble" role="status">
           {clicked.current?.name &&
@@ -531,6 +565,9 @@ function Drawn({ run, version, lanes, path, query, select, params, api, server, 
     </section>
   );
 }
+
+const lanesWords = (some: number, ranks: string): string =>
+  some ? `${some} lane${some > 1 ? "s" : ""}` : `all lanes of ${ranks}`;
 
 /** How long a step is, as all views say it; and how long the host was in it, where that is another time. */
 function stepWords({ start, end, host_start: from, host_end: to, steady }: Step): string {

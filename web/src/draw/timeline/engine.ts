@@ -24,7 +24,17 @@ const later: Later = (run) => {
 };
 
 /** Parts of the scene that only the overlay shows. */
-const OVER = new Set<keyof Scene>(["hover", "pointer", "selected", "arrows", "range", "measures", "focus"]);
+const OVER = new Set<keyof Scene>([
+  "hover",
+  "pointer",
+  "selected",
+  "arrows",
+  "range",
+  "area",
+  "box",
+  "measures",
+  "focus",
+]);
 
 export class Engine {
   private base: Canvas | null = null;

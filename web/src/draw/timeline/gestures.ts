@@ -1,17 +1,18 @@
 /** What the pointer does in the picture: wheel, drags, touches, clicks. */
 
+import { type Anchor, lanesBetween } from "./area";
 import { type Spot, spotAt } from "./layout";
 import type { Stage } from "./stage";
 import type { Item } from "./types";
 import { clamp, panned, zoomed } from "./view";
 
 type Drag =
-  | { what: "range"; from: number }
+  | { what: "range" | "box"; from: number; anchor: Anchor }
   | { what: "pan"; x: number; y: number }
   | { what: "window"; grip: number }
   | { what: "edge"; side: "start" | "end" }
   | { what: "touch"; x: number; y: number }
-  | { what: "press"; x: number; y: number; spot: Spot | null; touch: boolean; pan: boolean };
+  | { what: "press"; x: number; y: number; spot: Spot | null; touch: boolean; as: "range" | "box" | "pan" };
 
 const SLOP = 4;
 
@@ -120,7 +121,8 @@ export class Gestures {
     if (y < at.minimapTop + at.minimapHeight && x >= at.gutter) return this.downOnWhole(x);
     const pan = event.button === 1 || event.shiftKey || (y >= at.axisTop && y < at.axisTop + at.axisHeight);
     if (event.button === 1) event.preventDefault();
-    this.drag = { what: "press", x, y, spot: spotAt(at, y, this.stage.scroll), touch, pan };
+    const as = pan ? "pan" : event.ctrlKey || event.metaKey ? "box" : "range";
+    this.drag = { what: "press", x, y, spot: spotAt(at, y, this.stage.scroll), touch, as };
   }
 
   private downOnWhole(x: number): void {
@@ -163,8 +165,13 @@ export class Gestures {
     if (!lanes || !at) return;
     if (drag?.what === "press" && Math.hypot(x - drag.x, y - drag.y) > SLOP) {
       if (drag.touch) this.drag = { what: "touch", x: drag.x, y: drag.y };
-      else if (drag.pan || drag.x < at.gutter) this.drag = { what: "pan", x: drag.x, y: drag.y };
-      else this.drag = { what: "range", from: this.stage.time(drag.x) };
+      else if (drag.as === "pan" || drag.x < at.gutter) this.drag = { what: "pan", x: drag.x, y: drag.y };
+      else
+        this.drag = {
+          what: drag.as,
+          from: this.stage.time(drag.x),
+          anchor: { y: drag.y, scroll: this.stage.scroll },
+        };
       this.stage.root.dataset["drag"] = this.drag.what;
     }
     this.dragged(x, y);
@@ -185,11 +192,14 @@ export class Gestures {
       if (drag.what === "touch") window.scrollBy(0, wanted - this.stage.scrollTarget);
       drag.x = x;
       drag.y = y;
-    } else if (drag.what === "range") {
-      const edge = Math.max(at.gutter, Math.min(this.stage.width, x));
-      const to = this.stage.time(edge);
-      this.stage.range = { start: Math.min(drag.from, to), end: Math.max(drag.from, to) };
-      this.stage.put({ range: this.stage.range });
+    } else if (drag.what === "range" || drag.what === "box") {
+      const to = this.stage.time(Math.max(at.gutter, Math.min(this.stage.width, x)));
+      const span = { start: Math.min(drag.from, to), end: Math.max(drag.from, to) };
+      const { anchor } = drag;
+      const began = anchor.y < at.scrollTop ? anchor.y : anchor.y + anchor.scroll - this.stage.scroll;
+      const edge = Math.max(at.lanesTop, Math.min(this.stage.height, y));
+      if (drag.what === "range") this.stage.setRange(span, lanesBetween(at, lanes, anchor, edge, this.stage.scroll));
+      else this.stage.put({ box: { ...span, top: Math.min(began, edge), bottom: Math.max(began, edge) } });
     } else if (drag.what === "window") {
       this.draggedWindow(x, true);
     } else if (drag.what === "edge") {
@@ -224,10 +234,23 @@ export class Gestures {
     this.gone(event.pointerId);
     if (!drag || !at) return;
     if (drag.what === "range" && this.stage.range) {
-      this.stage.told.range({ start: Math.round(this.stage.range.start), end: Math.round(this.stage.range.end) });
+      const { start, end } = this.stage.range;
+      this.stage.told.range({ start: Math.round(start), end: Math.round(end) }, this.stage.area);
       return;
     }
+    if (drag.what === "box") return this.boxed(drag.from, drag.anchor, here);
     if (drag.what === "press") void this.click(here.x, here.y, drag.spot);
+  }
+
+  /** To the time in the box, its lanes at the top. */
+  private boxed(from: number, anchor: Anchor, { x, y }: { x: number; y: number }): void {
+    const { at } = this.stage;
+    this.stage.put({ box: null });
+    if (!at) return;
+    const to = this.stage.time(Math.max(at.gutter, Math.min(this.stage.width, x)));
+    const began = anchor.y + anchor.scroll - this.stage.scroll;
+    if (anchor.y >= at.scrollTop) this.stage.scrollTo(this.stage.scroll + Math.min(began, y) - at.scrollTop);
+    this.stage.told.zoomed({ start: Math.min(from, to), end: Math.max(from, to) });
   }
 
   private gone(id: number): void {
@@ -296,7 +319,7 @@ export class Gestures {
     if (!step) return;
     const span = { start: step.start + item.offset, end: step.end + item.offset };
     if (again) this.stage.fit(span);
-    else this.stage.told.range(span);
+    else this.stage.told.range(span, null);
   }
 
   /** A click on a label, or on what unfolds the rest of the rows. */

@@ -1,5 +1,6 @@
 /** What lies over the lanes: the pointer's line, the marks hovered and selected, arrows, the range, measures. */
 
+import { isCovered } from "./area";
 import { type Brush, mix } from "./inks";
 import { labelTop, rowAt, spotAt } from "./layout";
 import { shown } from "../../base/numbers";
@@ -32,7 +33,8 @@ export class Overlay {
     on.beginPath();
     on.rect(layout.gutter, layout.axisTop, scene.width - layout.gutter, scene.height - layout.axisTop);
     on.clip();
-    this.range(scene);
+    this.range(scene, lanes);
+    this.box(scene);
     this.marks(scene);
     this.arrows(scene, lanes);
     scene.measures.forEach((span, at) => this.measure(scene, span.start, span.end, at));
@@ -47,7 +49,7 @@ export class Overlay {
     return scene.layout.gutter + ((time - scene.view.start) / (scene.view.end - scene.view.start)) * wide;
   }
 
-  private box(scene: Scene, mark: Mark): Box | null {
+  private markBox(scene: Scene, mark: Mark): Box | null {
     const row = rowAt(scene.layout, mark.rank, mark.lane, mark.depth, scene.scroll);
     if (!row) return null;
     const x = this.x(scene, mark.start);
@@ -56,7 +58,35 @@ export class Overlay {
     return { x, y: row.top, width, height: row.bar, shown };
   }
 
-  private range(scene: Scene): void {
+  private box(scene: Scene): void {
+    const { on } = this;
+    const { box } = scene;
+    if (!box) return;
+    const x = this.x(scene, box.start);
+    on.strokeStyle = scene.theme.ink;
+    on.lineWidth = 1;
+    on.setLineDash([4, 3]);
+    on.strokeRect(x, box.top, this.x(scene, box.end) - x, box.bottom - box.top);
+    on.setLineDash([]);
+  }
+
+  /** The lanes of an area more strongly than the rest of its time. */
+  private area(scene: Scene, lanes: Lanes, x: number, wide: number): void {
+    const { on } = this;
+    const { layout } = scene;
+    const chosen = new Set(scene.area);
+    for (const [list, shift, edge] of [
+      [layout.pinned, layout.lanesTop, layout.lanesTop],
+      [layout.scrolled, layout.scrollTop - scene.scroll, layout.scrollTop],
+    ] as const)
+      for (const item of list) {
+        const top = Math.max(edge, shift + item.top);
+        const bottom = Math.min(scene.height, shift + item.top + item.height);
+        if (bottom > top && isCovered(item, lanes, chosen)) on.fillRect(x, top, wide, bottom - top);
+      }
+  }
+
+  private range(scene: Scene, lanes: Lanes): void {
     if (!scene.range) return;
     const { on } = this;
     const { theme, layout } = scene;
@@ -64,8 +94,10 @@ export class Overlay {
     const x1 = this.x(scene, scene.range.end);
     const top = layout.axisTop;
     on.fillStyle = theme.accent;
-    on.globalAlpha = 0.09;
+    on.globalAlpha = scene.area ? 0.03 : 0.09;
     on.fillRect(x0, top, x1 - x0, scene.height - top);
+    on.globalAlpha = 0.14;
+    if (scene.area) this.area(scene, lanes, x0, x1 - x0);
     on.globalAlpha = 0.9;
     for (const x of [x0, x1]) on.fillRect(Math.round(x) - 0.5, top, 1, scene.height - top);
     on.globalAlpha = 1;
@@ -85,7 +117,7 @@ export class Overlay {
       [scene.selected, true],
     ] as const) {
       if (!mark) continue;
-      const box = this.box(scene, mark);
+      const box = this.markBox(scene, mark);
       if (!box?.shown) continue;
       const grow = strong ? 1.5 : 0.75;
       on.lineWidth = strong ? 2 : 1.25;

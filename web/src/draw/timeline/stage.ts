@@ -5,6 +5,7 @@
  * painter's. What a frame costs here is measured as "timeline-frame".
  */
 
+import type { Chosen } from "./area";
 import { Gestures } from "./gestures";
 import { type Arrangement, keyOf, layout, PLAIN, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
 import { PainterLink } from "./link";
@@ -18,7 +19,10 @@ export interface Told {
   readonly moved?: (view: Span) => void;
   readonly hover: (mark: Mark | null, x: number, y: number, spot: Spot | null) => void;
   readonly select: (mark: Mark | null) => void;
-  readonly range: (range: Span | null) => void;
+  /** A range of time, in some lanes or in all. */
+  readonly range: (range: Span | null, lanes: Chosen) => void;
+  /** A box was drawn to zoom to. */
+  readonly zoomed: (view: Span) => void;
   readonly measures: (measures: Span[]) => void;
   readonly arrange: (how: Arrangement) => void;
   /** The marks that the arrow keys came to. */
@@ -62,6 +66,8 @@ export class Stage {
     selected: null,
     arrows: [],
     range: null,
+    area: null,
+    box: null,
     measures: [],
     focus: "",
     matches: null,
@@ -76,6 +82,7 @@ export class Stage {
   private askAgain = false;
   hover: Mark | null = null;
   range: Span | null = null;
+  area: Chosen = null;
   private measures: Span[] = [];
   private marked: number | null = null;
   private selected: Mark | null = null;
@@ -214,9 +221,10 @@ export class Stage {
     this.told.arrange(how);
   }
 
-  setRange(range: Span | null): void {
+  setRange(range: Span | null, area: Chosen = null): void {
     this.range = range;
-    this.put({ range });
+    this.area = range && area;
+    this.put({ range, area: this.area });
   }
 
   setMeasures(measures: Span[]): void {

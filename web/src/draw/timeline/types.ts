@@ -261,6 +261,10 @@ export interface Scene {
   selected: Mark | null;
   arrows: Arrow[];
   range: Span | null;
+  /** Keys of the lanes that the range is of; null: all. */
+  area: readonly string[] | null;
+  /** What is to be zoomed to, while it is drawn. */
+  box: (Span & { top: number; bottom: number }) | null;
   measures: Span[];
   /** The item that the keyboard is on. */
   focus: string;

@@ -1,0 +1,85 @@
+/** An area: a stretch of time in some lanes. Which lanes a drag covers, and how the address names them. */
+
+import { keyOf } from "./layout";
+import type { Item, Lanes, Layout, RankLanes } from "./types";
+
+/** Keys of lanes; null: all of them. */
+export type Chosen = readonly string[] | null;
+
+/** Where a drag began: a height in the picture, which scrolls with the lanes unless they are pinned. */
+export interface Anchor {
+  readonly y: number;
+  readonly scroll: number;
+}
+
+/** Marks of a lane, as opposed to a ruler or a level. */
+const holds = ({ kind }: { kind: string }): boolean => kind === "host" || kind === "device";
+
+const lanesOf = ({ rank, groups }: RankLanes): string[] =>
+  groups.filter(holds).flatMap(({ lanes }) => lanes.map(({ id }) => keyOf.lane(rank, id)));
+
+/** The lanes that an item stands for: its own, those of a folded group, or those of a rank that is one line. */
+export function lanesBehind(item: Item, lanes: Lanes): readonly string[] {
+  if (item.what === "lane") return holds(item) ? [item.key] : [];
+  if (!item.folded) return [];
+  const own = lanes.ranks.find(({ rank }) => rank === item.rank);
+  if (!own) return [];
+  if (item.what === "rank") return lanesOf(own);
+  const group = own.groups.find(({ id }) => keyOf.group(own.rank, id) === item.key);
+  return group && holds(group) ? group.lanes.map(({ id }) => keyOf.lane(own.rank, id)) : [];
+}
+
+/** The lanes between where a drag began and where it is; null, where it covers a ruler or a counter alone. */
+export function lanesBetween(at: Layout, lanes: Lanes, from: Anchor, y: number, scroll: number): Chosen {
+  const pinned = from.y < at.scrollTop;
+  const began = pinned ? from.y : from.y + from.scroll - scroll;
+  const [top, bottom] = [Math.min(began, y), Math.max(began, y)];
+  const covered = (list: readonly Item[], shift: number, edge: number) =>
+    list.filter((item) => {
+      const upper = Math.max(edge, shift + item.top);
+      return upper <= bottom && shift + item.top + item.height > top;
+    });
+  // What is scrolled beneath the pinned lanes is covered only by a drag that began there.
+  const found = [
+    ...(pinned || y < at.scrollTop ? covered(at.pinned, at.lanesTop, at.lanesTop) : []),
+    ...covered(at.scrolled, at.scrollTop - scroll, pinned ? at.scrollTop : -Infinity),
+  ];
+  const keys = [...new Set(found.flatMap((item) => lanesBehind(item, lanes)))];
+  return keys.length && keys.length < lanes.ranks.flatMap(lanesOf).length ? keys : null;
+}
+
+/** Whether an item is in an area. */
+export const isCovered = (item: Item, lanes: Lanes, chosen: ReadonlySet<string>): boolean =>
+  lanesBehind(item, lanes).some((key) => chosen.has(key));
+
+/** `12,12w` of the first rank, `3/12` of others, `3/*` for all of a rank; "" for all. */
+export function textOfLanes(lanes: Lanes, chosen: Chosen): string {
+  if (!chosen) return "";
+  const keys = new Set(chosen);
+  return lanes.ranks
+    .flatMap((own, place) => {
+      const before = place || lanes.ranks.length > 1 ? `${own.rank}/` : "";
+      const every = lanesOf(own);
+      const mine = every.filter((key) => keys.has(key));
+      const prefix = keyOf.lane(own.rank, "").length;
+      return mine.length && mine.length === every.length && before
+        ? [`${before}*`]
+        : mine.map((key) => before + key.slice(prefix));
+    })
+    .join();
+}
+
+/** The lanes that the address names, those that are not here left out. */
+export function lanesFrom(lanes: Lanes, text: string | undefined): Chosen {
+  if (!text) return null;
+  const first = lanes.ranks[0]?.rank ?? 0;
+  const named = new Set(text.split(","));
+  const keys = lanes.ranks.flatMap((own) => {
+    const prefix = keyOf.lane(own.rank, "").length;
+    return lanesOf(own).filter((key) => {
+      const id = key.slice(prefix);
+      return named.has(`${own.rank}/*`) || named.has(`${own.rank}/${id}`) || (own.rank === first && named.has(id));
+    });
+  });
+  return keys.length ? keys : null;
+}
