@@ -64,7 +64,7 @@ def test_a_drag_opens_a_table_of_what_it_covers(at_theirs: Tab, theirs: Served) 
     assert sum(int(row["total"]) for row in rows) == sum(row[names.index("total")] for row in expected["rows"])
 
     page.locator(".tl-area .segments button", has_text="Kind").click()
-    page.wait_for_function("document.querySelectorAll('.tl-area .grid-body .grid-row').length < 5")
+    page.wait_for_function("() => document.querySelectorAll('.tl-area .grid-body .grid-row').length < 5")
     page.reload()
     page.locator(".tl-area [aria-pressed=true]", has_text="Kind").wait_for()
     page.locator(".tl-area", has_text="in 1 lane").wait_for()
@@ -120,7 +120,7 @@ def test_the_table_is_copied_as_markdown(at_theirs: Tab, theirs: Served) -> None
 def test_a_box_is_zoomed_to_and_back_undoes_it(at_theirs: Tab, theirs: Served) -> None:
     page = at_theirs.page
     opened(at_theirs, theirs.run("owlv2_h100"))
-    page.wait_for_function("location.hash.includes('p.in=')")
+    page.wait_for_function("() => location.hash.includes('p.in=')")
     before = page.evaluate("location.hash")
     dragged(at_theirs, (0.4, TOP + 60), (0.5, TOP + 200), key="Control")
     page.wait_for_function("before => location.hash !== before", arg=before)
