@@ -155,6 +155,7 @@ function One({ side, lanes, begin, place, last, step, ready, lead, moved }: OneP
       hover: (under, x, y) => tip.show(under, x, y),
       select,
       range: () => undefined,
+      zoomed: (view) => made.show(view),
       measures: () => undefined,
       arrange,
       reach: () => undefined,
