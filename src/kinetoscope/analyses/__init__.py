@@ -31,6 +31,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
     "Device work": (
         "kernels",
         "kernel_kinds",
+        "categories",
         "kernel_sequences",
         "overlap",
         "device_utilization",

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
@@ -26,6 +27,7 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("name", pl.String, "Name of the kernel."),
     Column("kind", pl.String, "computation, communication, memcpy or memset."),
+    Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time."),
     Column("calls", pl.Int64, "How often it ran."),
     Column("total", pl.Int64, "Sum of the durations of all calls.", "ns"),
     Column("share", pl.Float64, "Total / durations of all device work, copies and sets included.", "fraction"),
@@ -129,6 +131,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
         {
             "name": polars_columns.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
             "kind": polars_columns.labelled(kind[first], lambda code: WorkKind(code).name.lower()).cast(pl.String),
+            "category": labels(longest(codes, len(first), work_categories(trace)[chosen], time)),
             **polars_columns.statistics(
                 np.where(begins[chosen], codes, np.int32(-1)), len(first), work.duration[chosen], *_STATISTICS
             ),

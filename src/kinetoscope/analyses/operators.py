@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
+import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import allocations
+from kinetoscope.model.operators.categories import OTHER, categories_of_names, labels, longest, work_categories
 from kinetoscope.model.operators.costs import (
     KINDS,
     CallGroups,
     GroupingKeys,
+    Values,
     device_costs,
     grouped,
     host_costs,
@@ -24,8 +27,10 @@ from kinetoscope.model.operators.costs import (
     memory_costs,
     texts,
 )
+from kinetoscope.model.operators.matrix_units import matrix_unit_costs
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
@@ -38,6 +43,7 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("name", pl.String, "Name of the call; all steps of the profiler are ProfilerStep*."),
     Column("kind", pl.String, "operator, annotation, runtime, python; memory: allocations inside no call."),
+    Column("category", pl.String, "What it computes: GEMM, attention, … (see `categories`); null if nothing tells."),
     Column("input_shapes", pl.String, "Shape of each input; null if grouped by name, or if none was recorded."),
     Column("call_stack", pl.String, "Python calls around, outermost first; null unless grouped by stack, or if none."),
     Column("calls", pl.Int64, "How many calls began in the selection."),
@@ -49,6 +55,11 @@ RESULT = Schema(
     ),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
     Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
+    Column("host_mean", pl.Int64, "Host_total / calls, rounded to the nanosecond.", "ns"),
+    Column("device_mean", pl.Int64, "Device_total / calls, rounded to the nanosecond.", "ns"),
+    Column("matrix_eligible", pl.Boolean, "Can tensor or matrix cores compute it, or a call inside it?"),
+    Column("matrix_self_share", pl.Float64, "Device_self on matrix units / that of work whose name tells.", "fraction"),
+    Column("matrix_total_share", pl.Float64, "The same of device_total.", "fraction"),
     Column("host_memory_total", pl.Int64, "Host memory taken less given back while the calls ran.", "bytes"),
     Column("host_memory_self", pl.Int64, "Host memory taken less given back while no call inside them ran.", "bytes"),
     Column("device_memory_total", pl.Int64, "Device memory taken less given back while the calls ran.", "bytes"),
@@ -93,12 +104,14 @@ def operators(
     to all calls around it; if the launch was not recorded, to the operator of its External id. Memory is what the
     allocator took less what it gave back, on any thread, while the call ran. With `group_by="stack"` calls count apart
     by the Python calls around them, as the file spells them out or as recorded; `operator_stacks` shows them for one
-    operator.
+    operator. Eligible for matrix units is, by the TensorBoard plugin's rule, a GEMM, a convolution or (not there) an
+    attention by its name, what launched a kernel on matrix units, and any call with such a call inside.
 
     How to read it. Sorted by device_self if there is device work, else by host_self: what stands first takes the time.
     Self columns add up over rows (those of memory only if one thread has calls); total columns do not, as calls nest.
     device_total much larger than device_total_busy: streams overlap. A launch call has in device_total what it
-    launched, in device_self only what was launched outside all other calls.
+    launched, in device_self only what was launched outside all other calls. An eligible operator with a matrix share of
+    0 computes in plain FP32, or on sizes that do not fit.
 
     Limits. Python calls have rows only with `python=True`; else their time is self time of the call around them. Work
     that a call starts on another thread is not inside it: the backward pass is not inside `backward`. With a time
@@ -127,12 +140,36 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     }
     notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
-    frame = pl.DataFrame({**texts(trace, groups, details), **numbers}, schema=_SCHEMA)
+    names = {**texts(trace, groups, details), "category": labels(_categories(view, groups, work.own))}
+    numbers |= {**_means(values), **matrix_unit_costs(view, nested, groups, work, values)}
+    frame = pl.DataFrame({**names, **numbers}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, nested, frame), tuple(notes))
 
 
 # --- rows and notes
+
+
+def _categories(view: Scope, groups: CallGroups, own: Int32s) -> Int8s:
+    """Of operators by their names, else by the device work that a group launched itself: int8 [groups]."""
+    trace, work, chosen = view.trace, view.device_work, view.device_work_mask
+    code = np.where(own >= 0, groups.code[own], np.int32(-1)) if len(trace) else own
+    launched_itself = longest(code, len(groups), work_categories(trace)[chosen], work.duration[chosen])
+    named = categories_of_names(trace, trace.name[groups.first])
+    is_told = (named != OTHER) & (trace.kind[groups.first] == EventKind.HOST_OP)
+    return np.where(is_told, named, launched_itself).astype(np.int8)
+
+
+def _means(values: Values) -> dict[str, pl.Series]:
+    """Time of a call on the host and on the device; null for calls that began before the range."""
+    calls = values["calls"]
+    columns = {}
+    for what in ("host", "device"):
+        total = values[f"{what}_total"]
+        known = calls > 0 if total is not None else np.zeros(len(calls), np.bool_)
+        rounded = (2 * (0 if total is None else total) + calls) // np.maximum(2 * calls, 1)
+        columns[f"{what}_mean"] = polars_columns.column(rounded, known)
+    return columns
 
 
 def _sorted(view: Scope, nested: ShownCalls, frame: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.grouping import IntegerArray, group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.call_stacks import CallStacks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
@@ -84,7 +84,16 @@ def grouped(view: Scope, calls: ShownCalls, keys_by: GroupingKeys, among: Bools 
     if keys_by.stacks is not None:
         keys.append(keys_by.stacks.code[rows])
     codes, first = group(*keys)
-    code = np.full(len(trace), -1, np.int32)
+    return _groups(calls, rows, codes, first)
+
+
+def grouped_as(calls: ShownCalls, rows: Int32s, *keys: IntegerArray) -> CallGroups:
+    """Calls (`rows`) in groups that agree in some keys of theirs: [rows] each."""
+    return _groups(calls, rows, *group(*keys))
+
+
+def _groups(calls: ShownCalls, rows: Int32s, codes: Int32s, first: Int32s) -> CallGroups:
+    code = np.full(len(calls.shown), -1, np.int32)
     code[rows] = codes
     around = np.where(calls.whole_parent >= 0, code[calls.whole_parent], np.int32(-1))
     around[calls.asynchronous] = code[calls.asynchronous]  # as if inside itself: nothing of it is self

@@ -76,6 +76,7 @@ EVENT_FIELDS = (
 OP_FIELDS = (
     _ROW,
     _NAME,
+    _plain("category", pl.String, "What it computes: GEMM, attention, …, by its name; other where that does not tell."),
     _THREAD,
     *_TIMES,
     _SELF,
@@ -107,6 +108,7 @@ KERNEL_FIELDS = (
     _from("blocks_per_sm", pl.Float64, "Blocks / multiprocessors of the device."),
     _from("warps_per_sm", pl.Float64, "Warps / multiprocessors of the device."),
     _from("occupancy", pl.Float64, "Estimated achieved occupancy.", "fraction", scale=0.01),
+    _plain("category", pl.String, "What it computes: GEMM, attention, …, by the name of its operator, else its own."),
     _plain("matrix_unit", pl.String, "Does it use tensor or matrix cores: yes, no, unknown (by its name)."),
     _from("bytes", pl.Int64, "Bytes copied or set.", "bytes"),
     _from("bandwidth", pl.Float64, "Bytes / duration, as recorded.", "bytes/s", scale=1e9),

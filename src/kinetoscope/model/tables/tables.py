@@ -22,6 +22,7 @@ from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, enclosing_op, self_times
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE
+from kinetoscope.model.operators.categories import categories_of_names, labels, work_categories
 from kinetoscope.model.steps.scope import steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables import columns
@@ -115,6 +116,10 @@ def _call(trace: Trace, rows: Rows) -> Values:
     return _span(trace, rows) | nested | {"self_duration": self_times(trace)[rows]}
 
 
+def _op(trace: Trace, rows: Rows) -> Values:
+    return _call(trace, rows) | {"category": labels(categories_of_names(trace, trace.name[rows]))}
+
+
 def _frame(trace: Trace, rows: Rows) -> Values:
     names = trace.name[rows]
     modules = [code for code in np.unique(names).tolist() if trace.strings.label(code).startswith(MODULE)]
@@ -148,6 +153,7 @@ def _kernel(trace: Trace, rows: Rows) -> Values:
         "launch": polars_columns.rows(work.launch),
         "op": polars_columns.rows(work.op),
         "op_name": _names_of(trace, work.op),
+        "category": labels(work_categories(trace)),
         "matrix_unit": polars_columns.labelled(kernel_units(trace), ANSWERS.__getitem__),
     }
 
@@ -248,7 +254,7 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         "Everything in the file.", columns.EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
     ),
     "ops": DeclaredTable(
-        "Operators of torch on the host.", columns.OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _call
+        "Operators of torch on the host.", columns.OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _op
     ),
     "kernels": DeclaredTable(
         "Kernels, copies and sets on devices.", columns.KERNEL_FIELDS, lambda trace: trace.rows(*DEVICE_WORK), _kernel
