@@ -35,6 +35,12 @@ def annotations(
     by: Literal["launch", "stream"] = "launch",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def categories(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["all", "step"] = "all",
+) -> Result: ...
 def collectives(
     job: Job,
     *,

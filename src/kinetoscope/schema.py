@@ -259,6 +259,16 @@ class Lines:
 Chart = Bars | Lines | StackedBars
 
 
+def drawn_columns(chart: Chart) -> set[str]:
+    """The columns that a chart needs."""
+    if isinstance(chart, StackedBars):
+        return {chart.category, *chart.parts}
+    if isinstance(chart, Lines):
+        return {chart.x, chart.y, *chart.by}
+    names = (chart.category, chart.value, chart.instead, chart.low, chart.high, chart.of)
+    return {name for name in names if name}
+
+
 @dataclass(frozen=True)
 class Result:
     """What an analysis answers: a frame, its schema, and what the numbers leave out.

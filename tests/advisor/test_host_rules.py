@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.evidence.elementwise import is_elementwise
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView
@@ -20,6 +19,7 @@ from kinetoscope.advisor.rules.optimizer_by_parameter import optimizer_by_parame
 from kinetoscope.advisor.rules.small_elementwise_operators import small_elementwise_operators
 from kinetoscope.advisor.rules.unexplained_host_time import unexplained_host_time
 from kinetoscope.advisor.rules.waiting_for_the_device import waiting_for_the_device
+from kinetoscope.model.operators.categories import is_elementwise
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named

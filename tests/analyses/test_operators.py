@@ -57,6 +57,39 @@ def shared(*parts: str) -> Path:
     return path
 
 
+# --- matrix units
+
+
+def test_what_matrix_units_can_compute_and_do(tmp_path: Path) -> None:
+    fast, plain, unknown = "ampere_fp16_s16816gemm_fp16", "volta_sgemm_128x32_nn", "my_kernel"
+    events = [
+        annotation("forward", 0, 100),
+        op("aten::linear", 0, 50),
+        op("aten::addmm", 5, 40),
+        *(launch(10, 2, 1), launch(13, 2, 2), launch(16, 2, 3)),
+        *(kernel(fast, 20, 30, 1), kernel(plain, 60, 10, 2), kernel(unknown, 80, 100, 3)),
+        op("my::fused", 60, 20),
+        *(launch(62, 2, 4), kernel(fast, 200, 5, 4)),
+        op("aten::add", 85, 10),
+        *(launch(86, 2, 5), kernel("at::native::vectorized_elementwise_kernel", 300, 5, 5)),
+        op("aten::view", 97, 1),
+    ]
+    rows = by_key(
+        operators(job(tmp_path, *events)),
+        "name",
+        numbers=("matrix_eligible", "matrix_self_share", "matrix_total_share", "host_mean", "device_mean"),
+    )
+    del rows["cudaLaunchKernel",]
+    assert rows == {
+        ("forward",): [True, None, 0.7, 100, 150],
+        ("aten::linear",): [True, None, 0.75, 50, 140],
+        ("aten::addmm",): [True, 0.75, 0.75, 40, 140],
+        ("my::fused",): [True, 1.0, 1.0, 20, 5],
+        ("aten::add",): [False, 0.0, 0.0, 10, 5],
+        ("aten::view",): [False, None, None, 1, 0],
+    }
+
+
 # --- the brute-force twin
 
 KINDS = {"cpu_op": "operator", "user_annotation": "annotation", "cuda_runtime": "runtime", "python_function": "python"}

@@ -248,6 +248,14 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "plugin",
+        "newer convolutions are not eligible",
+        "The plugin's list of operators that tensor cores can compute ends with those of 2021: it lacks "
+        "`aten::convolution_backward`, `aten::mkldnn_convolution`, and all attention.",
+        "we",
+        "they are products like those in the list.",
+    ),
+    Difference(
+        "plugin",
         "backward pass of modules only",
         "Where modules were recorded, the plugin loses calls of the backward pass whose forward pass was in no module, "
         "with all that is inside them: 5 of 145 `ViewBackward0` of `transformer`.",

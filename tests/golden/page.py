@@ -32,7 +32,7 @@ trace and each way in which the peer was asked (HTA with and without its last st
 - *Cannot apply*: the peer fails on the trace, or no analysis answers it.
 
 Columns that only we have, rows that only we have (calls of the runtime, annotations, copies), and standard deviations,
-which only HTA has, are not compared; nor is which operators could use tensor cores, which only the plugin says.
+which only HTA has, are not compared.
 """
 
 

@@ -1,12 +1,14 @@
-"""What --where, --sort and --limit mean."""
+"""What --where, --sort, --columns and --limit mean."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
 from kinetoscope.errors import UsageError
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Bars, Column, Result, Schema
 from kinetoscope.views.rows import Arrangement, arranged, order
 from tests.views.results import kernels
 
@@ -51,6 +53,17 @@ def test_where(where: str, kept: str) -> None:
 )
 def test_sort_is_descending_stable_and_puts_missing_last(sort: str, expected: str) -> None:
     assert names(arranged(TABLE, Arrangement(sort=order(sort)))) == expected
+
+
+def test_columns_in_the_order_asked_after_conditions_on_others() -> None:
+    table = replace(TABLE, chart_facts=Bars("name", "total"))
+    chosen = arranged(table, Arrangement("calls > 4", sort=order("total"), columns=("total", "name")))
+    assert chosen.frame.rows() == [(30, "b"), (20, "d"), (10, "a")]
+    assert chosen.schema.names == ["total", "name"]
+    assert chosen.chart_facts == table.chart_facts
+    assert arranged(table, Arrangement(columns=("total",))).chart_facts is None
+    with pytest.raises(UsageError, match=r"no column 'nam'.*did you mean 'name'"):
+        arranged(TABLE, Arrangement(columns=("nam",)))
 
 
 def test_where_then_sort_then_limit() -> None:

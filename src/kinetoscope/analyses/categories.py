@@ -14,7 +14,7 @@ from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.categories import CATEGORIES, categories_of_names, work_categories
-from kinetoscope.model.operators.costs import grouped_as, host_costs
+from kinetoscope.model.operators.costs import Values, grouped_as, host_costs
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
@@ -109,7 +109,7 @@ def _on_device(view: Scope, by: By) -> pl.DataFrame:
         charged = charge(span.start[on], span.end[on], codes[on], nowhere, own, len(first), climb=False)
         total += charged.total
         covered += charged.covered
-    numbers = {"work": np.bincount(codes, minlength=len(first)), "total": total, "busy": covered}
+    numbers: Values = {"work": np.bincount(codes, minlength=len(first)), "total": total, "busy": covered}
     return _frame(view, category[first], launched[chosen][first], by, numbers)
 
 
@@ -120,7 +120,7 @@ def _on_host(view: Scope, by: By) -> pl.DataFrame:
     category = categories_of_names(trace, trace.name[rows])
     groups = grouped_as(nested, rows, category, _steps(view, trace.start[rows], by))
     costs = host_costs(view, nested, groups)
-    numbers = {"operators": costs["calls"], "host_self": costs["host_self"]}
+    numbers: Values = {"operators": costs["calls"], "host_self": costs["host_self"]}
     return _frame(view, categories_of_names(trace, trace.name[groups.first]), trace.start[groups.first], by, numbers)
 
 
@@ -132,7 +132,7 @@ def _steps(view: Scope, time: Int64s, by: By) -> Int64s:
     return np.where(place >= 0, np.append(view.steps.number, -1)[place], -1)
 
 
-def _frame(view: Scope, category: Int8s, time: Int64s, by: By, numbers: dict[str, Int64s | None]) -> pl.DataFrame:
+def _frame(view: Scope, category: Int8s, time: Int64s, by: By, numbers: Values) -> pl.DataFrame:
     """The rows of groups, of which `category` and `time` are those of one member."""
     keys = {"step": polars_columns.rows(_steps(view, time, by)), "category": category}
     return pl.DataFrame({**keys, **numbers})

@@ -30,7 +30,6 @@ from kinetoscope.model.operators.costs import (
 from kinetoscope.model.operators.matrix_units import matrix_unit_costs
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
@@ -53,13 +52,13 @@ RESULT = Schema(
     Column(
         "device_self", pl.Int64, "Durations of the device work launched in the calls and in none inside them.", "ns"
     ),
-    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
-    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
     Column("host_mean", pl.Int64, "Host_total / calls, rounded to the nanosecond.", "ns"),
     Column("device_mean", pl.Int64, "Device_total / calls, rounded to the nanosecond.", "ns"),
     Column("matrix_eligible", pl.Boolean, "Can tensor or matrix cores compute it, or a call inside it?"),
     Column("matrix_self_share", pl.Float64, "Device_self on matrix units / that of work whose name tells.", "fraction"),
     Column("matrix_total_share", pl.Float64, "The same of device_total.", "fraction"),
+    Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
+    Column("device_self_busy", pl.Int64, "Time in which work of device_self ran, each instant once.", "ns"),
     Column("host_memory_total", pl.Int64, "Host memory taken less given back while the calls ran.", "bytes"),
     Column("host_memory_self", pl.Int64, "Host memory taken less given back while no call inside them ran.", "bytes"),
     Column("device_memory_total", pl.Int64, "Device memory taken less given back while the calls ran.", "bytes"),
@@ -141,8 +140,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     names = {**texts(trace, groups, details), "category": labels(_categories(view, groups, work.own))}
-    numbers |= {**_means(values), **matrix_unit_costs(view, nested, groups, work, values)}
-    frame = pl.DataFrame({**names, **numbers}, schema=_SCHEMA)
+    more = {**_means(values), **matrix_unit_costs(view, nested, groups, work, values)}
+    frame = pl.DataFrame({**names, **numbers, **more}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, nested, frame), tuple(notes))
 
@@ -151,25 +150,25 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
 
 
 def _categories(view: Scope, groups: CallGroups, own: Int32s) -> Int8s:
-    """Of operators by their names, else by the device work that a group launched itself: int8 [groups]."""
+    """Of operators by their names, else by what the calls launched themselves: int8 [groups], −1 for annotations."""
     trace, work, chosen = view.trace, view.device_work, view.device_work_mask
     code = np.where(own >= 0, groups.code[own], np.int32(-1)) if len(trace) else own
     launched_itself = longest(code, len(groups), work_categories(trace)[chosen], work.duration[chosen])
     named = categories_of_names(trace, trace.name[groups.first])
-    is_told = (named != OTHER) & (trace.kind[groups.first] == EventKind.HOST_OP)
-    return np.where(is_told, named, launched_itself).astype(np.int8)
+    kind = trace.kind[groups.first]
+    of_call = np.where((kind == EventKind.HOST_OP) & (named != OTHER), named, launched_itself)
+    return np.where(kind == EventKind.ANNOTATION, -1, of_call).astype(np.int8)
 
 
 def _means(values: Values) -> dict[str, pl.Series]:
     """Time of a call on the host and on the device; null for calls that began before the range."""
-    calls = values["calls"]
-    columns = {}
-    for what in ("host", "device"):
-        total = values[f"{what}_total"]
-        known = calls > 0 if total is not None else np.zeros(len(calls), np.bool_)
-        rounded = (2 * (0 if total is None else total) + calls) // np.maximum(2 * calls, 1)
-        columns[f"{what}_mean"] = polars_columns.column(rounded, known)
-    return columns
+    frame = pl.DataFrame({name: values[name] for name in ("calls", "host_total", "device_total")})
+    calls = pl.when(pl.col("calls") > 0).then(pl.col("calls"))
+    means = {
+        f"{what}_mean": (2 * pl.col(f"{what}_total").cast(pl.Int64) + calls) // (2 * calls)
+        for what in ("host", "device")
+    }
+    return frame.select(**means).to_dict()
 
 
 def _sorted(view: Scope, nested: ShownCalls, frame: pl.DataFrame) -> pl.DataFrame:

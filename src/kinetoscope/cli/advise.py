@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run(arguments: list[str]) -> int:
     """Ask all rules and draw the screen, write the table, or explain a rule."""
     args = _parser().parse_args(arguments)
-    args.where = args.sort = ""
+    args.where = args.sort = args.columns = ""
     if args.explain is not None:
         from kinetoscope.cli.shared.output import write_lines
 

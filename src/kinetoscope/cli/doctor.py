@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
     with opened(args) as (job, _):
         symptoms = list(_of_job(job))
         remarks = job.notes
-    if args.format in (None, "table") and not (args.where or args.sort or args.output):
+    if args.format in (None, "table") and not (args.where or args.sort or args.columns or args.output):
         write_lines(report(symptoms, remarks, traces=len(job), width=min(width(), 100)))
     else:
         deliver(as_result(symptoms), args)

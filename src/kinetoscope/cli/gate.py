@@ -33,7 +33,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 def run(arguments: list[str]) -> int:
     """Measure the runs, hold the new against the base, and say so; or write the baseline."""
     args = _parser().parse_args(arguments)
-    args.where = args.sort = ""
+    args.where = args.sort = args.columns = ""
     base, new = _sides(args)
     from kinetoscope.compare.gate.limits import assumed_of, limits_of
 

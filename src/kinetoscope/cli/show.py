@@ -108,7 +108,7 @@ _TAKEN: Final = frozenset(
         "annotation",
         "steps_by",
     }
-    | {"where", "sort", "limit", "format", "output", "engine", "address"}
+    | {"where", "sort", "columns", "limit", "format", "output", "engine", "address"}
 )
 """Options that all analyses have."""
 

@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     add_engine(parser)
     add_output(parser)
     args = parser.parse_args(arguments)
-    args.where = args.sort = ""
+    args.where = args.sort = args.columns = ""
     *args.path, query = args.path or [""]
     if not args.path and not query.lower().startswith(_QUERIES):
         write_lines(_tables(), args.output)

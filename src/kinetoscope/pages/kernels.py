@@ -16,7 +16,7 @@ from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summe
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 
-_COLUMNS = ("name", "kind", "calls", "total", "share", "mean", "max", "occupancy", "matrix_unit")
+_COLUMNS = ("name", "category", "calls", "total", "share", "mean", "max", "occupancy", "matrix_unit")
 _LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "mean", "blocks_per_sm", "occupancy")
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
 
@@ -48,6 +48,7 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
             chosen=name,
         )
         yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
+        yield TableBlock("Time by category", "categories")
         yield TableBlock("Time by kind", "kernel_kinds")
     else:
         yield from way_back(select)

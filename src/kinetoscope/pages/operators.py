@@ -20,11 +20,14 @@ Time = Literal["device_self", "host_self"]
 
 _KINDS: dict[Time, str] = {"device_self": "computation", "host_self": "host"}
 _COLUMNS = {
-    "name": ("name",),
+    "name": ("name", "category"),
     "shapes": ("name", "input_shapes"),
     "stack": ("name", "call_stack"),
 }
-_NUMBERS = ("calls", "host_total", "host_self", "device_total", "device_self", "device_memory_self")
+_NUMBERS = (
+    *("calls", "host_total", "host_self", "device_total", "device_self"),
+    *("device_mean", "matrix_eligible", "matrix_self_share", "device_memory_self"),
+)
 
 _TIMES: dict[Time, str] = {
     "device_self": "device time",

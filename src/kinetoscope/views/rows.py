@@ -12,7 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.errors import UsageError
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema, drawn_columns
 from kinetoscope.views.terminal.columns import formatted
 from kinetoscope.views.text import nearest
 
@@ -41,6 +41,7 @@ class Arrangement:
         search: text that a row must have in a column of texts, lists or truth values, in any case.
         sort: columns, and whether each descends; missing values (NaN too) come last, ties keep their order.
         limit: rows to keep; 0 keeps all.
+        columns: those to keep, in this order; none keeps all.
     """
 
     where: str = ""
@@ -48,10 +49,11 @@ class Arrangement:
     search: str = ""
     sort: tuple[tuple[str, bool], ...] = ()
     limit: int = 0
+    columns: tuple[str, ...] = ()
 
 
 def arranged(result: Result, arrangement: Arrangement) -> Result:
-    """`result` with the rows of the arrangement.
+    """`result` with the rows and columns of the arrangement; conditions and order may use all columns.
 
     Raises:
         UsageError: no such column, no condition, or a value that the column cannot be compared with.
@@ -70,7 +72,18 @@ def arranged(result: Result, arrangement: Arrangement) -> Result:
         frame = frame.sort(keys, descending=descending, nulls_last=True, maintain_order=True)
     if arrangement.limit:
         frame = frame.head(arrangement.limit)
-    return dataclasses.replace(result, frame=frame)
+    if not arrangement.columns:
+        return dataclasses.replace(result, frame=frame)
+    schema = Schema(*(_column(schema, name) for name in dict.fromkeys(arrangement.columns)))
+    facts = (
+        result.chart_facts if result.chart_facts and drawn_columns(result.chart_facts) <= set(schema.names) else None
+    )
+    return dataclasses.replace(result, frame=frame.select(schema.names), schema=schema, chart_facts=facts)
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """The columns in `name,calls`."""
+    return tuple(name for term in text.split(",") if (name := term.strip().replace("-", "_")))
 
 
 def order(text: str) -> tuple[tuple[str, bool], ...]:

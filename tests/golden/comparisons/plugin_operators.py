@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from kinetoscope import Trace, operators
+from kinetoscope.model.operators.categories import category
 from kinetoscope.model.trace import arguments
 from tests.golden import plugin_tree
 from tests.golden.comparison import fewest
@@ -22,12 +23,18 @@ SECTIONS = (
 )
 PARTS = ("host_self", "host_total", "device_self", "device_total")
 COLUMNS = ("calls", *PARTS)
+MATRIX_UNITS = {"tc_self_ratio": "matrix_self_share", "tc_total_ratio": "matrix_total_share"}
 NO_OPERATORS = ("ProfilerStep", "Optimizer.", "[pl]", "enumerate(", "DataParallel.", "DistributedDataParallel.")
 """Ranges that were recorded as operators in 2021, and that the plugin leaves out of its table."""
 
 OVERLOADS, ANNOTATIONS = "overloads are operators", "annotations are no calls"
 MODULES = "backward pass of modules only"
-RULES = (OVERLOADS, ANNOTATIONS, MODULES)
+ELIGIBLE = 100.0
+"""What stands for yes among numbers that may differ by microseconds."""
+OLD_PRODUCTS = "newer convolutions are not eligible"
+RULES = (OVERLOADS, ANNOTATIONS, MODULES, OLD_PRODUCTS)
+NEW_PRODUCTS = ("aten::convolution_backward", "aten::mkldnn_convolution", "ConvolutionBackward0")
+"""Products of which the plugin's list has only the older names; others in those traces are in both lists."""
 OVERLOAD = re.compile(r"(\w+(?:::\w+)+)\.\w+")
 
 Key = tuple[str, ...]
@@ -59,7 +66,10 @@ def _table(rows: Any, shapes: bool) -> Rows:
     return summed(
         (
             (plain(row["name"]), *([row["input_shape"]] if shapes else [])),
-            {"calls": row["calls"]} | {part: row.get(f"{part}_duration", 0) for part in PARTS},
+            {"calls": row["calls"]}
+            | {part: row.get(f"{part}_duration", 0) for part in PARTS}
+            | ({"eligible": ELIGIBLE * (row["tc_eligible"] == "Yes")} if "tc_eligible" in row else {})
+            | {name: row[name] for name in MATRIX_UNITS if name in row},
         )
         for row in rows
     )
@@ -87,7 +97,7 @@ def summed(rows: Any) -> Rows:
     for key, row in rows:
         mine = found.setdefault(key, dict.fromkeys(row, 0.0))
         for name, value in row.items():
-            mine[name] += value
+            mine[name] = max(mine[name], value) if name == "eligible" else mine[name] + value
     return found
 
 
@@ -96,7 +106,10 @@ def _ours(case: Case, shapes: bool) -> Rows:
     return summed(
         (
             (row["name"], *([row["input_shapes"] or "[]"] if shapes else [])),
-            {"calls": row["calls"]} | {part: (row[part] or 0) / 1000 for part in PARTS},
+            {"calls": row["calls"]}
+            | {part: (row[part] or 0) / 1000 for part in PARTS}
+            | {"eligible": ELIGIBLE * bool(row["matrix_eligible"])}
+            | {name: round(100 * (row[ours] or 0), 2) for name, ours in MATRIX_UNITS.items()},
         )
         for row in rows
         if row["kind"] == "operator" and not row["name"].startswith(NO_OPERATORS)
@@ -112,7 +125,13 @@ def _formula(trace: Trace, shapes: bool, rules: frozenset[str]) -> Rows:
             continue
         total, inside = (sum(_duration(trace, each.row) for each in nodes) for nodes in ((node,), node.children))
         key = (plain(node.name), *([spelled(trace, int(dims[node.row]))] if shapes else []))
-        rows.append((key, {"calls": 1, "host_total": total, "host_self": total - inside, **NOTHING}))
+        numbers = {
+            "calls": 1,
+            "host_total": total,
+            "host_self": total - inside,
+            "eligible": ELIGIBLE * _eligible(node, rules),
+        }
+        rows.append((key, {**numbers, **NOTHING}))
     return summed((key, row) for key, row in rows if not key[0].startswith(NO_OPERATORS))
 
 
@@ -126,7 +145,15 @@ def tree(trace: Trace, rules: frozenset[str]) -> dict[int, plugin_tree.Node]:
     )
 
 
-NOTHING = {"device_self": 0, "device_total": 0}
+NOTHING = {"device_self": 0, "device_total": 0, **dict.fromkeys(MATRIX_UNITS, 0)}
+
+
+def _eligible(node: plugin_tree.Node, rules: frozenset[str]) -> bool:
+    name = plain(node.name)
+    known = category(name) in ("GEMM", "attention", "convolution")
+    if OLD_PRODUCTS in rules:
+        known &= not name.endswith(NEW_PRODUCTS)
+    return (node.operator and known) or any(_eligible(child, rules) for child in node.children)
 
 
 def _duration(trace: Trace, row: int) -> float:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.schema import Column, Lines, Result, Schema
-from kinetoscope.views.terminal.lines import with_colour, write
+from kinetoscope.views.terminal.lines import with_colour, without_colour, write
 from kinetoscope.views.terminal.screen import UNBOUNDED, lines, to_text
 from kinetoscope.views.text import cells
 from tests.views.results import BARS, kernels, steps
@@ -49,6 +49,16 @@ def test_long_names_lose_their_middle_only_where_room_ends() -> None:
     assert "  xxxx" in narrow
     assert "…" in narrow
     assert "xxx<float>  " in narrow
+
+
+def test_columns_that_were_chosen_stay_however_narrow_it_is() -> None:
+    table = kernels(*((f"name_{i}", None, i, i, 0.5) for i in range(3)))
+    crowded = without_colour(lines(table, width=30))
+    assert "no room for" in crowded
+    assert "share" not in crowded.splitlines()[0]
+    kept = without_colour(lines(table, width=30, all_columns=True))
+    assert "no room" not in kept
+    assert kept.splitlines()[0].split() == ["rank", "name", "kind", "calls", "total", "share"]
 
 
 def test_columns_without_values_go_first_and_the_foot_names_them() -> None:

@@ -103,6 +103,9 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sort", default="", metavar="COL[:asc]", help="sort by this column, largest first; several: a,b"
     )
+    group.add_argument(
+        "--columns", default="", metavar="A,B", help="only these columns, in this order, however narrow the terminal is"
+    )
     _add_writing(group)
 
 

@@ -8,13 +8,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from kinetoscope.cli.shared.options import ENDINGS, FORMATS
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 from kinetoscope.views.exports import files
-from kinetoscope.views.rows import Arrangement, arranged, order
+from kinetoscope.views.rows import Arrangement, arranged, column_names, order
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
@@ -32,17 +33,25 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     """
     form, budget = form_of(args), budget_of(args)
     if form == "table":
-        result = arranged(result, Arrangement(args.where, sort=order(args.sort)))
-        write_lines(screen.lines(result, width=width_of(args.output), limit=args.limit, title=title), args.output)
+        result = arranged(result, arrangement(args))
+        view = screen.lines(
+            result, width=width_of(args.output), limit=args.limit, title=title, all_columns=bool(args.columns)
+        )
+        write_lines(view, args.output)
         return
     if form == "parquet" and not args.output and sys.stdout.isatty():
         raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
-    result = arranged(result, Arrangement(args.where, sort=order(args.sort), limit=args.limit or 0))
+    result = arranged(result, replace(arrangement(args), limit=args.limit or 0))
     _write_bytes(files.to_bytes(result, form, budget), args.output)
     if form not in _WITH_NOTES:
         sys.stdout.flush()
         with suppress(OSError):  # nobody reads it
             sys.stderr.writelines(f"kinetoscope: {printable(note)}\n" for note in result.notes)
+
+
+def arrangement(args: argparse.Namespace) -> Arrangement:
+    """What the options say about rows and columns, but for the limit."""
+    return Arrangement(args.where, sort=order(args.sort), columns=column_names(args.columns))
 
 
 def write_lines(lines: Iterable[Line], output: str | None = None) -> None:
@@ -92,7 +101,7 @@ def budget_of(args: argparse.Namespace) -> int | None:
 
 def is_screen(args: argparse.Namespace) -> bool:
     """Of a command that has a picture: is it wanted, not a table to go on with?"""
-    return form_of(args) == "table" and args.table is None and not args.where and not args.sort
+    return form_of(args) == "table" and args.table is None and not (args.where or args.sort or args.columns)
 
 
 def _write_bytes(data: bytes, output: str | None) -> None:

@@ -49,7 +49,7 @@ _RULES: Final[tuple[tuple[Category, str, str], ...]] = (
     (
         "convolution",
         r"conv\d?d? convolve im\d?d?2col im2d2_?col",
-        "convolution [wd]grad fprop igemm implicit_ winograd cudnn miopen nchw_?to_?nhwc nhwc_?to_?nchw",
+        "convolution [wd]grad fprop igemm implicit_ winograd (?:cudnn|miopen)(?!_rnn) nchw_?to_?nhwc nhwc_?to_?nchw",
     ),
     (
         "GEMM",

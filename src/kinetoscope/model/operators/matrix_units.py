@@ -53,9 +53,9 @@ def _eligible(view: Scope, calls: ShownCalls, groups: CallGroups) -> Bools:
     by_name &= trace.kind[groups.first] == EventKind.HOST_OP
     rows = np.flatnonzero(np.append(by_name, np.False_)[groups.code])
     launching = work.op[view.device_work_mask & (kernel_units(trace) == ON_MATRIX_UNIT) & (work.op >= 0)]
-    rows = np.unique(np.concatenate([rows, calls.around[launching]]))
+    reached: Int32s = np.concatenate([rows, calls.around[launching]]).astype(np.int32)
     eligible = np.zeros(len(trace) + 1, np.bool_)
-    while len(rows := np.unique(rows[(rows >= 0) & ~eligible[rows]])):
-        eligible[rows] = True
-        rows = calls.parent[rows]
+    while len(reached := np.unique(reached[(reached >= 0) & ~eligible[reached]])):
+        eligible[reached] = True
+        reached = calls.parent[reached]
     return np.asarray(np.bincount(groups.code[eligible[:-1] & (groups.code >= 0)], minlength=len(groups)) > 0)

@@ -34,8 +34,7 @@ def total(widths: Sequence[int]) -> int:
 
 def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     """The columns that fit: those without values go first, then the last. Long names are set in two lines before."""
-    crowded = total([_natural(each) for each in columns]) > width
-    shown = [_in_two_lines(each) for each in columns] if crowded else list(columns)
+    shown = everything(columns, width).shown
     empty: list[str] = []
     if total([_least(each, READABLE_TEXT) for each in shown]) > width and not all(each.empty for each in shown):
         empty = [each.column.name for each in shown if each.empty]
@@ -44,6 +43,12 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     while len(shown) > 1 and total([_least(each, SHORTEST_TEXT) for each in shown]) > width:
         roomless.insert(0, shown.pop().column.name)
     return Choice(shown, empty, roomless)
+
+
+def everything(columns: Sequence[Formatted], width: int) -> Choice:
+    """All columns, with long names in two lines where they are too wide together."""
+    crowded = total([_natural(each) for each in columns]) > width
+    return Choice([_in_two_lines(each) for each in columns] if crowded else list(columns), [], [])
 
 
 def widths(columns: Sequence[Formatted], width: int, *, picture: int = 0) -> list[int]:

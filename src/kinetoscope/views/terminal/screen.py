@@ -51,8 +51,10 @@ def to_text(
     return with_colour(view) if colour else without_colour(view)
 
 
-def lines(result: Result, *, width: int, limit: int | None = None, title: str = "") -> Iterator[Line]:
-    """The lines of the view: title, damage, table, foot, notes."""
+def lines(
+    result: Result, *, width: int, limit: int | None = None, title: str = "", all_columns: bool = False
+) -> Iterator[Line]:
+    """The lines of the view: title, damage, table, foot, notes. `all_columns`: none is left out for want of room."""
     if title:
         yield from (plain(each, "bold") for each in wrapped(printable(title), width))
     damage = [note for note in result.notes if DAMAGED in note]
@@ -60,7 +62,7 @@ def lines(result: Result, *, width: int, limit: int | None = None, title: str = 
         yield from (plain(each, "warn") for each in wrapped(f"! {printable(note)}", width, indent="  "))
     if title or damage:
         yield plain()
-    yield from table(result, width=width, limit=limit)
+    yield from table(result, width=width, limit=limit, all_columns=all_columns)
     notes = [note for note in result.notes if note not in damage]
     if notes:
         yield plain()
@@ -68,7 +70,7 @@ def lines(result: Result, *, width: int, limit: int | None = None, title: str = 
         yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
-def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[Line]:
+def table(result: Result, *, width: int, limit: int | None = None, all_columns: bool = False) -> Iterator[Line]:
     """Header, rows and foot; no title, no notes. Above them the picture of each line, if the chart is one of lines."""
     if not result.frame.height:
         yield plain("No rows.", "dim")
@@ -78,7 +80,8 @@ def table(result: Result, *, width: int, limit: int | None = None) -> Iterator[L
     if limit is None:
         limit = SERIES_ROWS if drawn else ROWS
     frame = result.frame.head(limit) if limit else result.frame
-    choice = fitting.chosen(formatted(frame, result.schema, result.frame), width)
+    columns = formatted(frame, result.schema, result.frame)
+    choice = fitting.everything(columns, width) if all_columns else fitting.chosen(columns, width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE_CELLS[0] if result.chart_facts else 0)
     beside = _pictures(frame, result.chart_facts, width - fitting.total(sizes) - fitting.GAP)
@@ -127,7 +130,7 @@ def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
     if choice.empty:
         yield f"… no values in {', '.join(choice.empty)}"
     if choice.roomless:
-        yield f"… no room for {', '.join(choice.roomless)} (a wider terminal, or --format csv, shows them)"
+        yield f"… no room for {', '.join(choice.roomless)} (--columns A,B chooses; a wider terminal shows more)"
 
 
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
