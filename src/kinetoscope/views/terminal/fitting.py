@@ -14,6 +14,9 @@ GAP = 2
 SHORTEST_TEXT = 32
 """A column is left out rather than a text column made narrower than this."""
 
+_CHOSEN_TEXT = 12
+"""A text column that the user chose is not made narrower than this, even if the lines become too long."""
+
 READABLE_TEXT = 36
 """Columns without values, and a picture beside the table, are left out rather than a text column made narrower."""
 
@@ -43,6 +46,11 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     while len(shown) > 1 and total([_least(each, SHORTEST_TEXT) for each in shown]) > width:
         roomless.insert(0, shown.pop().column.name)
     return Choice(shown, empty, roomless)
+
+
+def least_width(columns: Sequence[Formatted]) -> int:
+    """What columns need that must all be shown: a text is cut to no less than its header, or some cells."""
+    return total([_least(_in_two_lines(each), max(_CHOSEN_TEXT, *map(cells, each.header))) for each in columns])
 
 
 def everything(columns: Sequence[Formatted], width: int) -> Choice:

@@ -81,6 +81,8 @@ def table(result: Result, *, width: int, limit: int | None = None, all_columns: 
         limit = SERIES_ROWS if drawn else ROWS
     frame = result.frame.head(limit) if limit else result.frame
     columns = formatted(frame, result.schema, result.frame)
+    if all_columns:
+        width = max(width, fitting.least_width(columns))
     choice = fitting.everything(columns, width) if all_columns else fitting.chosen(columns, width)
     shown = choice.shown
     sizes = fitting.widths(shown, width, picture=_PICTURE_CELLS[0] if result.chart_facts else 0)
