@@ -34,7 +34,7 @@ VERBS = {
     "ledger": "a series of runs: step time, throughput, what was changed, and what that saved",
     "gate": "fail a CI job if a run is slower than a baseline, beyond noise (exit code 3)",
     "convert": "write a trace as JSON, as Parquet, or for Perfetto with counter tracks",
-    "record": "record an unchanged training program: kinetoscope record -- python train.py",
+    "record": "record an unchanged program: kinetoscope record -- python train.py",
     "trigger": "ask a job started by `record --idle` for a recording now",
     "daemon": "record jobs started with KINETO_USE_DAEMON=1",
     "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",

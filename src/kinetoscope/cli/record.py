@@ -1,13 +1,17 @@
-"""`kinetoscope record -- COMMAND`: record an unchanged training program.
+"""`kinetoscope record -- COMMAND`: record an unchanged program of torch.
 
     kinetoscope record -o runs/a -- python train.py --lr 0.1     three steps, after two others
     kinetoscope record -m package.train --lr 0.1                 a module
     kinetoscope record -- torchrun --nproc-per-node 8 train.py   every rank records
     kinetoscope record --idle -- python train.py                 when `kinetoscope trigger DIR` asks for it
     kinetoscope record --every 500 --budget 1% -- python train.py
+    kinetoscope record -- python serve.py                        no optimizer: each call of the model is a step
+    kinetoscope record --steps-by request -- python serve.py     each range or module of this name is
+    kinetoscope record --for 5s -- python serve.py               five seconds
 
-A step is the time between two calls of an optimizer's step(). Output, signals and exit code of the program stay as
-they are.
+A step is the time between two calls of an optimizer's step(). In a program that makes no optimizer of torch, it is the
+time from one outermost call of the largest module to the next. Output, signals and exit code of the program stay its
+own.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from typing import Any
 import kinetoscope
 from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.steps.grammar import size
+from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.output import finishing, leftovers
 from kinetoscope.record.output.writing import Writer
@@ -84,6 +88,20 @@ def _parser() -> Parser:
     )
     when.add_argument(
         "--repeat", type=typed(count), default=1, metavar="N", help="number of windows (1); 0: until the program ends"
+    )
+    when.add_argument(
+        "--steps-by",
+        default="",
+        metavar="NAME",
+        help="what is a step: a range (record_function) or a class of modules of this name",
+    )
+    when.add_argument(
+        "--for",
+        dest="seconds",
+        type=typed(_seconds),
+        default=0.0,
+        metavar="TIME",
+        help="record for so long, such as 5s, from the first call of a module on the main thread",
     )
     when.add_argument(
         "--idle", action="store_true", help="record only on request: `kinetoscope trigger`, a file or SIGUSR2"
@@ -147,6 +165,14 @@ def _share(text: str) -> float:
     return value
 
 
+def _seconds(text: str) -> float:
+    """`5s` → 5.0; a bare number is seconds."""
+    nanoseconds = duration(text + "s" * text[-1:].isdecimal())
+    if not nanoseconds:
+        raise ValueError(f"{text!r} is no time to record")
+    return nanoseconds / 1e9
+
+
 def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
     """The command as it is run: `-m module` and a script that cannot be run by itself go to this Python."""
     command = list(behind) or (["-m", *args.module] if args.module else list(args.command))
@@ -161,6 +187,8 @@ def _command(behind: Sequence[str], args: argparse.Namespace) -> list[str]:
 def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
     if args.idle and args.every:
         raise UsageError("--idle and --every exclude each other: one waits to be asked, the other does not")
+    if args.seconds and (args.idle or args.every):
+        raise UsageError("--for records once, by time; --idle and --every record by steps")
     folder = args.output or _folder(command)
     if "://" not in folder:
         folder = str(Path(folder).absolute())
@@ -183,6 +211,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         active=args.active,
         repeat=args.repeat,
         idle=args.idle,
+        steps_by=args.steps_by,
+        seconds=args.seconds,
         every=args.every,
         budget=args.budget,
         keep=args.keep,
@@ -300,7 +330,7 @@ def _outcome(plan: Plan, before: set[str]) -> str:
     problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and not note.get("path")]
     remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
     ranks, yielded = mailbox.read_all(control / "ranks"), mailbox.read_all(control / "yielded")
-    opened = mailbox.read_all(control / "open")
+    opened, made = mailbox.read_all(control / "open"), mailbox.read_all(control / "optimizer")
     if not _someone_waits(mailbox.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
     if traces:
@@ -316,10 +346,7 @@ def _outcome(plan: Plan, before: set[str]) -> str:
     if problems:
         return f"no trace was written: {problems[0]}"
     if not ranks:
-        return (
-            "nothing was recorded: no process took a step with an optimizer of torch, or Python ran with -I, -E or -S; "
-            "`with kinetoscope.profile(DIR) as prof` and prof.step() record any loop"
-        )
+        return f"nothing was recorded: {_why_nobody(plan, waits=bool(made))}"
     if opened:
         return "nothing was recorded: the program ended in the midst of a window, without a chance to write it"
     if yielded:
@@ -329,6 +356,21 @@ def _outcome(plan: Plan, before: set[str]) -> str:
         return f"nothing was recorded: the program took fewer than the {steps} steps that a window needs; see --active"
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
+    )
+
+
+def _why_nobody(plan: Plan, *, waits: bool) -> str:
+    """Why no process took a step."""
+    if waits:
+        return (
+            "the program made an optimizer of torch, so its steps were waited for, and it took none; --steps-by NAME "
+            "(a class of modules, or a range) says what else is a step"
+        )
+    if plan.steps_by:
+        return f"no range and no module of a class {plan.steps_by!r} was seen, or Python ran with -I, -E or -S"
+    return (
+        "no process took a step: no optimizer of torch stepped, and no module was called three times (or Python ran "
+        "with -I, -E or -S); --steps-by NAME says which range is a step, --for 5s records by time"
     )
 
 

@@ -13,6 +13,9 @@ R = TypeVar("R")
 
 _SAFE: Final = {ord('"'): "'", ord("\\"): "/"} | dict.fromkeys([*range(32), 127], " ")
 
+always: Final[set[str]] = set()
+"""Names that are spans even where nothing records: they are the steps of a recording."""
+
 
 def _enabled() -> bool:
     """Some profiler of torch runs in this process, and this is not being compiled.
@@ -45,7 +48,7 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
         self._span: Any = None
 
     def __enter__(self) -> range:
-        if _enabled():
+        if self._name in always or _enabled():
             self._open()
         return self
 
@@ -73,7 +76,7 @@ class range:  # noqa: A001, N801 - what users type is kinetoscope.range
 
         @functools.wraps(function)
         def spanned(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not _enabled():
+            if name not in always and not _enabled():
                 return function(*args, **kwargs)
             with range(name):
                 return function(*args, **kwargs)

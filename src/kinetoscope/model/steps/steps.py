@@ -155,8 +155,8 @@ def _profiler_steps(trace: Trace) -> NumberedSteps | None:
         if match:
             numbers[code] = int(match.group(1))
     known = recording(trace)
-    last = np.inf  # where our recorder ended a recording early, the range of the step after the last one is cut off
-    if known is not None and known.truncated and known.last_step is not None:
+    last = np.inf  # where a recording ended in the midst of a step, the range of that step is cut off
+    if known is not None and known.last_step is not None:
         last = known.last_step
     codes = [code for code, number in numbers.items() if number <= last] or list(numbers)
     rows = rows[np.isin(trace.name[rows], codes)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -156,12 +156,17 @@ class KeptWindows:
                 self._drop_notes.popleft().unlink()
 
     def _remove(self, number: int) -> None:
-        for file in self._kept.pop(number).files:
-            if "://" in file:
-                _remove_remote(file)
-            else:
-                with contextlib.suppress(OSError):
-                    Path(file).unlink()
+        remove_files(self._kept.pop(number).files)
+
+
+def remove_files(files: Iterable[str]) -> None:
+    """Remove files by path or URL; those that cannot be removed stay."""
+    for file in files:
+        if "://" in file:
+            _remove_remote(file)
+        else:
+            with contextlib.suppress(OSError):
+                Path(file).unlink()
 
 
 def _remove_remote(url: str) -> None:

@@ -32,6 +32,11 @@ _SCOPED_VERSION: Final = (2, 13)
 _EXTRA_CALL_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
+def without_warning() -> None:
+    """Keep torch from warning that there are hooks on all modules: ours do nothing else in an extra call."""
+    warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
+
+
 class OptimizerRounds:
     """Tells the steps of a training loop from those of its optimizers.
 
@@ -129,9 +134,13 @@ class PassSpans:
     """Marks the passes and the calls of modules on whatever thread they happen, from `attach` to `detach`.
 
     `poll` is called before each module: there the program can be interrupted on any thread.
+
+    Attributes:
+        announced: a module whose calls are not marked by its hooks, as `enter` and `leave` are called for it.
     """
 
     def __init__(self, poll: Callable[[], None] = lambda: None) -> None:
+        self.announced: torch.nn.Module | None = None
         self._poll = poll
         self._open = threading.local()
         self._names: dict[int, str] = {}
@@ -148,7 +157,7 @@ class PassSpans:
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
         self._mark = _marker(record_shapes=record_shapes)
-        warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
+        without_warning()
         self._handles = [
             register_module_forward_pre_hook(self._enter),
             register_module_forward_hook(self._leave, always_call=True),
@@ -173,7 +182,8 @@ class PassSpans:
             marks = stack.pop()[1]
             if close:
                 _close(marks)
-        self._names, self._roots = {}, []
+        self._names, self._roots, self.announced = {}, [], None
+        self._open = threading.local()  # other threads' marks are gone, too
 
     def _wrap_backward(self) -> None:
         """Torch has no hook on the thread that calls `backward`; its hooks run on the thread of the device."""
@@ -202,6 +212,11 @@ class PassSpans:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return
         self._poll()
+        if module is not self.announced:
+            self.enter(module)
+
+    def enter(self, module: torch.nn.Module) -> None:
+        """A call of the module begins."""
         if not self._handles:
             return
         stack = self._stack()
@@ -216,6 +231,10 @@ class PassSpans:
     def _leave(self, module: torch.nn.Module, *_: Any) -> None:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return
+        self.leave(module)
+
+    def leave(self, module: torch.nn.Module) -> None:
+        """A call of the module has ended."""
         self._close_until(module)
 
     def _close_until(self, owner: torch.nn.Module | None) -> None:

@@ -1,8 +1,9 @@
 """The part of `kinetoscope record` in each process that it started, from the moment that torch was imported.
 
-There is one hook, on the steps of optimizers, until one of them steps; so data loaders, launchers and other helpers are
-left alone, and each rank that trains records, however it was started. An error here is printed once, and the program
-goes on without us.
+There are hooks on the steps of optimizers and, until it is known what the steps of the program are, on the calls of
+modules (`module_calls`); so launchers and other helpers are left alone, and each rank that computes records, however it
+was started. The optimizer has the last word: where one was made, its steps are waited for, and what was recorded of
+calls before its first step is removed. An error here is printed once, and the program goes on without us.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule
+from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule, remove_files
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
+from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
@@ -30,18 +32,19 @@ from kinetoscope.record.session.child_config import Plan
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 from kinetoscope.record.session.recorder import Recorder
 
+if TYPE_CHECKING:
+    import torch
+
 _current: ProcessRecording | None = None
 
 
 def begin(text: str) -> None:
     """Wait for the first step; `text` is a plan. Torch has just been imported."""
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
     global _current  # noqa: PLW0603 - one for the process, for `forked` and the signal
     if _current is None:
         others.watch()
         running = _current = ProcessRecording(Plan.from_text(text))
-        running.hook = register_optimizer_step_post_hook(running.stepped)
+        running.attach()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=running.forked)
         running.listen()
@@ -58,6 +61,7 @@ class ProcessRecording:
         self.hook: Any = None
         self._plan = plan
         self._options = RecordOptions(**plan.options)
+        self._calls: ModuleCalls | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -66,6 +70,20 @@ class ProcessRecording:
         self._thread = 0
         self._signalled = False
         self._over = False
+        self._lock = threading.Lock()
+
+    def attach(self) -> None:
+        """Watch for what may be steps."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        named = self._plan.steps_by
+        if not named:
+            self.hook = register_optimizer_step_post_hook(self.stepped)
+        first = self._first_called if self._plan.seconds else None
+        self._calls = ModuleCalls(named, begins=self.called, ends=self.returned, first=first)
+        self._calls.observe()
+        if named:
+            RangeCalls(named, begins=self.called, ends=self.returned).attach()
 
     def listen(self) -> None:
         """Let SIGUSR2 ask for a recording, unless it means something to the program."""
@@ -92,6 +110,8 @@ class ProcessRecording:
             self._over = True
             if self.hook is not None:
                 self.hook.remove()
+            if self._calls is not None:
+                self._calls.forget()
             if signal.getsignal(signal.SIGUSR2) == self._on_signal:
                 signal.signal(signal.SIGUSR2, signal.SIG_DFL)
 
@@ -100,36 +120,96 @@ class ProcessRecording:
         if self._over or threading.get_ident() != (self._thread or threading.get_ident()):
             return
         try:
-            if self._rounds.ended_by(optimizer):
-                self._boundary()
+            if self._calls is not None:
+                self._trains()
+            if self._rounds.ended_by(optimizer) and self._ready():
+                self._thread = threading.get_ident()
+                self._here.boundary()
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
-            self._over = True
-            tell(f"recording has ended in process {os.getpid()}: {described(error)}")
+            self._fail(error)
 
-    def _boundary(self) -> None:
-        if self._job is None:
-            from torch.utils.data import get_worker_info
+    def called(self, module: torch.nn.Module | None) -> None:
+        """A call whose beginning is the beginning of a step is about to run, on whatever thread."""
+        if self._over:
+            return
+        try:
+            if not self._plan.steps_by and optimizer_was_made() and (self._job is None or self._job.idle):
+                self._await_optimizer()
+            elif self._ready(by_calls=True):
+                self._here.called(module)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
 
-            if get_worker_info() is not None:  # a worker of a data loader
-                self._over = True
-                return
-            self._thread = threading.get_ident()
-            self._job = _Job(self._plan, self._options)
-            if self._signalled:
-                self._job.watch.signal()
-        self._job.boundary()
+    def returned(self, module: torch.nn.Module | None) -> None:
+        """That call has ended."""
+        if self._job is None or self._over:
+            return
+        try:
+            self._job.returned(module)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def _first_called(self, _: torch.nn.Module) -> None:
+        """The program begins to compute: a recording of a fixed time begins."""
+        if not self._over and self._ready(by_calls=True):
+            self._here.begin_timed()
+
+    def _trains(self) -> None:
+        """An optimizer has stepped for the first time."""
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.forget()
+        if self._job is not None and not self._plan.seconds:
+            job, self._job = self._job, None
+            job.withdraw()
+
+    def _await_optimizer(self) -> None:
+        if self._calls is not None:
+            self._calls.forget()
+        with contextlib.suppress(OSError):
+            mailbox.leave(Path(self._plan.control) / "optimizer" / str(os.getpid()), {})
+
+    def _fail(self, error: Exception) -> None:
+        self._over = True
+        if self._calls is not None:
+            self._calls.forget()
+        tell(f"recording has ended in process {os.getpid()}: {described(error)}")
+
+    def _ready(self, *, by_calls: bool = False) -> bool:
+        """Whether there are steps to count in this process; the first time, get ready to."""
+        with self._lock:
+            if self._job is None:
+                from torch.utils.data import get_worker_info
+
+                if get_worker_info() is not None:  # a worker of a data loader
+                    self._over = True
+                    if self._calls is not None:
+                        self._calls.forget()
+                    return False
+                before = self._calls.calls_before if by_calls and self._calls is not None else 0
+                self._job = _Job(self._plan, self._options, calls_before=before if by_calls else None)
+                if self._signalled:
+                    self._job.watch.signal()
+        return True
+
+    @property
+    def _here(self) -> _Job:
+        assert self._job is not None
+        return self._job
 
 
 class _Job:
-    """The steps of a process that trains; one call of `boundary` for each that has ended."""
+    """The steps of a process; one call of `boundary`, or of `called` and `returned`, for each."""
 
-    def __init__(self, plan: Plan, options: RecordOptions) -> None:
+    def __init__(self, plan: Plan, options: RecordOptions, *, calls_before: int | None) -> None:
+        """`calls_before`: calls that were steps before this is made; None where optimizers end the steps."""
         self._plan, self._options = plan, options
         self._control = Path(plan.control)
         here = rank_identity()
         self.process = RankProcess(here.rank, here.world, here.pid, socket.gethostname())
-        self._ended = 0
-        self._last = time.monotonic()
+        self._by_calls = calls_before is not None
+        self._ended = (calls_before or 0) - self._by_calls
+        self._last = 0.0
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else lambda _: None)
         self._yielded = self._told_open = False
@@ -137,6 +217,11 @@ class _Job:
         self._ends = StepEnds()
         self._next = max(plan.wait, 1)
         self._left = plan.repeat or sys.maxsize
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._series: AgreedWindow | None = None
+        self._withdrawn = False
+        self._files: list[str] = []
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
         self.watch = RequestWatch(
@@ -144,30 +229,108 @@ class _Job:
         )
         self.watch.start()
 
+    @property
+    def idle(self) -> bool:
+        """Whether no window is open."""
+        return self._recorder.state == "idle"
+
     def boundary(self) -> None:
         """A step has ended; torch still has the mark of the optimizer's step open."""
         self._ends.put_off(self._boundary)
 
+    def called(self, module: torch.nn.Module | None) -> None:
+        """A call that begins a step is about to run.
+
+        On the main thread a step lasts until the next such call. Other threads may end, or may never call again, so
+        each of their windows is one call: torch records the thread that starts it, and stops on that thread alone.
+        """
+        if threading.get_ident() == threading.main_thread().ident:
+            if not self._owner:
+                self._boundary()
+                self._spans.announced = module
+        elif self._lock.acquire(blocking=False):
+            try:
+                self._called_elsewhere()
+                self._spans.announced = module
+            finally:
+                self._lock.release()
+        else:
+            self._ended += 1
+        if module is not None:
+            self._spans.enter(module)
+
+    def returned(self, module: torch.nn.Module | None) -> None:
+        """A call that began a step has ended."""
+        if module is not None:
+            self._spans.leave(module)
+        if self._owner == threading.get_ident():
+            with self._lock:
+                self._end_call()
+
+    @harmless(None)
+    def _called_elsewhere(self) -> None:
+        if self._owner == threading.get_ident():  # an interrupt ended that call
+            self._end_call()
+        self._ended += 1
+        took, self._last = time.monotonic() - (self._last or time.monotonic()), time.monotonic()
+        if self._recorder.state == "idle":
+            self._begin_due(took, recorded=False)
+            if self._recorder.state != "idle":
+                self._owner = threading.get_ident()
+
+    @harmless(None)
+    def _end_call(self) -> None:
+        self._owner = 0
+        self._recorder.step()
+        self._tell_open()
+
     @harmless(None)
     def _boundary(self) -> None:
         took = time.monotonic() - self._last
-        self._ended += 1
+        known, self._ended = bool(self._last), self._ended + 1
         recorded = self._recorder.state != "idle"
         if recorded:
             self._recorder.step(step=self._ended)
             took = time.monotonic() - self._last  # with what the recorder did
-        elif self._ended > 1:
+        elif known:
             self._seconds = 0.9 * self._seconds + 0.1 * took if self._seconds else took
         if self._ends.attached and self._recorder.state == "idle":
             self._leave()
-        if self.watch.agreed is not None:
+        self._begin_due(took, recorded=recorded)
+        self._last = time.monotonic()
+
+    def _begin_due(self, took: float, *, recorded: bool) -> None:
+        """Begin the window that is due, if one is."""
+        if self._series is not None:
+            series, self._series = self._series, None
+            self._open(series)
+        elif self.watch.agreed is not None:
             self._take(self.watch.agreed)
         elif self._plan.scheduled:
             self._schedule()
         elif self._always is not None:
             self._sample(self._always, took, recorded=recorded)
         self._tell_open()
-        self._last = time.monotonic()
+
+    @harmless(None)
+    def begin_timed(self) -> None:
+        """Begin the window of a fixed time, on the main thread."""
+        if self._left and not self._plan.idle and threading.get_ident() == threading.main_thread().ident:
+            self._left = 0
+            self._open(AgreedWindow("", None, sys.maxsize, 0, {"seconds": self._plan.seconds}, reason="time"))
+            self._tell_open()
+
+    def withdraw(self) -> None:
+        """An optimizer steps after all: the calls before were no steps, and their windows are not wanted."""
+        self._withdrawn = True
+        self.watch.stop()
+        self._recorder.discard()
+        self._recorder.leave()
+        self._leave()
+        files, self._files = self._files, []
+        remove_files(files)
+        if files:
+            tell("the program trains after all: what was recorded before its optimizer's first step was removed")
 
     def abandon(self) -> None:
         """In a child process: take down what stands, and touch nothing that the parent still uses."""
@@ -238,16 +401,17 @@ class _Job:
             return False
         options = replace(self._options, **agreed.options)
         self._recorder.step(step=self._ended)
+        warmup, active, told = agreed.warmup, agreed.active, agreed
+        if self._by_calls and threading.get_ident() != threading.main_thread().ident:
+            warmup, active = 0, 1
+            if agreed.active > 1:
+                told, self._series = replace(agreed, number=""), replace(agreed, active=agreed.active - 1)
         opened = self._recorder.start_window(
-            agreed.warmup,
-            agreed.active,
-            self._written(agreed),
-            reason=agreed.reason,
-            options=options,
-            on_end=self._leave,
+            warmup, active, self._written(told), reason=agreed.reason, options=options, on_end=self._leave
         )
         if opened:
-            self._ends.attach()
+            if not self._by_calls:
+                self._ends.attach()
             if self._plan.spans:
                 self._spans.attach(record_shapes=options.record_shapes)
             if self._recorder.state == "idle":  # it has ended meanwhile
@@ -258,6 +422,10 @@ class _Job:
         """A function to call, on another thread, when the trace is on disk."""
 
         def written(outcome: WindowOutcome) -> None:
+            files = list(filter(None, (outcome.path, outcome.meta)))
+            if self._withdrawn:
+                remove_files(files)
+                return
             if agreed.reason == "schedule" and outcome.path is None and _gave_way(outcome):
                 self._left += 1  # the next step tries again
                 self._gave_way()
@@ -275,10 +443,12 @@ class _Job:
             left = self._control / "written" / f"{self.process.name}.{outcome.first_step}"
             with contextlib.suppress(OSError):
                 mailbox.leave(left, note)
+            files.append(str(left))
+            if self._by_calls and self._always is None:
+                self._files += files
             self.watch.done(agreed.number, note)
             if self._always is not None and agreed.reason in ("every", "slow step"):
-                files = tuple(filter(None, (outcome.path, outcome.meta, str(left))))
-                self._kept.add(KeptWindow(outcome.first_step, agreed.took, files))
+                self._kept.add(KeptWindow(outcome.first_step, agreed.took, tuple(files)))
 
         return written
 

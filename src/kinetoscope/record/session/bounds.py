@@ -26,6 +26,9 @@ MIN_LONG_STEP_S: Final = 5.0
 MAX_GROWTH_BYTES_PER_S: Final = 300_000_000
 """Bytes by which the events of one thread grow in a second at most: 200 to 300 million measured with torch 2.13."""
 
+TIME_OVER: Final = "the time that was to be recorded is over"
+"""The reason for which a window of a fixed time ends: it is no early end."""
+
 MAX_PAUSE_S: Final = 0.1
 MIN_PAUSE_S: Final = 0.01
 """Seconds between two checks of a window."""
@@ -112,6 +115,9 @@ class Bounds:
         return f"more than {most} events" if most and recorded > most * BYTES_PER_EVENT else ""
 
     def _time(self, took: float) -> str:
+        seconds = self._options.seconds
+        if seconds:
+            return TIME_OVER if self._clock() - self._began > seconds else ""
         most, longest = self._options.max_step, self._longest
         if most and longest and took > max(most * longest, MIN_LONG_STEP_S):
             return f"a step took longer than {took:.1f} s, {took / longest:.0f} times the longest before it"

@@ -32,6 +32,8 @@ class Plan:
         package: the folder of this package, for an interpreter that has not installed it.
         wait, warmup, active, repeat: the schedule, in steps; it is not used if `idle` or `every`. `repeat` 0: for ever.
         idle: record only when asked to.
+        steps_by: the range, or the class of the module, whose calls are the steps; "": whatever they are.
+        seconds: record for so long, not so many steps; 0 for not.
         every: record a window every so many steps; 0 for not.
         budget: share of the time that this may cost.
         keep: how many of the newest, and as many of the slowest, windows are kept; 0 keeps all.
@@ -48,6 +50,8 @@ class Plan:
     active: int = 3
     repeat: int = 1
     idle: bool = False
+    steps_by: str = ""
+    seconds: float = 0.0
     every: int = 0
     budget: float = 0.01
     keep: int = 5
@@ -58,7 +62,7 @@ class Plan:
     @property
     def scheduled(self) -> bool:
         """Whether it records without a request, once the wait is over."""
-        return not (self.idle or self.every)
+        return not (self.idle or self.every or self.seconds)
 
     def as_text(self) -> str:
         """As the value of the environment variable."""

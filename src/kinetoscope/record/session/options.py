@@ -29,6 +29,7 @@ class RecordOptions:
         max_events: so is one with more events, of which there is an estimate; 0 for any number.
         max_step: so is one with a step that takes so many times the longest before it, and 5 s; 0 for any time.
         max_seconds: so is one that takes longer.
+        seconds: a window records for so long; 0: it ends with its steps.
         keep_free: bytes of the disk that are left alone.
         grace: how many seconds the end by SIGTERM may be put off for the trace.
         wait_at_exit: how many seconds the end of the program may be.
@@ -49,6 +50,7 @@ class RecordOptions:
     max_events: int = 10_000_000
     max_step: float = 10.0
     max_seconds: float = 600.0
+    seconds: float = 0.0
     keep_free: int = 1 << 28
     grace: float = 5.0
     wait_at_exit: float = 60.0

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kinetoscope.record.output import guards
 from kinetoscope.record.output.delivery import TraceDelivery
-from kinetoscope.record.session.bounds import Bounds
+from kinetoscope.record.session.bounds import TIME_OVER, Bounds
 from kinetoscope.record.session.requests import WindowRequest
 from kinetoscope.record.session.session import ProfilerSession
 from kinetoscope.record.session.signals import MidStepInterrupt
@@ -164,7 +164,7 @@ class WindowRunner:
         window.clock("stop")
         before = time.perf_counter()
         why = window.session.lost if window.cut else window.session.stop()
-        truncated = window.cut or truncated
+        truncated = window.cut or ("" if truncated == TIME_OVER else truncated)
         if not keep:
             window.session.release()
             return
