@@ -24,6 +24,7 @@ from kinetoscope.pages.parts.blocks import (
     BarsBlock,
     ChartBlock,
     ColumnsBlock,
+    ControlsBlock,
     FactsBlock,
     FindingsBlock,
     IcicleBlock,
@@ -338,13 +339,23 @@ def test_the_ledger_is_about_one_program_unless_asked(shared_traces: Path) -> No
 
     folders = ["resnet50_v100/num_workers_0", "trace_diff/control", "resnet50_v100/num_workers_4"]
     runs = [of(read(str(shared_traces / each)), "overview") for each in folders]
-    page = ledger(runs[2], ALL, {}, runs=iter(runs), listed=28)
+    with_ids = [(f"run{place}", run) for place, run in enumerate(runs)]
+    page = ledger(runs[2], ALL, {}, runs=iter(with_ids), listed=28)
     assert [bar.label for bar in one(page, BarsBlock).bars] == ["num_workers_0", "num_workers_4"]
     assert [bar.chosen for bar in one(page, BarsBlock).bars] == [False, True]
     assert page.facts == ("2 of 28 runs", "the newest 3 were looked at", "1 of another program left out")
-    assert len(one(ledger(runs[2], ALL, {"of": "all"}, runs=runs), BarsBlock).bars) == 3
-    named = ledger(runs[2], ALL, {"of": "all", "named": "control, nothing"}, runs=runs)
-    assert [bar.label for bar in one(named, BarsBlock).bars] == ["control", "num_workers_4"]
+    [_, choice] = one(page, ControlsBlock).controls
+    assert (choice.value, choice.chosen) == ("run0,run2", False)
+    for params in ({"of": "all"}, {"runs": "run0,run1,run2"}):
+        page = ledger(runs[2], ALL, params, runs=with_ids)
+        bars = [block for block in page.blocks if isinstance(block, BarsBlock)]
+        assert [[bar.label for bar in block.bars] for block in bars] == [
+            ["num_workers_0", "num_workers_4"],
+            ["control"],
+        ]
+        assert bars[1].title == "Mean step of the program of control"
+        assert page.sentence.endswith("1 other program below.")
+        assert one(page, ControlsBlock).controls[-1].chosen == ("runs" in params)
 
 
 def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, tmp_path: Path) -> None:
@@ -352,7 +363,7 @@ def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, t
 
     (tmp_path / "broken.json").write_text('{"traceEvents": []}')
     runs = [of(read(str(shared_traces / "resnet50_v100" / f"num_workers_{n}")), "overview") for n in (0, 4)]
-    page = ledger(runs[1], ALL, {}, runs=[*runs, read(str(tmp_path / "broken.json"))])
+    page = ledger(runs[1], ALL, {}, runs=[("", run) for run in (*runs, read(str(tmp_path / "broken.json")))])
     assert page.sentence.startswith("2 runs, from the first to the last 1.34 times as fast: ")
     assert any("broken.json" in each and "left out" in each for each in page.cannot)
     rows = [block for block in page.blocks if isinstance(block, RowsBlock)]
@@ -362,7 +373,7 @@ def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, t
     first = dict(zip(heads, kept.rows[0], strict=True))
     assert first["code"] == "DATA001"
     assert first["promised_low"] <= first["brought"] <= first["promised_high"]
-    assert ledger(runs[0], ALL, {}).sentence.startswith("There is one run here: ")
+    assert ledger(runs[0], ALL, {}).sentence.startswith("There is one run of this program here: ")
     for each in (page, ledger(runs[0], ALL, {})):
         plain = to_plain(each)
         assert json.loads(json.dumps(plain, allow_nan=False)) == plain

@@ -67,3 +67,29 @@ def test_the_tree_of_two_runs_changes_with_what_it_is_of(at_ours: Tab, ours: Ser
     at_ours.settle()
     assert "Host time." in str(note.text_content())
     assert "p.time=host" in at_ours.page.url
+
+
+def test_the_runs_of_the_ledger_are_chosen(at_ours: Tab, ours: Served) -> None:
+    page = at_ours.page
+    at_ours.open(ours.run("mlp"), "ledger")
+    page.get_by_role("button", name="Choose").click()
+    box = page.get_by_role("dialog", name="Choose: runs in the ledger")
+    tick = box.locator(".tick input")
+    assert tick.and_(page.locator(":disabled")).count() == 1  # the open run
+    if box.get_by_role("button", name="All of these").count():
+        box.get_by_role("button", name="All of these").click()
+    box.get_by_role("button", name="None of these").click()
+    assert box.locator(".tick input:checked").count() == 1
+    box.get_by_label("Search runs").fill("transformer")
+    tick.first.check()
+    box.get_by_role("button", name="Show 2").click()
+    at_ours.settle()
+    page.get_by_text("2 of").first.wait_for()
+    assert "as chosen" in str(page.locator(".sub").text_content())
+    assert "p.runs=" in page.url
+    page.reload()
+    at_ours.settle()
+    assert "as chosen" in str(page.locator(".sub").text_content())
+    page.get_by_role("button", name="Forget the choice").click()
+    at_ours.settle()
+    assert "as chosen" not in str(page.locator(".sub").text_content())

@@ -44,6 +44,9 @@ class View:
 ALL: Final = 0
 """Of `View.runs`: all runs that are listed."""
 
+CHOSEN: Final = "runs"
+"""The parameter of a page about all runs that holds the ids of those that its reader chose, separated by commas."""
+
 PAGES: Final[dict[str, View]] = {
     "overview": View("Overview", ranks="job"),
     "findings": View("What to change", ranks="all"),

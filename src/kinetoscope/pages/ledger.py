@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from kinetoscope.advisor.advice import advise
@@ -12,6 +13,8 @@ from kinetoscope.compare.ledger.ledger import LedgerEntry, ledger_entry, result_
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.pages import CHOSEN
 from kinetoscope.pages.parts.blocks import (
     Bar,
     BarsBlock,
@@ -30,48 +33,63 @@ from kinetoscope.views.numbers import grouped, shown, significant
 _HIDDEN_COLUMNS: Final = ("path", "ranks", "together", "together_low", "together_high")
 """Columns that the command line shows and the page has no room for."""
 
-_RUN_CHOICES: Final = (("program", "of this program"), ("all", "all"))
-_NAMED_DOC: Final = "Only runs whose path holds one of these words, separated by commas; and the open one."
+_OF_CHOICES: Final = (("program", "of this program"), ("all", "of every program"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs of one program, oldest first, with their rows of the ledger."""
+
+    program: Program | None
+    runs: list[Job] = field(default_factory=list)
+    entries: list[LedgerEntry] = field(default_factory=list)
 
 
 def page(
-    job: Job, select: Selection, params: Mapping[str, str], *, runs: Iterable[Job] | None = None, listed: int = 0
+    job: Job, select: Selection, params: Mapping[str, str], *, runs: Iterable[tuple[str, Job]] = (), listed: int = 0
 ) -> Page:
-    """The gain of each run, oldest first: those of the open run's program, unless the reader wants others.
+    """The gain of each run, oldest first: of the open run's program, of every program apart, or of the chosen runs.
 
-    `listed` is how many runs there are, where `runs` are the newest of them.
+    `runs` are ids and jobs of what is looked at, the open run among them; `listed` is how many runs there are. Chosen
+    runs are all shown, those of a program together.
     """
-    of = chosen_value(params, "of", [value for value, _ in _RUN_CHOICES], "program")
-    words = [word.strip().lower() for word in params.get("named", "").split(",") if word.strip()]
-    own = _program(job)
-    entries: list[LedgerEntry] = []
-    listed_runs: list[Job] = []
+    chosen = bool(params.get(CHOSEN))
+    of = chosen_value(params, "of", [value for value, _ in _OF_CHOICES], "program")
+    own = Group(_program(job))
+    groups = [own]
+    shown_ids: list[str] = []
     left: list[str] = []
     count = other = 0
-    for run in (job,) if runs is None else runs:
+    for identity, run in runs or (("", job),):
         count += 1
-        if words and run.path != job.path and not any(word in run.path.lower() for word in words):
+        group = own if run.path == job.path else _group_of(run, groups)
+        if group is not own and of == "program" and not chosen:
+            other += 1
             continue
-        if of == "program" and own is not None and run.path != job.path:
-            program = _program(run)
-            if program is not None and not own.is_like(program):
-                other += 1
-                continue
         try:
-            entries.append(ledger_entry(run, select=select))
-            listed_runs.append(run)
+            group.entries.append(ledger_entry(run, select=select))
         except KinetoscopeError as error:  # a run without steps must not cost the others their rows
             left.append(f"{run.path} is left out: {error}.")
+            continue
+        group.runs.append(run)
+        shown_ids.append(identity)
     controls = ControlsBlock(
-        (Control("of", "Runs", of, _RUN_CHOICES), Control("named", "Named", params.get("named", ""), doc=_NAMED_DOC))
+        (
+            *(() if chosen else (Control("of", "Runs", of, _OF_CHOICES),)),
+            Control(CHOSEN, "Chosen runs", ",".join(shown_ids), runs=True, chosen=chosen),
+        )
     )
-    facts = _facts(len(listed_runs), count, max(listed, count), other)
-    if not listed_runs:
+    groups = [group for group in groups if group.runs]
+    facts = _facts(len(shown_ids), count, max(listed, count), other, chosen)
+    if not groups:
         return Page("ledger", "Ledger", "No run here has a step to compare.", facts, (controls,), tuple(left))
-    ledger = result_of_entries(entries)
-    place = next((place for place, run in enumerate(listed_runs) if run.path == job.path), -1)
-    blocks = (controls, *_blocks(listed_runs, ledger, select, place))
-    return Page("ledger", "Ledger", _sentence(ledger), facts, blocks, (*ledger.notes, *left))
+    ledgers = [result_of_entries(group.entries) for group in groups]
+    blocks: list[Block] = [controls]
+    for group, ledger in zip(groups, ledgers, strict=True):
+        title = f" of {_name_of(group, ledger)}" if len(groups) > 1 else ""
+        blocks += _blocks(group.runs, ledger, select, job.path, title)
+    notes = dict.fromkeys(note for ledger in ledgers for note in ledger.notes)
+    return Page("ledger", "Ledger", _sentence(ledgers), facts, tuple(blocks), (*notes, *left))
 
 
 def _program(run: Job) -> Program | None:
@@ -81,52 +99,72 @@ def _program(run: Job) -> Program | None:
         return None
 
 
-def _facts(shown: int, count: int, listed: int, other: int) -> tuple[str, ...]:
+def _group_of(run: Job, groups: list[Group]) -> Group:
+    """The group of the run's program: one of those, or a new one. What cannot be told is with the first."""
+    its = _program(run)
+    for group in groups:
+        if its is None or group.program is None or group.program.is_like(its):
+            return group
+    groups.append(Group(its))
+    return groups[-1]
+
+
+def _name_of(group: Group, ledger: Result) -> str:
+    """The script, else the newest run."""
+    script = group.program.script if group.program is not None else ""
+    return f"`{script}`" if script else f"the program of {ledger.frame.get_column('run').item(-1)}"
+
+
+def _facts(shown: int, count: int, listed: int, other: int, chosen: bool) -> tuple[str, ...]:
     """The number of runs shown out of all, and why."""
-    facts = [f"{grouped(shown)} of {grouped(listed)} runs"]
-    if count < listed:
+    facts = [f"{grouped(shown)} of {grouped(listed)} runs" + (", as chosen" if chosen else "")]
+    if count < listed and not chosen:
         facts.append(f"the newest {grouped(count)} were looked at")
     if other:
         facts.append(f"{grouped(other)} of another program left out")
     return tuple(facts)
 
 
-def _sentence(ledger: Result) -> str:
+def _sentence(ledgers: Sequence[Result]) -> str:
+    """From the first to the last run of the first program."""
+    ledger, *others = ledgers
     first, *_, last = [*ledger.frame.iter_rows(named=True)] * 2
+    apart = f" {number_of(len(others), 'other program')} below." if others else ""
     if ledger.frame.height < 2:
-        return f"There is one run here: a step takes {shown(last['step_time'], 'ns')}."
+        return f"There is one run of this program here: a step takes {shown(last['step_time'], 'ns')}.{apart}"
     from_to = f"{shown(first['step_time'], 'ns')} to {shown(last['step_time'], 'ns')} a step"
     gain = last["gain_first"]
     if gain is None:
-        return f"{ledger.frame.height} runs: from {from_to}."
+        return f"{ledger.frame.height} runs: from {from_to}.{apart}"
     words = f"{significant(gain)} times as fast" if gain >= 1 else f"{significant(1 / gain)} times as slow"
-    return f"{ledger.frame.height} runs, from the first to the last {words}: {from_to}."
+    return f"{ledger.frame.height} runs, from the first to the last {words}: {from_to}.{apart}"
 
 
-def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: int) -> Iterator[Block]:
+def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: str, title: str) -> Iterator[Block]:
     bars = [
         Bar(
             name,
             "host",
             time,
             detail="; ".join(filter(None, (gain and f"{significant(gain)} times as fast as the first run", changed))),
-            chosen=place == own,
+            chosen=run.path == own,
         )
-        for place, (name, time, gain, changed) in enumerate(
-            ledger.frame.select("run", "step_time", "gain_first", "changed").rows()
+        for run, (name, time, gain, changed) in zip(
+            runs, ledger.frame.select("run", "step_time", "gain_first", "changed").rows(), strict=True
         )
     ]
-    yield BarsBlock("Mean step", bars, cumulative=False)
-    yield _rows("Runs", ledger)
+    yield BarsBlock(f"Mean step{title}", bars, cumulative=False)
+    yield _rows(f"Runs{title}", ledger)
     if len(runs) < 2:
-        yield NoteBlock(
-            "Put the traces of the next run beside this one, in a folder of its own: it becomes the next row."
-        )
+        if not title:
+            yield NoteBlock(
+                "Put the traces of the next run beside this one, in a folder of its own: it becomes the next row."
+            )
         return
     kept = delivery_of_advice(ledger.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
     if kept.frame.height:
-        yield _rows("Promise and delivery", kept)
-    else:
+        yield _rows(f"Promise and delivery{title}", kept)
+    elif not title:
         yield NoteBlock("No finding of a run is gone in the next one.", "Promise and delivery")
 
 

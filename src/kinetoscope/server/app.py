@@ -118,7 +118,7 @@ class Server:
         if view.runs > 1 and not base:
             raise BadValueError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
-        runs = self._oldest_first(run) if view.runs == pages.ALL else ()
+        runs = self._oldest_first(run, params.get(pages.CHOSEN, "")) if view.runs == pages.ALL else ()
         versions = tuple((each.id, each.version) for each in runs)
         body = self.workspace.answers.get((*key, base, version, versions), compose)
         return Response(body, media_type=JSON)
@@ -129,21 +129,21 @@ class Server:
         has_some = ranks is None or set(ranks) & set(run.job.ranks)
         return run.part(ranks if has_some else run.job.ranks[:1], cycle)
 
-    def _oldest_first(self, own: Run) -> tuple[Run, ...]:
-        """The readable runs, at most the newest `MAX_RUNS_OF_A_PAGE`, and the open one."""
+    def _oldest_first(self, own: Run, chosen: str) -> tuple[Run, ...]:
+        """The chosen runs, else at most the newest `MAX_RUNS_OF_A_PAGE`; readable ones, and the open one."""
         readable = [run for run in self.workspace.runs().runs if not run.error]
-        shown = [run for place, run in enumerate(readable) if place < MAX_RUNS_OF_A_PAGE or run.id == own.id]
-        return tuple(reversed(shown))
+        wanted = set(chosen.split(",")) if chosen else {run.id for run in readable[:MAX_RUNS_OF_A_PAGE]}
+        return tuple(run for run in reversed(readable) if run.id in wanted or run.id == own.id)
 
     def _same_ranks_of_all(
         self, own: Run, runs: Sequence[Run], ranks: tuple[int, ...] | None, cycle: int | None
-    ) -> Iterator[Job]:
-        """The same ranks of each run, one after another, without the runs that cannot be opened after all."""
+    ) -> Iterator[tuple[str, Job]]:
+        """Id and the same ranks of each run, one after another, without the runs that cannot be opened after all."""
         try:
             for place, run in enumerate(runs, 1):
                 self._activity[own.id] = f"comparing run {place} of {len(runs)}"
                 with suppress(KinetoscopeError):
-                    yield self._same_ranks(run.id, ranks, cycle)
+                    yield run.id, self._same_ranks(run.id, ranks, cycle)
         finally:
             self._activity.pop(own.id, None)
 

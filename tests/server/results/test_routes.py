@@ -165,6 +165,9 @@ def test_the_ledger_is_of_all_runs_oldest_first(tmp_path: Path) -> None:
         page = client.get(f"runs/{client.get('runs')['runs'][0]['id']}/pages/ledger")
         rows = next(block for block in page["blocks"] if block["block"] == "rows")
         assert [row[0] for row in rows["rows"]] == ["first", "second", "third"]
+        ids = [run["id"] for run in client.get("runs")["runs"]]
+        chosen = client.get(f"runs/{ids[0]}/pages/ledger", {"p.runs": ids[2]})
+        assert chosen["facts"] == ["2 of 3 runs, as chosen"]  # the open run is always among them
 
 
 def test_two_runs_are_compared() -> None:

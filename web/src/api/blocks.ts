@@ -246,7 +246,7 @@ export interface Source {
   readonly lines: readonly LineTime[];
 }
 
-/** A parameter of the page that its reader may change: a choice (`choices` of value and label) or a slider. */
+/** A parameter of the page that its reader may change: a choice (`choices` of value and label), a slider, or runs. */
 export interface Control {
   readonly name: string;
   readonly label: string;
@@ -257,6 +257,8 @@ export interface Control {
   readonly step: number;
   readonly unit: string;
   readonly doc: string;
+  readonly runs: boolean;
+  readonly chosen: boolean;
 }
 
 /** Parameters of the page; a change asks for the page anew. */

@@ -4,6 +4,10 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Control, Controls } from "../api/blocks";
 import { printable, words } from "../base/text";
 import { useProps } from "../base/props";
+import { useAnswer } from "../api/ask";
+import type { Listed } from "../api/types";
+import { ManyRuns } from "../frame/pickers";
+import { Pill } from "../frame/popover";
 import { Frame } from "./frame";
 
 /** A report keeps the page for each of so few choices (server/report.py). */
@@ -16,7 +20,9 @@ export function ControlsBlock({ title, note, controls }: Controls) {
     <Frame title={title} note={note} name="controls">
       <div class="controls">
         {controls.map((control) =>
-          control.choices.length ? (
+          control.runs ? (
+            !api.embedded && <ChosenRuns key={control.name} {...control} set={set} off={false} />
+          ) : control.choices.length ? (
             <Choice key={control.name} {...control} set={set} off={api.embedded && control.choices.length > KEPT} />
           ) : control.high > control.low ? (
             <Slider key={control.name} {...control} set={set} off={api.embedded} />
@@ -88,6 +94,35 @@ function Slider({ name, label, value, low, high, step, unit, doc, set, off }: Pr
           {now}
           {unit && (unit === "%" ? "%" : `\u00a0${unit}`)}
         </output>
+      </div>
+    </div>
+  );
+}
+
+/** Which runs: those that the page shows are ticked; the open one always is. */
+function ChosenRuns({ name, label, value, chosen, set }: Props) {
+  const { run } = useProps();
+  const { data } = useAnswer<{ runs: readonly Listed[] }>("runs");
+  const shown = value.split(",").filter(Boolean);
+  return (
+    <div class="control">
+      {words(label)}
+      <div class="row">
+        <Pill label="" value={chosen ? `${shown.length} runs` : "Choose"} title="Runs in the ledger" set={chosen}>
+          {(close) => (
+            <ManyRuns
+              runs={(data?.runs ?? []).filter((each) => each.state !== "error")}
+              open={run}
+              chosen={shown}
+              choose={(ids) => (set(name, ids.join(",")), close())}
+            />
+          )}
+        </Pill>
+        {chosen && (
+          <button class="link" onClick={() => set(name, "")}>
+            Forget the choice
+          </button>
+        )}
       </div>
     </div>
   );

@@ -110,6 +110,73 @@ export function Runs({ runs, chosen, none = false, like = "", choose }: RunsProp
   );
 }
 
+interface ManyRunsProps {
+  readonly runs: readonly Listed[];
+  /** The run that the page is about: it is always among the chosen. */
+  readonly open: string;
+  readonly chosen: readonly string[];
+  readonly choose: (ids: readonly string[]) => void;
+}
+
+/** Several runs: those whose path holds what is searched can be ticked at once. */
+export function ManyRuns({ runs, open, chosen, choose }: ManyRunsProps) {
+  const [search, setSearch] = useState("");
+  const [ticked, tick] = useState<ReadonlySet<string>>(new Set([open, ...chosen]));
+  const found = runs.filter((run) => `${run.name} ${run.path}`.toLowerCase().includes(search.toLowerCase()));
+  const mark = (ids: readonly string[], on: boolean) => {
+    const next = new Set(ticked);
+    for (const id of ids)
+      if (on) next.add(id);
+      else if (id !== open) next.delete(id);
+    tick(next);
+  };
+  const all = found.every((run) => ticked.has(run.id));
+  return (
+    <form
+      onSubmit={(event) => (event.preventDefault(), choose(runs.flatMap(({ id }) => (ticked.has(id) ? [id] : []))))}
+    >
+      <input
+        type="search"
+        placeholder="Search"
+        aria-label="Search runs"
+        value={search}
+        onInput={(event) => setSearch(event.currentTarget.value)}
+      />
+      <ul class="choices">
+        {found.slice(0, MOST_RUNS).map((run) => (
+          <li key={run.id}>
+            <label class="tick" data-tip={printable(run.path)}>
+              <input
+                type="checkbox"
+                checked={ticked.has(run.id)}
+                disabled={run.id === open}
+                onChange={(event) => mark([run.id], event.currentTarget.checked)}
+              />
+              <Name text={run.name} />
+              <small>{run.bytes == null ? "" : shown(run.bytes, "bytes")}</small>
+            </label>
+          </li>
+        ))}
+      </ul>
+      <div class="row">
+        <button
+          type="button"
+          class="button"
+          onClick={() =>
+            mark(
+              found.map(({ id }) => id),
+              !all,
+            )
+          }
+        >
+          {all ? "None" : "All"} of these
+        </button>
+        <button class="button strong">Show {ticked.size}</button>
+      </div>
+    </form>
+  );
+}
+
 interface RanksProps {
   readonly ranks: readonly number[];
   readonly chosen: string;

@@ -360,7 +360,11 @@ class SourceBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A parameter of the page that its reader may change: a choice (`choices` of value and label) or a slider."""
+    """A parameter of the page that its reader may change: a choice (`choices` of value and label), a slider, or runs.
+
+    Attributes:
+        runs: its value are ids of runs, separated by commas; `chosen`: the reader chose them.
+    """
 
     name: str
     label: str
@@ -371,6 +375,8 @@ class Control:
     step: float = 0.0
     unit: str = ""
     doc: str = ""
+    runs: bool = False
+    chosen: bool = False
 
 
 def chosen_value(params: Mapping[str, str], name: str, choices: Sequence[str], default: str) -> str:
