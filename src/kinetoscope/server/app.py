@@ -29,6 +29,7 @@ from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.query import RunPart, integer, own_parameters, run_part
 from kinetoscope.server.results import metadata
 from kinetoscope.server.results.routes import Results
+from kinetoscope.server.runs.notes import Notes, change
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
@@ -147,6 +148,13 @@ class Server:
         finally:
             self._activity.pop(own.id, None)
 
+    def notes(self, request: ApiRequest) -> Response:
+        """`api/runs/{run}/notes`; as POST with one that is new or changed, or the id of one to delete."""
+        notes = Notes(self.workspace.run(request.path["run"]).files.path)
+        if request.body:
+            change(notes, request.body)
+        return json_response(notes.read())
+
     def tables(self, _: ApiRequest) -> Response:
         """`api/runs/{run}/sql`: the tables that a query may name."""
         return json_response(metadata.tables_info())
@@ -221,6 +229,7 @@ def routes(server: Server) -> list[BaseRoute]:
         Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
         Route("/runs/{run}/sql/stop", endpoint(workspace, server.stop_sql, quick=True), methods=["POST"]),
         get("/runs/{run}/source", server.source),
+        Route("/runs/{run}/notes", endpoint(workspace, server.notes, quick=True), methods=["GET", "POST"]),
         *timeline_routes(workspace, results),
     ]
 

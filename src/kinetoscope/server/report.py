@@ -170,6 +170,7 @@ def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:
     if lanes is None:
         return
     start, end = int(lanes["start"]), int(lanes["end"])  # texts, where they are too long for a browser's numbers
+    kept.ask("runs", run, "notes")
     whole = time_range_text(max(start, 0), end)
     kept.ask("runs", run, "timeline", "range", pairs={"rank": rank, "time": whole})
     length = max(end - min(start, 0), 1)

@@ -30,6 +30,8 @@ import {
   within,
 } from "../draw/timeline/places";
 import { useSearch } from "../draw/timeline/searching";
+import { NoteList } from "../draw/timeline/notelist";
+import { flagsOf, newId, type Note, useNotes } from "../draw/timeline/notes";
 import { Border, usePlace } from "../draw/timeline/below";
 import { Side } from "../draw/timeline/side";
 import { Stage, type Told } from "../draw/timeline/stage";
@@ -38,7 +40,7 @@ import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
 import { Export, LanesMenu, Search } from "../draw/timeline/tools";
 import type { EventFacts, Lanes, Mark, Occurrence, RangeFacts, Span, Step } from "../draw/timeline/types";
-import { fitted, stepBeside } from "../draw/timeline/view";
+import { centred, fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
 import { Failed, FailedHere, Waiting } from "../frame/states";
 
@@ -145,6 +147,8 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       go({ params: { in: written.current, view: null } }, { replace: true });
     },
     hover: (mark, x, y, spot) => {
+      const flag = mark ? null : stage.current?.noteAt(x, y);
+      if (flag) return tip.current?.words(printable(flag.text), noteWords(flag), x, y);
       const step = spot?.item.kind === "steps" ? stage.current?.stepAt(spot.item, x) : null;
       if (step) tip.current?.words(`Step ${step.step}`, stepWords(step), x, y);
       else tip.current?.show(mark, x, y);
@@ -171,6 +175,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
     // An entry of its own in the history: Back zooms out again.
     zoomed: (view) => go({ params: { in: textOf(within(view, lanes)), view: null } }),
     measures: setMeasures,
+    note: (id) => openNote(id),
     arrange,
     reach: (mark, lane) => {
       if (!mark) say(`Nothing in view ${lane}`);
@@ -199,6 +204,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       range: (span, some) => latest.current.range(span, some),
       zoomed: (view) => latest.current.zoomed(view),
       measures: (all) => latest.current.measures(all),
+      note: (id) => latest.current.note?.(id),
       arrange: (next) => latest.current.arrange(next),
       reach: (mark, lane) => latest.current.reach(mark, lane),
       trouble: (failed) => latest.current.trouble(failed),
@@ -294,11 +300,16 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
     [go, first],
   );
 
+  const spokenRank = chosen?.rank ?? first;
+  const chosenParams = (rank: number, row: number) => ({
+    row: String(row),
+    of: rank !== first ? String(rank) : null,
+  });
   const search = useSearch({
     api,
     path,
     query,
-    rank: chosen?.rank ?? first,
+    rank: spokenRank,
     start: params["q"] ?? "",
     args: params["args"] === "1",
     from: chosen?.row ?? null,
@@ -318,6 +329,46 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
         : null,
     );
   }, [found, text]);
+
+  const notes = useNotes({ api, run, params, go });
+  const [draft, setDraft] = useState<Note | null>(null);
+  const current = draft?.id ?? params["note"] ?? "";
+  const drafted = useMemo(
+    () => (draft ? [...notes.all.filter(({ id }) => id !== draft.id), draft] : notes.all),
+    [notes.all, draft],
+  );
+  useEffect(() => stage.current?.setNotes(flagsOf(drafted, lanes, current, dark)), [drafted, lanes, current, dark]);
+  const openNote = (id: string) => {
+    const note = notes.all.find((each) => each.id === id);
+    if (!note) return;
+    go(
+      { params: { note: id, side: "notes", ...(note.row != null && chosenParams(note.rank, note.row)) } },
+      { replace: true },
+    );
+    const [flag] = flagsOf([note], lanes, id, dark);
+    const at = stage.current;
+    if (flag && at) at.show(flag.end > flag.start ? fitted(flag, lanes, 0.5) : centred(at.window, flag.start, lanes));
+  };
+  const addNote = () => {
+    const at = stage.current;
+    if (!at) return;
+    const mark = clicked.current;
+    const rank = mark?.rank ?? spokenRank;
+    const span = mark ?? range ?? { start: at.instant(), end: at.instant() };
+    const own = (time: number) => Math.round(time) - (lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0);
+    const row = mark?.row ?? null;
+    setDraft({
+      id: newId(),
+      rank,
+      start: own(span.start),
+      end: own(span.end),
+      text: "",
+      colour: "blue",
+      row,
+      revision: 0,
+    });
+    setBeside("notes");
+  };
 
   const seen = range ?? within(settled, lanes);
   // The numbers are of one rank, in its own time: that of the selected event, else the first.
@@ -387,6 +438,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       "/": { does: "search", run: () => box.current?.select() },
       n: { does: "next found", run: () => find("next") },
       p: { does: "previous found", run: () => find("previous") },
+      t: { does: "write a note on the selected event or range, or at the pointer", run: addNote },
       h: { does: "all that was found, in a list", run: () => setBeside(beside === "hits" ? "" : "hits") },
       ".": { does: "next event of the same name", run: () => alike("next") },
       ",": { does: "previous event of the same name", run: () => alike("previous") },
@@ -458,6 +510,14 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
               list={{ open: beside === "hits", toggle: () => setBeside(beside === "hits" ? "" : "hits") }}
             />
           )}
+          <button
+            class="tl-tool"
+            aria-pressed={beside === "notes"}
+            data-tip="Notes on instants and ranges (T writes one)"
+            onClick={() => setBeside(beside === "notes" ? "" : "notes")}
+          >
+            Notes{notes.all.length ? ` ${notes.all.length}` : ""}
+          </button>
           <LanesMenu lanes={lanes} how={how} set={arrange} />
           <Export
             own={!!server.features.perfetto}
@@ -483,6 +543,17 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
             act();
           }}
         />
+        {beside === "notes" && (
+          <Side title="Notes" close={() => (setDraft(null), setBeside(""))}>
+            <NoteList
+              {...{ notes, dark, draft, setDraft, current }}
+              embedded={api.embedded}
+              several={lanes.ranks.length > 1}
+              open={({ id }) => openNote(id)}
+              add={addNote}
+            />
+          </Side>
+        )}
         {(beside === "hits" || same) && !api.embedded && (
           <Side title={same ? "Events of this name" : "Hits"} close={() => setBeside("")}>
             <HitList key={beside} {...{ api, path, query, version, search, same, pick }} ranks={drawnRanks} />
@@ -568,6 +639,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
 
 const lanesWords = (some: number, ranks: string): string =>
   some ? `${some} lane${some > 1 ? "s" : ""}` : `all lanes of ${ranks}`;
+const noteWords = ({ start, end }: Span): string => (end > start ? shown(end - start, "ns") : "");
 
 /** How long a step is, as all views say it; and how long the host was in it, where that is another time. */
 function stepWords({ start, end, host_start: from, host_end: to, steady }: Step): string {

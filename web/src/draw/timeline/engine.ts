@@ -33,6 +33,7 @@ const OVER = new Set<keyof Scene>([
   "area",
   "box",
   "measures",
+  "notes",
   "focus",
 ]);
 

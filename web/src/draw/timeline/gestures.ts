@@ -285,7 +285,7 @@ export class Gestures {
           : "grab"
         : y < at.axisTop + at.axisHeight
           ? "ew-resize"
-          : onLabel
+          : onLabel || this.stage.noteAt(x, y)
             ? "pointer"
             : "crosshair";
     if (this.stage.root.style.cursor !== style) this.stage.root.style.cursor = style;
@@ -297,6 +297,8 @@ export class Gestures {
     const now = performance.now();
     const again = now - this.clicked.at < 350 && Math.hypot(x - this.clicked.x, y - this.clicked.y) < 6;
     this.clicked = { at: again ? 0 : now, x, y };
+    const note = this.stage.noteAt(x, y);
+    if (note) return this.stage.told.note?.(note.id);
     if (spot && this.onLabel(spot, x, y)) return;
     const counter = spot?.item.kind === "counter";
     const mark = spot && spot.depth >= 0 && !counter ? await this.stage.markAt(spot, x) : null;

@@ -1,5 +1,6 @@
 /** Where each lane stands: ranks under one another, groups in them, lanes in those; folded, pinned, scrolled. */
 
+import { STRIP } from "./flags";
 import type { Group, GroupKind, Item, Lane, Lanes, Layout, RankLanes } from "./types";
 
 /** What the reader folded, unfolded and pinned, by key of item. */
@@ -22,6 +23,8 @@ export interface Used {
 export interface Known {
   used: ReadonlyMap<string, Used>;
   ranks: ReadonlyMap<number, string>;
+  /** Notes have a strip above the lanes. */
+  notes?: boolean;
 }
 
 export const UNKNOWN: Known = { used: new Map(), ranks: new Map() };
@@ -280,7 +283,9 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, 
   const minimapHeight = 28;
   const axisTop = minimapHeight + 2;
   const axisHeight = 22;
-  const lanesTop = axisTop + axisHeight + 2;
+  const notesTop = axisTop + axisHeight + 2;
+  const notesHeight = known.notes ? STRIP : 0;
+  const lanesTop = notesTop + notesHeight;
   return {
     pinned,
     scrolled,
@@ -291,6 +296,8 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, 
     minimapHeight,
     axisTop,
     axisHeight,
+    notesTop,
+    notesHeight,
     lanesTop,
     scrollTop: lanesTop + pinnedHeight,
   };

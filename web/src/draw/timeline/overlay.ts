@@ -1,11 +1,13 @@
 /** What lies over the lanes: the pointer's line, the marks hovered and selected, arrows, the range, measures. */
 
 import { isCovered } from "./area";
+import { drawFlags, drawOnMap } from "./flags";
 import { type Brush, mix } from "./inks";
 import { labelTop, rowAt, spotAt } from "./layout";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { instant } from "./ruler";
+import { Measure } from "./text";
 import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
 
 const MOST_ARROWS = 40;
@@ -19,7 +21,12 @@ interface Box {
 }
 
 export class Overlay {
-  constructor(private readonly on: Brush) {}
+  /** Widths of letters of 11 px. */
+  private readonly letters: Measure;
+
+  constructor(private readonly on: Brush) {
+    this.letters = new Measure((text) => on.measureText(text).width);
+  }
 
   draw(scene: Scene, lanes: Lanes): void {
     const { on } = this;
@@ -31,10 +38,18 @@ export class Overlay {
     on.textAlign = "left";
     on.save();
     on.beginPath();
+    on.rect(layout.gutter, 0, scene.width - layout.gutter, layout.axisTop);
+    on.clip();
+    drawOnMap(on, scene, lanes);
+    on.restore();
+    on.save();
+    on.beginPath();
     on.rect(layout.gutter, layout.axisTop, scene.width - layout.gutter, scene.height - layout.axisTop);
     on.clip();
     this.range(scene, lanes);
     this.box(scene);
+    on.font = `11px ${scene.theme.font}`;
+    drawFlags(on, scene, (text, room) => this.letters.fit(text, room));
     this.marks(scene);
     this.arrows(scene, lanes);
     scene.measures.forEach((span, at) => this.measure(scene, span.start, span.end, at));

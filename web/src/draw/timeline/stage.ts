@@ -6,9 +6,11 @@
  */
 
 import type { Chosen } from "./area";
+import { flagAt } from "./flags";
 import { Gestures } from "./gestures";
 import { type Arrangement, keyOf, layout, PLAIN, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
 import { PainterLink } from "./link";
+import type { Flag } from "./notes";
 import type { Arrow, InView, Item, Lanes, Layout, Mark, Scene, Side, Span, Step, Theme, Wanted } from "./types";
 import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
 
@@ -24,6 +26,8 @@ export interface Told {
   /** A box was drawn to zoom to. */
   readonly zoomed: (view: Span) => void;
   readonly measures: (measures: Span[]) => void;
+  /** A note was clicked. */
+  readonly note?: (id: string) => void;
   readonly arrange: (how: Arrangement) => void;
   /** The marks that the arrow keys came to. */
   readonly reach: (mark: Mark | null, lane: string) => void;
@@ -69,6 +73,7 @@ export class Stage {
     area: null,
     box: null,
     measures: [],
+    notes: [],
     focus: "",
     matches: null,
   };
@@ -84,6 +89,7 @@ export class Stage {
   range: Span | null = null;
   area: Chosen = null;
   private measures: Span[] = [];
+  private notes: readonly Flag[] = [];
   private marked: number | null = null;
   private selected: Mark | null = null;
   cursor: Mark | null = null;
@@ -143,7 +149,11 @@ export class Stage {
   arrange(how: Arrangement): void {
     this.how = how;
     if (!this.lanes || !this.width) return;
-    this.at = layout(this.lanes, how, this.width, this.room, { used: this.used, ranks: this.ranks });
+    this.at = layout(this.lanes, how, this.width, this.room, {
+      used: this.used,
+      ranks: this.ranks,
+      notes: this.notes.length > 0,
+    });
     this.told.height(this.at.scrollTop + this.at.height + 4);
     this.scrollTarget = this.scroll = this.scrolled(this.scrollTarget);
     this.put({ layout: this.at, scroll: this.scroll });
@@ -231,6 +241,24 @@ export class Stage {
     this.measures = measures;
     this.marked = null;
     this.put({ measures });
+  }
+
+  setNotes(notes: readonly Flag[]): void {
+    const strip = notes.length > 0 !== this.notes.length > 0;
+    this.notes = notes;
+    this.put({ notes });
+    if (strip) this.arrange(this.how);
+  }
+
+  /** The note whose tag is at a place of the canvas. */
+  noteAt(x: number, y: number): Flag | null {
+    return this.at && flagAt(this.notes, this.view, this.at, this.width, x, y);
+  }
+
+  /** The instant under the pointer; without one that in the middle of what is in view. */
+  instant(): number {
+    const x = this.pointer && this.at && this.pointer.x > this.at.gutter ? this.pointer.x : null;
+    return Math.round(x === null ? (this.view.start + this.view.end) / 2 : this.time(x));
   }
 
   setMatches(matches: Scene["matches"]): void {

@@ -1,5 +1,7 @@
 /** What the timeline is made of: the server's answers, the view's state, and what the page and its painter say to each other. */
 
+import type { Flag } from "./notes";
+
 export type GroupKind = "steps" | "counter" | "host" | "device";
 
 export interface Lane {
@@ -241,6 +243,9 @@ export interface Layout {
   minimapHeight: number;
   axisTop: number;
   axisHeight: number;
+  /** The strip of the notes; of no height without any. */
+  notesTop: number;
+  notesHeight: number;
   lanesTop: number;
   scrollTop: number;
 }
@@ -266,6 +271,7 @@ export interface Scene {
   /** What is to be zoomed to, while it is drawn. */
   box: (Span & { top: number; bottom: number }) | null;
   measures: Span[];
+  notes: readonly Flag[];
   /** The item that the keyboard is on. */
   focus: string;
   matches: { codes: number[] | null; rows: number[] | null; buckets: number[] } | null;

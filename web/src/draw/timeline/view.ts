@@ -54,6 +54,12 @@ export function shown(view: Span, span: Span, whole: Span): Span {
   return clamp({ start: middle - width / 2, end: middle + width / 2 }, whole);
 }
 
+/** A window of the same width with an instant in its middle. */
+export function centred(view: Span, at: number, whole: Span): Span {
+  const half = (view.end - view.start) / 2;
+  return clamp({ start: at - half, end: at + half }, whole);
+}
+
 /** The step before or after the middle of the window. */
 export function stepBeside(steps: readonly Step[], view: Span, by: 1 | -1): Step | null {
   if (!steps.length) return null;
