@@ -31,7 +31,8 @@ import {
 } from "../draw/timeline/places";
 import { useSearch } from "../draw/timeline/searching";
 import { NoteList } from "../draw/timeline/notelist";
-import { flagsOf, newId, type Note, useNotes } from "../draw/timeline/notes";
+import { useNotes } from "../draw/timeline/notekeeping";
+import { flagsOf, newId, type Note } from "../draw/timeline/notes";
 import { Border, usePlace } from "../draw/timeline/below";
 import { Side } from "../draw/timeline/side";
 import { Stage, type Told } from "../draw/timeline/stage";
@@ -511,12 +512,13 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
             />
           )}
           <button
-            class="tl-tool"
+            class="pill"
             aria-pressed={beside === "notes"}
             data-tip="Notes on instants and ranges (T writes one)"
             onClick={() => setBeside(beside === "notes" ? "" : "notes")}
           >
-            Notes{notes.all.length ? ` ${notes.all.length}` : ""}
+            <i>Notes</i>
+            <span>{shown(notes.all.length, "")}</span>
           </button>
           <LanesMenu lanes={lanes} how={how} set={arrange} />
           <Export

@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../../base/copy";
 import { shown } from "../../base/numbers";
 import { printable, words } from "../../base/text";
-import { COLOURS, colourOf, type Note, type NoteColour, type Notes, textOfNotes } from "./notes";
+import type { Notes } from "./notekeeping";
+import { COLOURS, colourOf, type Note, type NoteColour, textOfNotes } from "./notes";
 import { instant } from "./ruler";
 
 interface Props {

@@ -1,10 +1,6 @@
-/** Notes on the timeline: those that the server keeps with the run, and those that a link brings. */
+/** Notes on the timeline: as the server has them, as the address has them, and as they are drawn. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { told, useAnswer } from "../../api/ask";
-import { runPath } from "../../api/client";
 import { OWNERS } from "../../base/kinds";
-import type { ViewProps } from "../../base/props";
 import type { Lanes, Span } from "./types";
 
 /** In the order of `OWNERS`; as the server has them. */
@@ -27,22 +23,6 @@ export interface Flag extends Span {
   readonly text: string;
   readonly colour: string;
   readonly current: boolean;
-}
-
-export interface Kept {
-  notes: Note[];
-  problem: string;
-  where: string;
-}
-
-export interface Notes {
-  readonly all: readonly Note[];
-  readonly problem: string;
-  /** The file that they are kept in; "" where they are kept in the address alone. */
-  readonly where: string;
-  readonly inLink: (note: Note) => boolean;
-  readonly save: (note: Note) => Promise<void>;
-  readonly remove: (note: Note) => Promise<void>;
 }
 
 const MOST_IN_LINK = 100;
@@ -110,49 +90,4 @@ export function flagsOf(notes: readonly Note[], lanes: Lanes, current: string, d
         : [{ id, text, colour: ink, current: id === current, start: start + offset, end: end + offset }];
     })
     .sort((one, other) => one.start - other.start);
-}
-
-export function useNotes({ api, run, params, go }: Pick<ViewProps, "api" | "run" | "params" | "go">): Notes {
-  const path = runPath(run, "notes");
-  const asked = useAnswer<Kept>(path);
-  const [changed, setChanged] = useState<Kept | null>(null);
-  const inLink = useMemo(() => notesOf(params["notes"]), [params["notes"]]);
-  useEffect(() => setChanged(null), [asked.data]);
-  useEffect(() => {
-    // Another window may have changed them.
-    addEventListener("focus", asked.again);
-    return () => removeEventListener("focus", asked.again);
-  }, [path]);
-  const kept = changed ?? asked.data ?? null;
-  const all = useMemo(
-    () => [...(kept?.notes ?? []), ...inLink].sort((one, other) => one.start - other.start),
-    [kept, inLink],
-  );
-  const write = (notes: readonly Note[]) =>
-    go({ params: { notes: notes.length ? textOfNotes(notes) : null } }, { replace: true });
-  const post = async (body: object) => {
-    try {
-      setChanged(await api.post<Kept>(path, {}, body));
-    } catch (error) {
-      asked.again();
-      throw told(error);
-    }
-  };
-  const isInLink = (note: Note) => inLink.some(({ id }) => id === note.id);
-  const others = (note: Note) => inLink.filter(({ id }) => id !== note.id);
-  return {
-    all,
-    problem: kept?.problem ?? (asked.error && !api.embedded ? asked.error.message : ""),
-    where: api.embedded ? "" : (kept?.where ?? ""),
-    inLink: isInLink,
-    save: async (note) => {
-      if (api.embedded) return write([...others(note), note]);
-      await post({ note: isInLink(note) ? { ...note, id: newId() } : note });
-      if (isInLink(note)) write(others(note));
-    },
-    remove: async (note) => {
-      if (isInLink(note)) write(others(note));
-      else await post({ delete: note.id, revision: note.revision });
-    },
-  };
 }
