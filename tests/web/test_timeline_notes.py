@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.cli.main import main
+from kinetoscope.cli import main
 from tests.drawn import job, kernel, launch, op
 from tests.server.serving import Client, serving
 from tests.web.conftest import Tab

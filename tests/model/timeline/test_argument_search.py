@@ -19,9 +19,11 @@ from tests.drawn import job, kernel, op
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Trace:
+    first: dict[str, Any] = {"External id": 12, "Input Dims": [[8, 64], [64, 1]], "Concrete Inputs": ["", "True"]}
+    second: dict[str, Any] = {"External id": 112, "dtype": "bfloat16", "share": 0.5}
     events = [
-        op("a", 0, 10, **{"External id": 12, "Input Dims": [[8, 64], [64, 1]], "Concrete Inputs": ["", "True"]}),
-        op("b", 20, 10, **{"External id": 112, "dtype": "bfloat16", "share": 0.5}),
+        op("a", 0, 10, **first),
+        op("b", 20, 10, **second),
         kernel("k", 40, 10, 1, grid=[4096, 1, 1], note='say "x"', stream=12),
         op("c", 60, 10, nothing=None, Größe="Ä"),
     ]

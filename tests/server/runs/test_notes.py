@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.server.runs import notes as notes_module
+from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.server.runs.notes import MAX_NOTES, MAX_TEXT_CHARACTERS, Note, Notes
 from tests.drawn import job, op
 from tests.server.serving import Client, serving
 
-NOTE = {"id": "0123456789abcdef", "rank": 0, "start": 10, "end": 20, "text": "slow <b>here</b>", "colour": "red"}
+NOTE: dict[str, Any] = {
+    "id": "0123456789abcdef",
+    "rank": 0,
+    "start": 10,
+    "end": 20,
+    "text": "slow <b>here</b>",
+    "colour": "red",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -82,12 +89,12 @@ def test_where_the_folder_cannot_be_written_to(tmp_path: Path, monkeypatch: pyte
     folder = tmp_path / "run"
     folder.mkdir()
     Notes(str(folder)).put(Note.of({**NOTE, "text": "of a colleague"}))
-    monkeypatch.setattr(notes_module.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     notes = Notes(str(folder))
     notes.put(Note.of({**NOTE, "id": "mine" * 3}))
     assert [note["text"] for note in notes.read()["notes"]] == ["of a colleague", NOTE["text"]]
     assert str(tmp_path / "data") in notes.read()["where"]
-    with pytest.raises(notes_module.ForbiddenError):
+    with pytest.raises(ForbiddenError):
         notes.delete(NOTE["id"], 1)
     notes.put(Note.of({**NOTE, "text": "mine now", "revision": 1}))
     assert {note["text"] for note in notes.read()["notes"]} == {"mine now", NOTE["text"]}
@@ -117,7 +124,7 @@ def test_a_file_that_is_odd_is_said_and_left_as_it_is(tmp_path: Path, content: b
     found = Notes(str(tmp_path)).read()
     assert found["problem"]
     assert len(found["notes"]) <= MAX_NOTES
-    with pytest.raises(notes_module.ForbiddenError):
+    with pytest.raises(ForbiddenError):
         Notes(str(tmp_path)).put(Note.of({**NOTE, "id": "n" * 8}))
     assert place.read_bytes() == content
 
