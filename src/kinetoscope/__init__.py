@@ -9,8 +9,9 @@ Importing this is cheap: names are loaded when they are first used.
 """
 
 import importlib
+from importlib.util import find_spec
 
-from kinetoscope.analyses import NAMES, named
+from kinetoscope.analyses import NAMES, named, names
 
 __version__ = "0.1.0.dev0"
 
@@ -26,6 +27,7 @@ HOMES = {
     "convert": "outputs.convert",
     "delivery": "compare.delivery",
     "diff": "compare.diff.diff",
+    "extend": "extensions",
     "gate": "compare.gate.gate",
     "ledger": "compare.ledger.ledger",
     "profile": "record.profile",
@@ -42,11 +44,19 @@ __all__ = sorted([*HOMES, *NAMES])  # noqa: PLE0605 - `__init__.pyi`, which docs
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in __all__ and not _is_of_extension(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = named(name).public if name in NAMES else getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
+    if name in HOMES:
+        value = getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
+    else:
+        value = named(name).public
     globals()[name] = value
     return value
+
+
+def _is_of_extension(name: str) -> bool:
+    """Whether it is an analysis of an extension; `from kinetoscope import pages` asks it too, and must load none."""
+    return not name.startswith("_") and find_spec(f"{__name__}.{name}") is None and name in names()
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ from kinetoscope.compare.diff.diff import diff as diff
 from kinetoscope.compare.gate.gate import gate as gate
 from kinetoscope.compare.ledger.ledger import ledger as ledger
 from kinetoscope.errors import KinetoscopeError as KinetoscopeError
+from kinetoscope.extensions import extend as extend
 from kinetoscope.integrations.notebook import view as view
 from kinetoscope.model.job import Job as Job
 from kinetoscope.model.steps.selection import ALL as ALL

@@ -32,7 +32,7 @@ def test_help_names_every_verb_and_there_is_a_module_for_each(capsys: pytest.Cap
 
 def test_nothing_to_do_is_a_matter_of_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert capsys.readouterr().out.startswith("usage: kinetoscope VERB")
+    assert capsys.readouterr().out.startswith("usage: kinetoscope [--extend FILE] VERB")
 
 
 def test_help_loads_nothing_heavy() -> None:

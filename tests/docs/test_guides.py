@@ -1,6 +1,7 @@
 """The guides are executed: what a page tells the reader to type works, and prints what the page says it prints.
 
-In each page under docs/, in README.md and in CONTRIBUTING.md, in a folder where `trace.json.gz` is the demo trace:
+In each page under docs/, README.md, CONTRIBUTING.md and the skill file, in a folder where `trace.json.gz` is the demo
+trace:
 
 - fenced `python` blocks run in order in one namespace a page; one that opens with `# file: NAME` is written there too;
 - in fenced `console` blocks each line `$ kinetoscope ...` goes to the command line's main(); the lines below it must be
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SKILL = ROOT / "src/kinetoscope/integrations/assistant/SKILL.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", SKILL, *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY_LINES = "..."
 

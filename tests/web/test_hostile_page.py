@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import menu
 from tests.conftest import OURS
 from tests.server.serving import serving
 from tests.server.test_hostile import odd
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 __all__ = ["odd"]  # the fixture that draws the trace
 
 
-@pytest.mark.parametrize("view", PAGES)
+@pytest.mark.parametrize("view", menu())
 def test_odd_strings_are_text(tab: Tab, odd: Path, view: str) -> None:
     with serving(odd) as client:
         tab.address = f"http://127.0.0.1:{client.port}"

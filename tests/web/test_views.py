@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import PAGES, menu
 from tests.web.conftest import Served, Tab, axe
 
 KINDS = (
@@ -28,12 +28,12 @@ SERIOUS = ("serious", "critical")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_view_opens(at_theirs: Tab, theirs: Served, kind: str) -> None:
-    opens(at_theirs, theirs, kind, [view for view in PAGES if view != "ledger" or kind == KINDS[0]])
+    opens(at_theirs, theirs, kind, [view for view in menu() if view != "ledger" or kind == KINDS[0]])
 
 
 def test_every_view_of_a_trace_of_ours_opens(at_ours: Tab, ours: Served) -> None:
     """What `make test` opens in a browser."""
-    opens(at_ours, ours, "mlp", list(PAGES))
+    opens(at_ours, ours, "mlp", list(menu()))
 
 
 def opens(tab: Tab, served: Served, kind: str, views: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ def opens(tab: Tab, served: Served, kind: str, views: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", PAGES)
+@pytest.mark.parametrize("view", menu())
 def test_pictures_and_accessibility(at_theirs: Tab, theirs: Served, view: str) -> None:
     """At the width of a desk and of a phone, light and dark; axe finds nothing serious."""
     kind = {"distributed": "dlrm_ddp_v100_8rank", "memory": "torch_2_13_cpu/leak", "modules": "eager_b200"}.get(

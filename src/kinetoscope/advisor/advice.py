@@ -14,7 +14,7 @@ import polars as pl
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView
-from kinetoscope.advisor.rules import rules
+from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, rank_findings, run_rules
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
@@ -134,7 +134,7 @@ def advise(job: Job, *, select: Selection = ALL) -> Advice:
         InputError: no rank can be read.
     """
     select = default_to_steady(select)
-    answer = job.map(findings_of_rank, FINDINGS, select)
+    answer = job.map(findings_of_rank, FINDINGS, select, own=own_rules())
     step, findings = _of_ranks(answer.frame)
     findings = list(_joined(findings, answer.frame.get_column("rank").n_unique(), step))
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()

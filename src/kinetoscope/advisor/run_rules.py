@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 import polars as pl
 
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
-from kinetoscope.advisor.rule import RankView
-from kinetoscope.advisor.rules import rules
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rules import ours
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
@@ -49,10 +49,11 @@ _MOSTLY_COUNTED: Final = 0.5
 """Share of a finding's time that others count already, from which on it is named after the one that counts most."""
 
 
-def findings_of_rank(trace: Trace, select: Selection) -> Partial:
-    """The findings of all rules about one rank: rows of `FINDINGS`."""
+def findings_of_rank(trace: Trace, select: Selection, own: tuple[Rule, ...] = ()) -> Partial:
+    """The findings of all rules about one rank: rows of `FINDINGS`; `own` are those of extensions."""
     rank = RankView(trace, select)
-    claims, failures = run_rules(((rule.code, rule.of_rank) for rule in rules()), rank, "trace")
+    every = (*(rule for of_family in ours().values() for rule in of_family), *own)
+    claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)
     ]
@@ -75,7 +76,8 @@ def run_rules(
             except KinetoscopeError:
                 raise
             except Exception as error:  # noqa: BLE001 - one failing rule must not stop the others
-                failures.append(f"Rule {code} failed on this {what}, which is our mistake: {error!r:.200}.")
+                whose = "our mistake" if function.__module__.startswith("kinetoscope.") else "its author's mistake"
+                failures.append(f"Rule {code} failed on this {what}, which is {whose}: {error!r:.200}.")
     return findings, failures
 
 

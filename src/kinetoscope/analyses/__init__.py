@@ -73,13 +73,48 @@ NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 RECORDED: "Final" = ("trace_info", *GROUPS["Memory"])
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
-__all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "named"]
+OWN: "Final" = "Your own"
+"""The group of analyses of extensions."""
+
+__all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "groups", "named", "names"]
+
+
+def groups() -> "dict[str, tuple[str, ...]]":
+    """All analyses by group, those of extensions last.
+
+    Raises:
+        InputError: an extension cannot be loaded, or two analyses have one name.
+    """
+    return GROUPS | ({OWN: tuple(own)} if (own := _own()) else {})
+
+
+def names() -> "tuple[str, ...]":
+    """All analyses, those of extensions last."""
+    return (*NAMES, *_own())
 
 
 def named(name: str) -> "Analysis":
-    """The analysis of this name, which is one of `NAMES`."""
+    """The analysis of this name, which is one of `names()`."""
+    if name not in NAMES:
+        return _own()[name]
     analysis: Analysis = importlib.import_module(f"{__name__}.{name}").ANALYSIS
     return analysis
+
+
+def _own() -> "dict[str, Analysis]":
+    """The analyses of extensions by name."""
+    from kinetoscope.errors import InputError
+    from kinetoscope.extensions import declared
+    from kinetoscope.schema import Analysis
+
+    own: dict[str, Analysis] = {}
+    for analysis in declared(Analysis):
+        if analysis.function.__module__.startswith("kinetoscope."):
+            continue  # ours, imported there
+        if analysis.name in NAMES or analysis.name in own:
+            raise InputError(f"the analysis {analysis.name} of an extension has the name of another one; rename it")
+        own[analysis.name] = analysis
+    return own
 
 
 def __getattr__(name: str) -> "Any":

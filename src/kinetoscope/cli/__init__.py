@@ -103,6 +103,12 @@ def _silence() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    while arguments and arguments[0].partition("=")[0] == "--extend":
+        option, *arguments = arguments
+        name = option.partition("=")[2] or (arguments.pop(0) if arguments else "")
+        if not name:
+            raise UsageError("--extend takes a Python file or the name of a module: --extend ./mine.py")
+        kinetoscope.extend(name)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
         return 0 if arguments else 2
@@ -123,7 +129,7 @@ def _help() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {sentence}" for verb, sentence in VERBS.items())
     return f"""\
-usage: kinetoscope VERB ...
+usage: kinetoscope [--extend FILE] VERB ...
 
 Tells why a PyTorch job is slow, from the traces that torch.profiler writes.
 
@@ -131,4 +137,5 @@ Tells why a PyTorch job is slow, from the traces that torch.profiler writes.
 
 Start with   kinetoscope summary PATH   (a trace, a folder of traces, a glob, or a URL)
 Options:     kinetoscope VERB --help
+Your own analyses and rules, on every face:   kinetoscope --extend ./mine.py VERB ...
 """

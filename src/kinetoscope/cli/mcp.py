@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from importlib.resources import files
 
 from kinetoscope.cli.shared.options import Parser
-from kinetoscope.errors import MissingExtraError
+from kinetoscope.errors import MissingExtraError, UsageError
 
 
 def run(arguments: list[str]) -> int:
     """Answer until the other side hangs up."""
     parser = Parser(prog="kinetoscope mcp", description=__doc__)
-    parser.add_argument("folder", metavar="FOLDER", nargs="+", help="folder of traces; nothing outside it is read")
+    parser.add_argument("folder", metavar="FOLDER", nargs="*", help="folder of traces; nothing outside it is read")
+    parser.add_argument("--skill", action="store_true", help="print the skill file for agents")
     args = parser.parse_args(arguments)
+    if args.skill:
+        sys.stdout.write((files("kinetoscope.integrations.assistant") / "SKILL.md").read_text(encoding="utf-8"))
+        return 0
+    if not args.folder:
+        raise UsageError("mcp takes a FOLDER of traces; `kinetoscope mcp --help` says more")
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtraError("kinetoscope mcp", "mcp")
     from kinetoscope.integrations.mcp import serve

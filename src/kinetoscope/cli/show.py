@@ -140,12 +140,12 @@ def _columns(analysis: Analysis) -> Iterator[str]:
 
 
 def _list() -> Iterator[Line]:
-    from kinetoscope.analyses import GROUPS, NAMES, named
+    from kinetoscope.analyses import groups, named, names
 
-    room = max(map(len, NAMES))
-    for heading, names in GROUPS.items():
+    room = max(map(len, names()))
+    for heading, members in groups().items():
         yield plain(heading, "dim")
-        for name in names:
+        for name in members:
             first, *rest = wrapped(named(name).question, max(width() - room - 6, 30))
             yield ((f"  {name.replace('_', '-'):<{room}}  ", "bold"), (first, ""))
             yield from (plain(" " * (room + 4) + line) for line in rest)

@@ -20,6 +20,7 @@ from typing import Any, Final
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.errors import KinetoscopeError, NotFoundError
+from kinetoscope.extensions import modules
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
@@ -69,7 +70,9 @@ def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
 def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) -> bytes:
     """Reader and question as bytes; functions from a module of the user's are sent as code, not as names."""
     names = {_module(task.of_trace), _module(combine)}
-    theirs = [sys.modules[name] for name in names if name in sys.modules and name.partition(".")[0] not in _INSTALLED]
+    known = {name: sys.modules[name] for name in names if name in sys.modules}
+    known |= {module.__name__: module for module in modules()}
+    theirs = [module for name, module in known.items() if name.partition(".")[0] not in _INSTALLED]
     with _as_code:
         for module in theirs:
             cloudpickle.register_pickle_by_value(module)

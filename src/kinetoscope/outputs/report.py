@@ -8,19 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from starlette.datastructures import QueryParams
-
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.grammar import time_range_text
+from kinetoscope.model.steps import grammar
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import menu
 from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable, read
 from kinetoscope.server.app import Server
-from kinetoscope.server.query import selection
 from kinetoscope.server.report import page_of_run
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
@@ -76,12 +74,13 @@ def report(
     select = {
         "rank": "" if rank is None else str(rank),
         "steps": steps or "",
-        "time": time_range_text(*time) if time else "",
+        "time": grammar.time_range_text(*time) if time else "",
     }
     if name.endswith(".md"):
         job = of if isinstance(of, Job) else read(of, **options.keywords())
+        part = Selection(steps=grammar.steps(steps) if steps else None, time=time)
         chosen = tuple(source for source in job.sources if rank in (None, source.rank))
-        digest = summary(replace(job, sources=chosen), select=selection(QueryParams(select)))
+        digest = summary(replace(job, sources=chosen), select=part)
         write_file(document(of_run(digest), budget).encode(), name)
         return name
     if isinstance(of, Job):
@@ -93,7 +92,7 @@ def report(
 
 
 def _sections(names: Sequence[str] | None) -> tuple[str, ...]:
-    there = [name for name in PAGES if name not in LEFT_OUT_PAGES]
+    there = [name for name in menu() if name not in LEFT_OUT_PAGES]
     if names is None:
         return tuple(there)
     wanted = [name.strip().replace("-", "_") for name in names if name.strip()]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kinetoscope.model.steps.selection import Selection
     from kinetoscope.pages.parts.blocks import Page
 
-__all__ = ["PAGES", "View", "named"]
+__all__ = ["ALL", "PAGES", "View", "menu", "named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,18 @@ PAGES: Final[dict[str, View]] = {
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2),
     "ledger": View("Ledger", ranks="all", runs=ALL),
+    "own": View("Your own", ranks="job"),
     "analyses": View("All analyses", composed=False),
     "sql": View("SQL", ranks="all", recorded=True, composed=False),
 }
 """All views by name."""
+
+
+def menu() -> tuple[str, ...]:
+    """The views that there is something to see in: all, but for `own` where no extension declares an analysis."""
+    from kinetoscope.analyses import OWN, groups
+
+    return tuple(name for name in PAGES if name != "own" or OWN in groups())
 
 
 class Composer(Protocol):

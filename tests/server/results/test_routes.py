@@ -15,7 +15,7 @@ import pytest
 
 from kinetoscope.analyses import ANALYSES, NAMES, RECORDED, named
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import PAGES, menu
 from kinetoscope.pages import named as composer
 from kinetoscope.pages.parts.blocks import to_plain
 from kinetoscope.reading import read
@@ -232,7 +232,7 @@ def test_everything_declared_is_told(mlp: Client) -> None:
         assert all(each["type"] in ("int", "float", "bool", "choice", "text") for each in facts["parameters"])
         assert [each["name"] for each in facts["columns"]] == named(name).schema.names
     server = mlp.get("server")
-    assert [page["name"] for page in server["pages"]] == list(PAGES)
+    assert [page["name"] for page in server["pages"]] == list(menu())
     assert mlp.get(f"runs/{mlp.run()}/progress") == {"done": 0, "total": 0, "what": ""}
 
 

@@ -10,6 +10,8 @@ from functools import cache
 from typing import Final
 
 from kinetoscope.advisor.rule import Rule
+from kinetoscope.errors import InputError
+from kinetoscope.extensions import declared
 
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "Data": (
@@ -71,16 +73,42 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 """All rules, below what they are about, in the order of their codes."""
 
 
+OWN: Final = "Your own"
+"""The family of rules of extensions."""
+
+
 @cache
-def families() -> dict[str, tuple[Rule, ...]]:
-    """All rules by family, in the order of `FAMILIES`."""
+def ours() -> dict[str, tuple[Rule, ...]]:
+    """Our rules by family, in the order of `FAMILIES`."""
     return {
         family: tuple(importlib.import_module(f"{__name__}.{name}").RULE for name in names)
         for family, names in FAMILIES.items()
     }
 
 
-@cache
+def families() -> dict[str, tuple[Rule, ...]]:
+    """All rules by family, those of extensions last.
+
+    Raises:
+        InputError: an extension cannot be loaded, or two rules have one code.
+    """
+    return ours() | ({OWN: own} if (own := own_rules()) else {})
+
+
 def rules() -> tuple[Rule, ...]:
-    """All rules, in the order of `FAMILIES`."""
+    """All rules, those of extensions last."""
     return tuple(rule for of_family in families().values() for rule in of_family)
+
+
+def own_rules() -> tuple[Rule, ...]:
+    """The rules of extensions."""
+    codes = {rule.code for of_family in ours().values() for rule in of_family}
+    own = []
+    for rule in declared(Rule):
+        if (rule.of_rank or rule.of_job).__module__.startswith("kinetoscope."):
+            continue  # ours, imported there
+        if rule.code in codes:
+            raise InputError(f"the rule {rule.code} of an extension has the code of another one; give it a new one")
+        codes.add(rule.code)
+        own.append(rule)
+    return tuple(own)

@@ -76,11 +76,11 @@ def call(folders: Folders, name: str, given: Mapping[str, Any] | None) -> str:
 
 def _list_analyses(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     del folders
-    from kinetoscope.analyses import GROUPS, named
+    from kinetoscope.analyses import groups, named
 
     if not given.get("name"):
         return {
-            "analyses": {group: {name: named(name).question for name in names} for group, names in GROUPS.items()},
+            "analyses": {group: {name: named(name).question for name in names} for group, names in groups().items()},
             "next": "list_analyses with a name tells what it measures, its parameters and its columns.",
         }
     analysis = _analysis(given["name"])
@@ -97,11 +97,11 @@ def _list_analyses(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _analysis(name: str) -> Any:
-    from kinetoscope.analyses import NAMES, named
+    from kinetoscope.analyses import named, names
 
     wanted = name.strip().replace("-", "_")
-    if wanted not in NAMES:
-        raise UsageError(f"there is no analysis {brief(name)!r}{nearest(wanted[:60], NAMES)}; see list_analyses")
+    if wanted not in names():
+        raise UsageError(f"there is no analysis {brief(name)!r}{nearest(wanted[:60], names())}; see list_analyses")
     return named(wanted)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import __version__
-from kinetoscope.analyses import GROUPS, NAMES, named
+from kinetoscope.analyses import groups, named, names
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import damage_of
@@ -20,7 +20,7 @@ from kinetoscope.model.tables.tables import TABLES
 from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import PAGES, menu
 from kinetoscope.schema import Analysis
 from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
@@ -52,8 +52,8 @@ def server_info(features: Features) -> dict[str, Any]:
         },
         "maps": [list(pair) for pair in features.maps],
         "pages": [
-            {"name": name, "title": view.title, "ranks": view.ranks, "recorded": view.recorded}
-            for name, view in PAGES.items()
+            {"name": name, "title": PAGES[name].title, "ranks": PAGES[name].ranks, "recorded": PAGES[name].recorded}
+            for name in menu()
         ],
     }
 
@@ -135,11 +135,15 @@ def _threads(trace: Trace) -> list[dict[str, Any]]:
     ]
 
 
-@cache
 def analyses_info() -> dict[str, Any]:
     """All analyses: their questions, parameters and columns."""
-    groups = [{"title": title, "names": list(names)} for title, names in GROUPS.items()]
-    return {"groups": groups, "analyses": {name: _analysis(named(name)) for name in NAMES}}
+    return _analyses_info(names())
+
+
+@cache
+def _analyses_info(every: tuple[str, ...]) -> dict[str, Any]:
+    listed = [{"title": title, "names": list(members)} for title, members in groups().items()]
+    return {"groups": listed, "analyses": {name: _analysis(named(name)) for name in every}}
 
 
 def _analysis(analysis: Analysis) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from kinetoscope.analyses import NAMES, RECORDED, named
+from kinetoscope.analyses import RECORDED, named, names
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.schema import Analysis, Result
 from kinetoscope.server.errors import JSON, MissingError
@@ -75,8 +75,8 @@ class Results:
 
     def _result(self, request: ApiRequest) -> tuple[Run, Analysis, Result, tuple[Any, ...]]:
         run, name = self._workspace.run(request.path["run"]), request.path["name"]
-        if name not in NAMES:
-            raise MissingError(f"there is no analysis {name[:60]!r}{nearest(name[:60], NAMES)}")
+        if name not in names():
+            raise MissingError(f"there is no analysis {name[:60]!r}{nearest(name[:60], names())}")
         analysis, part = named(name), run_part(request.query)
         params = parameters(analysis, request.query)
         ranks = part.ranks_to_ask(all_ranks=analysis.across_ranks)
