@@ -41,6 +41,7 @@ def categories(
     *,
     select: Selection = ...,
     by: Literal["all", "step"] = "all",
+    across_ranks: OverRanks = "each",
 ) -> Result: ...
 def collectives(
     job: Job,
@@ -140,7 +141,7 @@ def kernels(
     job: Job,
     *,
     select: Selection = ...,
-    group_by: str = "name",
+    group_by: Literal["name", "launch", "annotation"] = "name",
     copies: bool = False,
     across_ranks: OverRanks = "each",
 ) -> Result: ...

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.kernels import ANALYSIS, RESULT, kernels
+from kinetoscope.analyses.kernels import ANALYSIS, RESULT, GroupBy, kernels
 from kinetoscope.model.steps.selection import ALL, Selection
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
@@ -30,7 +30,7 @@ def filled(blocks: float, occupancy: float, *, grid: int = 8) -> dict[str, Any]:
 
 
 def rows(
-    folder: Path, *events: Event, select: Selection = ALL, group_by: str = "name", copies: bool = False
+    folder: Path, *events: Event, select: Selection = ALL, group_by: GroupBy = "name", copies: bool = False
 ) -> list[Row]:
     return kernels(job(folder, *events), select=select, group_by=group_by, copies=copies).frame.to_dicts()
 
@@ -48,6 +48,21 @@ def test_one_row_a_name_sorted_by_total(tmp_path: Path) -> None:
         (0, "c", "computation", 1, 10, 10, 10, 10, 10, 10),
     ]
     assert [row["share"] for row in found] == pytest.approx([7 / 9, 1 / 9, 1 / 9])
+
+
+def test_by_the_annotations_around_the_launch(tmp_path: Path) -> None:
+    events = [
+        *(annotation("forward", 0, 100), annotation("block", 10, 40)),
+        *(launch(20, 5, 1), launch(60, 5, 2), launch(200, 5, 3)),
+        *(kernel("a", 300, 30, 1), kernel("a", 400, 20, 2), kernel("a", 500, 10, 3)),
+    ]
+    found = rows(tmp_path, *events, group_by="annotation")
+    assert [(row["annotations"], row["total"]) for row in found] == [
+        ("forward > block", 30),
+        ("forward", 20),
+        (None, 10),
+    ]
+    assert [(row["annotations"], row["total"]) for row in rows(tmp_path, *events)] == [(None, 60)]
 
 
 def test_the_99th_percentile_is_a_duration_that_occurred(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
 By = Literal["all", "step"]
 
@@ -36,6 +36,11 @@ RESULT = Schema(
     Column("per_step", pl.Int64, "Total / number of selected steps.", "ns"),
     Column("operators", pl.Int64, "Calls of operators with such names on the host."),
     Column("host_self", pl.Int64, "Duration of these calls less that of the operators directly inside them.", "ns"),
+    across={
+        "key": "step",
+        "sum": "work total busy per_step operators host_self",
+        ShareOf("total", within=("step",)): "share",
+    },
 )
 
 _KEYS: Final = ("step", "category")

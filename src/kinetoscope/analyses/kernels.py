@@ -14,6 +14,7 @@ from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -40,6 +41,9 @@ RESULT = Schema(
     Column("min", pl.Int64, "Shortest call.", "ns"),
     Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
     Column("operator", pl.String, "Operator that launched it; null if several or unknown."),
+    Column(
+        "annotations", pl.String, "Annotations around its launch, outermost first; null unless grouped by annotation."
+    ),
     Column("grid", pl.String, "Blocks in x, y and z; null if they differ between calls."),
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
     Column("registers", pl.Int64, "Registers per thread; null if they differ."),
@@ -52,12 +56,13 @@ RESULT = Schema(
         "least": "min",
         "greatest": "max",
         MeanBy("total"): "blocks_per_sm occupancy",
-        "agreed": "matrix_unit",
+        "agreed": "category matrix_unit",
+        KeyIf("group_by", "annotation"): "annotations",
         KeyIf("group_by", "launch"): "operator grid block registers shared_memory",
     },
 )
 
-GroupBy = Literal["name", "launch"]
+GroupBy = Literal["name", "launch", "annotation"]
 
 
 def kernels(
@@ -65,16 +70,22 @@ def kernels(
     *,
     select: Selection = ALL,
     group_by: Annotated[
-        str, Param("A row for each name, or for each launch configuration and operator.", choices=("name", "launch"))
+        GroupBy,
+        Param(
+            "name: a row a name; launch: also by launch configuration and operator; annotation: also by the annotations"
+            " around the launch.",
+            choices=("name", "launch", "annotation"),
+        ),
     ] = "name",
     copies: Annotated[bool, Param("List memory copies and sets, too.")] = False,
 ) -> Result:
     """Which kernels take the devices' time, how often do they run, and how well do they fill the device?
 
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
-    registers and shared memory. A name that is both computation and communication has a row for each. Median and 99th
-    percentile are durations that did occur (nearest rank). Blocks per multiprocessor and occupancy are means weighted
-    by duration over the calls that have them; notes count those that do not. Sorted by total, then by name.
+    registers and shared memory, with `group_by="annotation"` those launched inside the same annotations. A name that is
+    both computation and communication has a row for each. Median and 99th percentile are durations that did occur
+    (nearest rank). Blocks per multiprocessor and occupancy are means weighted by duration over the calls that have
+    them; notes count those that do not. Sorted by total, then by name.
 
     How to read it. Begin where the share is large. A mean far above the median: some calls are far longer, because of
     other shapes (group by launch), or of waiting inside a collective. Less than one block per multiprocessor leaves
@@ -104,9 +115,16 @@ class _Attributes:
     block: Int64s
     registers: Int64s
     shared_memory: Int64s
+    annotations: Int64s
 
     def all(self) -> tuple[Int64s, ...]:
-        return self.operator, self.grid, self.block, self.registers, self.shared_memory
+        return self.operator, self.grid, self.block, self.registers, self.shared_memory, self.annotations
+
+    def keys(self, group_by: GroupBy) -> tuple[Int64s, ...]:
+        """What the calls of a row have in common besides name and kind."""
+        if group_by == "annotation":
+            return (self.annotations,)
+        return self.all()[:-1] if group_by == "launch" else ()
 
 
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: bool) -> Partial:
@@ -124,8 +142,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
         return Partial(RESULT.per_rank.empty(), (*notes, _nothing(work)))
     rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
-    attributes = _attributes(trace, work, chosen)
-    keys = (trace.name[rows], kind) + (attributes.all() if group_by == "launch" else ())
+    attributes = _attributes(trace, work, chosen, group_by)
+    keys = (trace.name[rows], kind, *attributes.keys(group_by))
     codes, first = group(*keys)
     frame = pl.DataFrame(
         {
@@ -148,7 +166,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
     is_kernel = kind < WorkKind.MEMCPY
     notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]
-    order = ["total", "name", "operator", "grid", "block", "registers", "shared_memory", "kind"]
+    order = ["total", "name", "operator", "annotations", "grid", "block", "registers", "shared_memory", "kind"]
     frame = frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
     return Partial(frame, tuple(note for note in notes if note))
 
@@ -162,7 +180,7 @@ def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
     return begins, np.asarray(inside.end - inside.start)
 
 
-def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s) -> _Attributes:
+def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, group_by: GroupBy) -> _Attributes:
     rows, op = work.rows[chosen], work.op[chosen]
     return _Attributes(
         operator=np.where(op >= 0, trace.name[op], -1).astype(np.int64),
@@ -170,6 +188,9 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s) -> _Attributes:
         block=arguments.codes(trace, "block", rows),
         registers=arguments.integers(trace, "registers", rows),
         shared_memory=arguments.integers(trace, "shared_memory", rows),
+        annotations=(launch_stacks(trace)[chosen] if group_by == "annotation" else np.full(len(rows), -1)).astype(
+            np.int64
+        ),
     )
 
 
@@ -185,13 +206,15 @@ def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Se
 def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -> dict[str, pl.Series]:
     """Each attribute where all calls of a group agree, else null."""
     agreed = (reduce_by(codes, groups, values).common for values in attributes.all())
-    operator, grid, block, registers, shared_memory = agreed
+    operator, grid, block, registers, shared_memory, annotations = agreed
+    stacks = annotation_stacks(trace).names if (annotations >= 0).any() else ()
     return {
         "operator": polars_columns.texts(trace.strings, operator).cast(pl.String),
         "grid": _sizes(trace, grid),
         "block": _sizes(trace, block),
         "registers": polars_columns.rows(registers),
         "shared_memory": polars_columns.rows(shared_memory),
+        "annotations": polars_columns.labelled(annotations, lambda code: " > ".join(stacks[code])).cast(pl.String),
     }
 
 

@@ -33,7 +33,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
 GroupBy = Literal["name", "shapes", "stack"]
 Runtime = Literal["separate", "include"]
@@ -54,7 +54,7 @@ RESULT = Schema(
     ),
     Column("host_mean", pl.Int64, "Host_total / calls, rounded to the nanosecond.", "ns"),
     Column("device_mean", pl.Int64, "Device_total / calls, rounded to the nanosecond.", "ns"),
-    Column("matrix_eligible", pl.Boolean, "Can tensor or matrix cores compute it, or a call inside it?"),
+    Column("matrix_eligible", pl.Boolean, "Is it, or a call inside it, a product that tensor or matrix cores compute."),
     Column("matrix_self_share", pl.Float64, "Device_self on matrix units / that of work whose name tells.", "fraction"),
     Column("matrix_total_share", pl.Float64, "The same of device_total.", "fraction"),
     Column("device_total_busy", pl.Int64, "Time in which work of device_total ran, each instant once.", "ns"),
@@ -68,6 +68,10 @@ RESULT = Schema(
     across={
         "sum": "calls host_total host_self device_total device_self device_total_busy device_self_busy "
         "host_memory_total host_memory_self device_memory_total device_memory_self",
+        MeanBy("calls"): "host_mean device_mean",
+        MeanBy("device_self"): "matrix_self_share",
+        MeanBy("device_total"): "matrix_total_share",
+        "agreed": "category",
     },
 )
 

@@ -18,9 +18,14 @@ from kinetoscope.views.numbers import shown
 
 _COLUMNS = ("name", "category", "calls", "total", "share", "mean", "max", "occupancy", "matrix_unit")
 _LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "mean", "blocks_per_sm", "occupancy")
+_ANNOTATED = ("name", "annotations", "category", "calls", "total", "share", "mean", "max")
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
 
-_ROWS = (("name", "name"), ("launch", "name, launch and operator"))
+_ROWS = (
+    ("name", "name"),
+    ("launch", "name, launch and operator"),
+    ("annotation", "name and annotations around the launch"),
+)
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -53,7 +58,7 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     else:
         yield from way_back(select)
     params_of_table = {"group_by": group_by, "copies": "true"}
-    shown = _LAUNCHES if group_by == "launch" else _COLUMNS
+    shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _COLUMNS)
     columns = with_values(result.frame, shown, always=("name",))
     yield TableBlock(
         "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}

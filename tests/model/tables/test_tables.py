@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,52 @@ def test_kernels(tmp_path: Path) -> None:
     sizes = ("grid", "block", "registers", "shared_memory", "blocks_per_sm", "occupancy", "bytes", "bandwidth")
     assert rows(trace, "kernels", *sizes)[0] == ([8, 1, 1], [128, 2, 1], 32, 64, 0.5, 0.25, None, None)
     assert rows(trace, "kernels", *sizes)[3] == (None, None, None, None, None, None, 4096, 1.5e9)
+
+
+def test_kernels_know_the_annotations_around_their_launch(tmp_path: Path) -> None:
+    trace = job(
+        tmp_path,
+        annotation("ProfilerStep#3", 0, 900),
+        annotation("forward", 10, 100),
+        *(launch(20, 5, 1), launch(200, 5, 2), launch(950, 5, 3)),
+        *(kernel("a", 30, 5, 1), kernel("b", 300, 5, 2), kernel("c", 960, 5, 3)),
+    ).trace()
+    assert rows(trace, "kernels", "name", "annotation", "annotation_stack") == [
+        ("a", 1, ["ProfilerStep*", "forward"]),
+        ("b", 0, ["ProfilerStep*"]),
+        ("c", None, None),
+    ]
+
+
+def test_arguments_are_those_of_the_events(tmp_path: Path) -> None:
+    odd: dict[str, Any] = {
+        "none": None,
+        "yes": True,
+        "no": False,
+        "half": 0.5,
+        "big": 1 << 70,
+        "word": 'a"b',
+        "nested": {"x": [1, 2]},
+    }
+    trace = job(tmp_path, op("a", 0, 1, **odd), op("b", 1, 1), op("c", 2, 1, **{"External id": 7})).trace()
+    assert rows(trace, "arguments", "row", "key", "value", "number") == [
+        *((0, "none", None, None), (0, "yes", "true", None), (0, "no", "false", None), (0, "half", "0.5", 0.5)),
+        *((0, "big", str(1 << 70), None), (0, "word", 'a"b', None), (0, "nested", '{"x": [1, 2]}', None)),
+        (2, "External id", "7", 7.0),
+    ]
+
+
+@pytest.mark.parametrize("name", ["transformer", "python_export", "name_quote"])
+def test_arguments_of_real_traces_are_those_of_the_events(name: str) -> None:
+    trace = read(OWN / f"{name}.pt.trace.json.gz").trace()
+    found = table(trace, "arguments")
+    for row in range(0, len(trace), max(len(trace) // 200, 1)):
+        event = trace.event(row)
+        expected = event.get("args", {}) if isinstance(event, dict) else {}
+        here = found.filter(pl.col("row") == row)
+        assert here.get_column("key").to_list() == list(expected)
+        texts = [each if isinstance(each, str | None) else json.dumps(each) for each in expected.values()]
+        assert here.get_column("value").to_list() == texts
 
 
 def test_launches(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ def is_complete(folder: Path, origin: str) -> bool:
 
 def _names() -> Iterator[str]:
     from kinetoscope.model.tables import parquet
-    from kinetoscope.model.tables.tables import TABLES
+    from kinetoscope.model.tables.tables import STORED_TABLES
 
-    yield from (f"{name}.parquet" for name in TABLES)
+    yield from (f"{name}.parquet" for name in STORED_TABLES)
     yield from (f"{parquet.FOLDER}/{name}.parquet" for name in parquet.FILES)
 
 

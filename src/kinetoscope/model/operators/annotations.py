@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import match_first
+from kinetoscope.algorithms.grouping import match_first, prefix_tree
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.calls import ShownCalls, call_name, calls_among
+from kinetoscope.model.execution.calls import ShownCalls, call_name, calls_among, launching_calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import OPTIMIZER, STEP
 from kinetoscope.model.trace import arguments
@@ -70,6 +70,40 @@ def _originals(trace: Trace, host: Int64s, shadows: Int32s) -> Int32s:
     wanted = arguments.integers(trace, "external_id", shadows)
     place = match_first(wanted, ids)
     return np.where((place >= 0) & (wanted > 0), rows[place], -1).astype(np.int32) if len(rows) else place
+
+
+@dataclass(frozen=True)
+class AnnotationStacks:
+    """The ranges around each range, by the names of all.
+
+    Attributes:
+        node: int32 [events], the stack of each range on the host, itself included; −1 for all other events.
+        names: the names of each stack, outermost first.
+    """
+
+    node: Int32s
+    names: tuple[tuple[str, ...], ...]
+
+
+@derived
+def annotation_stacks(trace: Trace) -> AnnotationStacks:
+    """The stacks of the ranges on the host."""
+    ranges = named_ranges(trace)
+    rows = np.flatnonzero(ranges.host.shown).astype(np.int32)
+    order = rows[np.argsort(call_tree(trace).depth[rows], kind="stable")]
+    prefixes = prefix_tree(order, ranges.host.parent, ranges.code)
+    names: list[tuple[str, ...]] = []
+    for parent, label in zip(prefixes.parent.tolist(), prefixes.label.tolist(), strict=True):
+        names.append((*(names[parent] if parent >= 0 else ()), ranges.names[label]))
+    return AnnotationStacks(prefixes.node, tuple(names))
+
+
+@derived
+def launch_stacks(trace: Trace) -> Int32s:
+    """The stack of ranges around the launch of each piece of device work, −1 for none: int32 [work]."""
+    innermost = launching_calls(named_ranges(trace).host, device_work(trace))
+    node = annotation_stacks(trace).node
+    return np.where(innermost >= 0, node[innermost], np.int32(-1)) if len(trace) else innermost
 
 
 @dataclass(frozen=True)

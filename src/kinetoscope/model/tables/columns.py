@@ -73,6 +73,12 @@ EVENT_FIELDS = (
     _plain("thread", pl.String, "Thread or stream of the lane, as it stands in the file."),
     *_TIMES,
 )
+ARGUMENT_FIELDS = (
+    _plain("row", pl.Int32, "Row of the event."),
+    _plain("key", pl.String, "Name of the argument, as it stands in the file."),
+    _plain("value", pl.String, "Its value as text: lists and objects as JSON; null for null."),
+    _plain("number", pl.Float64, "Its value where that is a number."),
+)
 OP_FIELDS = (
     _ROW,
     _NAME,
@@ -99,6 +105,8 @@ KERNEL_FIELDS = (
     *_TIMES,
     _plain("launch", pl.Int32, "Row of the call that launched it; null if that was not recorded."),
     *_OP,
+    _plain("annotation", pl.Int32, "Row of the innermost annotation around its launch; null for none."),
+    _plain("annotation_stack", pl.List(pl.String), "Names of the annotations around its launch, outermost first."),
     _CORRELATION,
     _EXTERNAL_ID,
     _from("grid", pl.List(pl.Int64), "Blocks in x, y and z."),

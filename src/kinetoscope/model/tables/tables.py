@@ -20,13 +20,16 @@ from kinetoscope.model.collectives.attributes import collective_rows, kinds, mem
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, enclosing_op, self_times
+from kinetoscope.model.execution.calls import launching_calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE
+from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks, named_ranges
 from kinetoscope.model.operators.categories import categories_of_names, labels, work_categories
 from kinetoscope.model.steps.scope import steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables import columns
 from kinetoscope.model.tables.columns import Field
+from kinetoscope.model.tables.event_arguments import keys_and_values, rows_of_arguments
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.derived import derived
@@ -40,12 +43,16 @@ Values = dict[str, NDArray[Any] | pl.Series]
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTable:
-    """A table: the meaning of a row, its columns, its rows, and a function for the columns that are no arguments."""
+    """A table: the meaning of a row, its columns, its rows, and a function for the columns that are no arguments.
+
+    `stored`: it is written as a file of its own where a trace is converted to Parquet.
+    """
 
     doc: str
     fields: tuple[Field, ...]
     rows: Callable[[Trace], Rows]
     derive: Callable[[Trace, Rows], Values]
+    stored: bool = True
 
     @property
     def schema(self) -> Schema:
@@ -155,6 +162,17 @@ def _kernel(trace: Trace, rows: Rows) -> Values:
         "op_name": _names_of(trace, work.op),
         "category": labels(work_categories(trace)),
         "matrix_unit": polars_columns.labelled(kernel_units(trace), ANSWERS.__getitem__),
+        **_annotations_of(trace),
+    }
+
+
+def _annotations_of(trace: Trace) -> Values:
+    """The innermost named range around the launch of each piece of device work, and the names of all around it."""
+    innermost = launching_calls(named_ranges(trace).host, device_work(trace))
+    names = pl.Series([list(each) for each in annotation_stacks(trace).names], dtype=pl.List(pl.String))
+    return {
+        "annotation": polars_columns.rows(innermost),
+        "annotation_stack": names.gather(polars_columns.rows(launch_stacks(trace)).cast(pl.UInt32)),
     }
 
 
@@ -299,5 +317,14 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         lambda trace: counters(trace).rows,
         _counter,
     ),
+    "arguments": DeclaredTable(
+        "Each argument of each event: the largest table.",
+        columns.ARGUMENT_FIELDS,
+        rows_of_arguments,
+        lambda trace, rows: {**keys_and_values(trace, rows)},
+        stored=False,
+    ),
 }
 """All declared tables, by name."""
+
+STORED_TABLES: Final = tuple(name for name, declared in TABLES.items() if declared.stored)

@@ -15,14 +15,11 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
-from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, SLOTS, STRING, Shapes
+from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, FLOAT, INT, NUMBER_TEXT, RAW, SLOTS, STRING, Shapes
 from kinetoscope.model.trace.trace import Trace
 
 EVENTS_AT_ONCE: Final = 1 << 18
 """Events whose values are looked at before it is asked whether the answer is still wanted."""
-
-_IN_ARGUMENTS: Final = 1
-"""Level of the members of `args` in a shape."""
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -93,20 +90,20 @@ class _Slots:
     def of(cls, shapes: Shapes, keys: set[int]) -> _Slots:
         """The slots of all shapes."""
         items = [item for shape in shapes.items for item in shape if item[1] < SLOTS]
-        wanted = [level == _IN_ARGUMENTS and key in keys for key, _, level in items]
+        wanted = [level == ARGUMENT_LEVEL and key in keys for key, _, level in items]
         kinds = np.array([kind for _, kind, _ in items], np.int8)
         return cls(np.cumsum(shapes.sizes) - shapes.sizes, shapes.sizes, kinds, np.array(wanted, np.bool_))
 
 
 def _keys(trace: Trace, text: str) -> set[int]:
     """Codes of the keys of arguments that contain a text; all of them for ""."""
-    keys = {key for shape in trace.shapes.items for key, _, level in shape if level == _IN_ARGUMENTS}
+    keys = {key for shape in trace.shapes.items for key, _, level in shape if level == ARGUMENT_LEVEL}
     return {key for key in keys if text in trace.strings.label(key).lower()}
 
 
 def _shapes_with(shapes: Shapes, keys: set[int]) -> Bools:
     """Shapes with an argument of one of these keys: bool [shapes]."""
-    has = [any(level == _IN_ARGUMENTS and key in keys for key, _, level in shape) for shape in shapes.items]
+    has = [any(level == ARGUMENT_LEVEL and key in keys for key, _, level in shape) for shape in shapes.items]
     return np.array(has, np.bool_)
 
 

@@ -31,6 +31,9 @@ start and end (ts, dur, written without or with a decimal point)."""
 SLOTS: Final = 5
 """Kinds below this number take one slot."""
 
+ARGUMENT_LEVEL: Final = 1
+"""Level of the members of `args`; those of the event itself are at 0."""
+
 NOT_AN_OBJECT: Final = 2
 """Level of the only item of an element of `traceEvents` that is no object."""
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from kinetoscope.model.tables import parquet
 from kinetoscope.model.tables.parquet import Manifest
-from kinetoscope.model.tables.tables import TABLES, table
+from kinetoscope.model.tables.tables import STORED_TABLES, TABLES, table
 from kinetoscope.model.trace.shapes import pack_item
 from kinetoscope.model.trace.trace import Trace
 
@@ -30,7 +30,8 @@ def write(trace: Trace, folder: str | Path) -> None:
     inner.mkdir(parents=True, exist_ok=True)
     marker = inner / f"{parquet.EVENTS}.parquet"
     marker.unlink(missing_ok=True)  # until all is there, the folder holds no trace
-    for name, declared in TABLES.items():
+    for name in STORED_TABLES:
+        declared = TABLES[name]
         frame = declared.schema.conform(table(trace, name))
         columns = {column.name: {"unit": column.unit, "doc": column.doc} for column in declared.schema}
         frame.write_parquet(
