@@ -6,7 +6,8 @@ parquet   a folder with one file per table of the trace; Kinetoscope reads it in
 perfetto  JSON for ui.perfetto.dev: all events, with counter tracks (utilization, memory, queue length, bandwidth);
           spans that Perfetto would drop because they overlap others get a track of their own
 
-For several traces, OUT is a folder.
+For several traces, OUT is a folder. For perfetto it can be a file, too (all.json.gz): then all ranks are in it, each
+rank's processes apart and named, on one clock that is set by the ends of collectives.
 
 --shard I/N converts every Nth trace, starting with trace I (from 0), so that N processes, such as a Slurm array or an
 indexed Kubernetes job, convert a run together. Complete and current traces in OUT are skipped and partial ones are
@@ -49,6 +50,11 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("--critical-path", action="store_true", help="perfetto: mark the critical path with arrows")
     parser.add_argument(
+        "--merge-ranks",
+        action="store_true",
+        help="perfetto: all ranks in one file, on one clock (as with -o all.json.gz)",
+    )
+    parser.add_argument(
         "--shard",
         type=typed(shard),
         metavar="I/N",
@@ -59,15 +65,21 @@ def run(arguments: list[str]) -> int:
         raise UsageError(f"--shard makes a folder of traces as Parquet, not {args.to}: write --to parquet")
     if args.shard:
         args.path, args.output = run_and_folder(args.path, args.output)
-    from kinetoscope.outputs.convert import check, convert
+    from kinetoscope.outputs.convert import check, convert, described
 
-    check(args.output, args.to, critical_path=args.critical_path)
+    check(args.output, args.to, critical_path=args.critical_path, merge_ranks=args.merge_ranks)
     if args.shard:
         return _convert_shard(args, args.shard)
     with opened(args) as (job, meter):
-        written = convert(_one_by_one(job, meter), args.output, to=args.to, critical_path=args.critical_path)
+        written = convert(
+            _one_by_one(job, meter),
+            args.output,
+            to=args.to,
+            critical_path=args.critical_path,
+            merge_ranks=args.merge_ranks or None,
+        )
     if args.to == "perfetto":
-        sys.stdout.writelines(f"{printable(str(trace))}\n" for trace in written)
+        sys.stdout.writelines(f"{printable(line)}\n" for line in described(written))
     return 0
 
 

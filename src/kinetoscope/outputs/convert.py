@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from kinetoscope.engines.threads import Threads
-from kinetoscope.errors import UsageError
-from kinetoscope.model.job import Job
+from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.collectives.calls import collective_calls, with_source
+from kinetoscope.model.job import Job, Partial, Task
+from kinetoscope.model.matching.match import join, offsets_of, origin_row
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.outputs.opening import destination, opened
 from kinetoscope.outputs.perfetto_overlay import critical_path as marked_path
 from kinetoscope.outputs.perfetto_overlay import series
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable
-from kinetoscope.views.exports import perfetto, trace_json, trace_parquet
+from kinetoscope.views.exports import perfetto, perfetto_merged, trace_json, trace_parquet
 from kinetoscope.views.exports.perfetto import PerfettoAdditions
+from kinetoscope.views.exports.perfetto_merged import RankPart
 
 Form = Literal["json", "parquet", "perfetto"]
 
@@ -28,6 +34,8 @@ ENDINGS: Final[dict[Form, str]] = {"json": ".json", "parquet": "", "perfetto": "
 """The forms, and how the names of files end that nobody named."""
 
 _ENDINGS: Final = (".zst", ".gz", ".json")
+_FILE_ENDINGS: Final = (".json", ".gz", ".pftrace", ".perfetto-trace")
+"""Of an output that is a file, not a folder."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,6 +48,7 @@ class WrittenTrace:
         events: of the trace.
         additions: what was added for Perfetto; None in the other forms.
         marked: whether the critical path is among them.
+        notes: of a merged file, how the clocks of ranks were set, and what is left out.
     """
 
     path: str
@@ -48,6 +57,7 @@ class WrittenTrace:
     events: int
     additions: PerfettoAdditions | None = None
     marked: bool = False
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         added = self.additions
@@ -77,8 +87,9 @@ def convert(
     *,
     to: Form,
     critical_path: bool = False,
+    merge_ranks: bool | None = None,
 ) -> tuple[WrittenTrace, ...]:
-    """Write each trace of a job in another format.
+    """Write each trace of a job in another format, or all of them into one file for Perfetto.
 
     Args:
         of: a job, or what `read` takes.
@@ -87,14 +98,19 @@ def convert(
             with a file for each table, which `read` takes too; `perfetto` adds counter tracks (utilization, memory,
             queue length, bandwidth) for ui.perfetto.dev.
         critical_path: in a file for Perfetto, the critical path is marked, with arrows along it.
+        merge_ranks: for Perfetto, one file of all ranks, on one clock; by default if there are several traces and the
+            output has the name of a file (`all.json.gz`).
 
     Raises:
-        UsageError: an output is missing or is the trace itself; a form, or a path that the form does not draw.
+        UsageError: an output is missing or is the trace itself; a form, or what the form does not have.
         InputError: a trace cannot be read, or a file not be written.
     """
     name = None if output is None else os.fspath(output)
-    check(name, to, critical_path=critical_path)
+    check(name, to, critical_path=critical_path, merge_ranks=bool(merge_ranks))
     job = opened(of)
+    is_file = (name or "").endswith(_FILE_ENDINGS) and not Path(name or "").is_dir()
+    if merge_ranks or (merge_ranks is None and to == "perfetto" and len(job) > 1 and is_file):
+        return _merged(job, _merged_name(job, name, is_file=is_file), critical_path=critical_path)
     results = []
     for source, target in targets(job, name, to):
         refuse_input(job, target)
@@ -103,16 +119,18 @@ def convert(
     return tuple(results)
 
 
-def check(output: str | None, to: Form, *, critical_path: bool = False) -> None:
+def check(output: str | None, to: Form, *, critical_path: bool = False, merge_ranks: bool = False) -> None:
     """Whether a job can be written so, before it is read.
 
     Raises:
-        UsageError: an output is missing or cannot be; a form, or a path that the form does not draw.
+        UsageError: an output is missing or cannot be; a form, or what the form does not have.
     """
     if to not in ENDINGS:
         raise UsageError(f"there is no form {to!r}; forms: {', '.join(ENDINGS)}")
     if critical_path and to != "perfetto":
         raise UsageError(f"the critical path is drawn for Perfetto, not in {to}: convert to perfetto")
+    if merge_ranks and to != "perfetto":
+        raise UsageError(f"ranks are merged for Perfetto, not in {to}: convert to perfetto")
     if output is None and to != "perfetto":
         raise UsageError(f"{to} needs an output (-o OUT): {'a folder' if to == 'parquet' else 'a file'} to write")
     if to == "parquet" and is_url(output or ""):
@@ -153,8 +171,7 @@ def write(
     job: Job, source: Source, target: Path, form: Form, *, name: str = "", critical_path: bool = False
 ) -> WrittenTrace:
     """Write one trace to a file, or a folder, of this machine; `name` is what its output is called."""
-    # The trace is read once and kept for all that is asked of it.
-    alone = dataclasses.replace(job, sources=(source,), engine=Threads(job.engine.trace, jobs=1), notes=())
+    alone = _alone(job, source)
     trace = alone.engine.trace(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     additions = None
@@ -166,6 +183,76 @@ def write(
         path = marked_path(alone) if critical_path else None
         additions = perfetto.write(trace, target, series=series(alone), marked=path)
     return WrittenTrace(name or str(target), source.rank, source.cycle, len(trace), additions, critical_path)
+
+
+def _merged_name(job: Job, output: str | None, *, is_file: bool) -> str:
+    """The file to write: the output, a file in the folder that it names, or one in the current folder."""
+    name = f"{Path(job.path.rstrip('/')).name or 'trace'}{ENDINGS['perfetto']}"
+    if output is None:
+        return name
+    in_folder = output.endswith("/") or (not is_file and Path(output).is_dir())
+    return f"{output.rstrip('/')}/{name}" if in_folder else output
+
+
+def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, ...]:
+    """Write all ranks into one file: they are read once for their clocks, and again, one by one, to be written."""
+    refuse_input(job, name)
+    folded, failures = job.engine.reduce(job.sources, Task(_collectives, ALL, {}), join)
+    if folded is None or folded.extra is None:
+        raise InputError(next(iter(failures.values())).message)
+    origins = folded.extra.sort("rank", "cycle")
+    shifts, notes = offsets_of(folded.frame, origins)
+    first = min(shifts)
+    offsets = dict(zip(origins.select("rank", "cycle").rows(), shifts, strict=True))
+
+    def parts() -> Iterator[RankPart]:
+        for source in job.sources:
+            if (source.rank, source.cycle) not in offsets:
+                continue
+            alone = _alone(job, source)
+            trace = alone.engine.trace(source)
+            shift = offsets[source.rank, source.cycle] - first - origin_of_time(trace)
+            yield RankPart(trace, shift, series(alone), marked_path(alone) if critical_path else None)
+
+    with destination(name) as file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        written = perfetto_merged.write(parts(), file, base=int(origins["end"][0]) + first)
+    left_out = (f"Rank {source.rank} is left out: {failure.message}." for source, failure in failures.items())
+    impossible = sum(part.left_out for part in written)
+    odd = (f"{number_of(impossible, 'event')} with impossible times left out.",) if impossible else ()
+    agreed = ("The clocks of the ranks agree as recorded: none was moved.",)
+    about = (*(notes or agreed), *odd, *left_out)
+    return tuple(
+        WrittenTrace(name, part.rank, part.cycle, part.events, part.additions, critical_path, about) for part in written
+    )
+
+
+def described(written: Sequence[WrittenTrace]) -> Iterator[str]:
+    """A line for each file, and for what is to be said of it."""
+    if len({trace.path for trace in written}) == len(written):
+        yield from map(str, written)
+        return
+    added = [trace.additions for trace in written if trace.additions]
+    facts = (
+        number_of(len({trace.rank for trace in written}), "rank"),
+        number_of(sum(trace.events for trace in written), "event"),
+        number_of(sum(each.counters for each in added), "counter track"),
+    )
+    yield f"{written[0].path}: {', '.join(facts)}. Open it at https://ui.perfetto.dev"
+    yield from (f"  {note}" for note in written[0].notes)
+    if overlapping := sum(each.overlapping for each in added):
+        yield f"  {number_of(overlapping, 'span')} overlap in all lanes: Perfetto will drop them."
+
+
+def _collectives(trace: Trace, select: Selection) -> Partial:
+    """What clocks are aligned by, and the time 0 of the trace."""
+    del select
+    return Partial(with_source(collective_calls(trace), trace), extra=origin_row(trace))
+
+
+def _alone(job: Job, source: Source) -> Job:
+    """A job of one trace, which is read once and kept for all that is asked of it."""
+    return dataclasses.replace(job, sources=(source,), engine=Threads(job.engine.trace, jobs=1), notes=())
 
 
 def _stem(source: Source) -> str:

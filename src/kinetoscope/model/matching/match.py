@@ -20,7 +20,6 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.calls import collective_calls, with_source
-from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.matching.clocks import Clocks, aligned, clocks
 from kinetoscope.model.matching.columns import CallArrays
 from kinetoscope.model.matching.inferred_groups import agreed_groups, inferred_groups
@@ -96,23 +95,28 @@ def rank_offsets(traces: Sequence[Trace]) -> tuple[list[int], tuple[str, ...]]:
     """
     if len(traces) < 2:
         return [0] * len(traces), ()
-    origins = [trace.base + origin_of_time(trace) for trace in traces]
-    calls = pl.concat([with_source(collective_calls(trace), trace) for trace in traces])
+    return offsets_of(
+        pl.concat([with_source(collective_calls(trace), trace) for trace in traces]),
+        pl.concat([origin_row(trace) for trace in traces]),
+    )
+
+
+def origin_row(trace: Trace) -> pl.DataFrame:
+    """The time 0 of a trace as `end`, ns since 1970, with what identifies its clock."""
+    return with_source(pl.DataFrame({"end": [trace.base + origin_of_time(trace)]}, {"end": pl.Int64}), trace)
+
+
+def offsets_of(calls: pl.DataFrame, origins: pl.DataFrame) -> tuple[list[int], tuple[str, ...]]:
+    """Offsets of `origins`, rows of `origin_row`, from the first, as `rank_offsets` has them, by all collectives."""
+    times = origins["end"].to_list()
     notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
     if len(calls):
         collectives = match_and_align(calls)
-        frame = pl.DataFrame(
-            {
-                "rank": [trace.source.rank for trace in traces],
-                "host": pl.Series([host_of(trace) for trace in traces], dtype=pl.String),
-                "end": pl.Series(origins, dtype=pl.Int64),
-            }
-        )
-        origins, notes = aligned(frame, collectives.clocks)["end"].to_list(), collectives.clocks.notes
-    shifts = [origin - origins[0] for origin in origins]
+        times, notes = aligned(origins, collectives.clocks)["end"].to_list(), collectives.clocks.notes
+    shifts = [time - times[0] for time in times]
     if max(map(abs, shifts)) > _MAX_OFFSET_NS:
         note = "The ranks were recorded more than a hundred days apart: each is shown from its own beginning."
-        return [0] * len(traces), (note,)
+        return [0] * len(shifts), (note,)
     return shifts, notes
 
 

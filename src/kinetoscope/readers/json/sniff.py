@@ -74,6 +74,7 @@ _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
 """Formats of JSON objects: keys that must all stand at the top level, and text that must occur."""
 
 _EVENTS_KEY = b'"traceEvents"'
+_MERGED = re.compile(rb'\A\{\s*"mergedRanks"')
 _KINETO = re.compile(
     rb'"(?:schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|cpu_op|python_function)"'
 )
@@ -201,6 +202,8 @@ def _packets(head: bytes) -> int:
 
 def _other_events(text: bytes) -> OtherFormat | None:
     """Files with `traceEvents` that come from elsewhere."""
+    if _MERGED.search(text):
+        return OtherFormat("the ranks of a job merged into one file for Perfetto", "open the files of its ranks")
     if _KINETO.search(text):
         return None
     if _DEVTOOLS.search(text):

@@ -9,8 +9,8 @@ event stays as it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,9 @@ from kinetoscope.views.exports.perfetto_lanes import Places, names, places
 from kinetoscope.views.exports.trace_json import Change, value_text
 
 _SPAN: Final = ord("X")
+_METADATA: Final = ord("M")
+_CONNECTED: Final = frozenset(b"stfbenSTF")
+"""Phases of events that an id connects: arrows and asynchronous events."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,58 @@ def write(
     Raises:
         OSError: the file cannot be written.
     """
+    ready = prepared(trace, series=series, marked=marked, rows=rows)
+    trace_json.write(trace, path, changes=ready.changes, more=ready.more, rows=None if rows is None else rows.tolist())
+    return ready.additions
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How a trace is moved into a file that has those of other ranks.
+
+    Attributes:
+        pids: of each track the number of its process there.
+        names: metadata events that name these processes, as JSON.
+        shift: ns by which events are moved in time.
+        ids: the id in the file of an id, as JSON, which connects events.
+    """
+
+    pids: Sequence[int]
+    names: Sequence[str]
+    shift: int
+    ids: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is written of a trace besides its events as they are.
+
+    Attributes:
+        changes: what is written otherwise, by row.
+        more: events that follow, as JSON.
+        additions: what of it was added.
+    """
+
+    changes: Mapping[int, Change]
+    more: Sequence[str]
+    additions: PerfettoAdditions
+
+
+def prepared(
+    trace: Trace,
+    *,
+    series: Iterable[CounterSeries] = (),
+    marked: Marked | None = None,
+    rows: NDArray[np.integer[Any]] | None = None,
+    moved: Moved | None = None,
+) -> Prepared:
+    """What to write of `rows` (None: all), where they stand or as `moved` has them."""
     chosen = [_thinned(each) for each in series]
-    lanes = places(trace)
-    more = (*_names(trace, lanes), *_counters(chosen, lanes), *_arrows(trace, lanes, marked))
-    changes = _changes(trace, lanes, marked, rows)
-    trace_json.write(trace, path, changes=changes, more=more, rows=None if rows is None else rows.tolist())
+    lanes = places(trace, None if moved is None else moved.pids)
+    shift = 0 if moved is None else moved.shift
+    of_file = (*_names(trace, lanes, moved), *_counters(chosen, lanes, shift), *_arrows(trace, lanes, marked, moved))
     spans = trace.ph == _SPAN
-    return PerfettoAdditions(
+    additions = PerfettoAdditions(
         counters=sum(len(each.times) > 0 for each in chosen),
         moved=int(np.count_nonzero(spans & (lanes.lane > 0))),
         overlapping=lanes.overlapping,
@@ -109,16 +157,20 @@ def write(
         marked=len(marked.rows) if marked else 0,
         arrows=len(marked.arrows) if marked else 0,
     )
+    return Prepared(_changes(trace, lanes, marked, rows, moved), of_file, additions)
 
 
-def _event(phase: str, name: str, pid: str, **more: str) -> str:
+def event(phase: str, name: str, pid: str, **more: str) -> str:
+    """An event as JSON; all but its phase and name are JSON already."""
     members = {"ph": json.dumps(phase), "name": value_text(name), "pid": pid, **more}
     return "{" + ", ".join(f'"{key}": {text}' for key, text in members.items()) + "}"
 
 
-def _names(trace: Trace, lanes: Places) -> Iterator[str]:
+def _names(trace: Trace, lanes: Places, moved: Moved | None) -> Iterator[str]:
+    yield from () if moved is None else moved.names
     for what, pid, tid, args in names(trace, lanes):
-        yield _event("M", what, pid, **({"tid": tid} if tid else {}), args=args)
+        if moved is None or what != "process_name":
+            yield event("M", what, pid, **({"tid": tid} if tid else {}), args=args)
 
 
 # --- counters
@@ -133,13 +185,13 @@ def _thinned(series: CounterSeries) -> CounterSeries:
     return CounterSeries(series.name, series.track, series.key, times[new], values[new])
 
 
-def _counters(series: Sequence[CounterSeries], lanes: Places) -> Iterator[str]:
+def _counters(series: Sequence[CounterSeries], lanes: Places, shift: int) -> Iterator[str]:
     for each in series:
         pid = lanes.pids[each.track] if each.track >= 0 else "0"
         for time, value in zip(each.times.tolist(), each.values.tolist(), strict=True):
             number = json.dumps(int(value) if value.is_integer() else value)
             args = f"{{{value_text(each.key or 'value')}: {number}}}"
-            yield _event("C", each.name, pid, ts=_time(time), args=args)
+            yield event("C", each.name, pid, ts=_time(time + shift), args=args)
 
 
 # --- times
@@ -161,48 +213,63 @@ def _rounded(nanoseconds: Int64s) -> Bools:
 
 
 def _changes(
-    trace: Trace, lanes: Places, marked: Marked | None, among: NDArray[np.integer[Any]] | None
+    trace: Trace,
+    lanes: Places,
+    marked: Marked | None,
+    among: NDArray[np.integer[Any]] | None,
+    moved: Moved | None,
 ) -> dict[int, Change]:
     """What is written otherwise, by row; events that are changed alike share a change."""
     if not len(trace):
         return {}
-    quoted = _rounded(trace.start) | _rounded(trace.end - trace.start)
+    quoted = _rounded(trace.start + (0 if moved is None else moved.shift)) | _rounded(trace.end - trace.start)
     is_marked = np.zeros(len(trace), np.bool_)
     if marked is not None:
         is_marked[marked.rows] = True
-    spans = trace.ph == _SPAN
-    changed = quoted | is_marked | (lanes.lane > 0) | lanes.renumbered[trace.track]
+    changed = quoted | is_marked | (lanes.lane > 0) | lanes.renumbered[trace.track] | (moved is not None)
     rows = np.flatnonzero(changed) if among is None else among[changed[among]]
-    facts = (trace.track, lanes.lane, quoted, is_marked, spans)
+    facts = (trace.track, lanes.lane, quoted, is_marked, trace.ph)
     known: dict[tuple[Any, ...], Change] = {}
     changes = {}
     for row, *key in zip(rows.tolist(), *(fact[rows].tolist() for fact in facts), strict=True):
         change = known.get(tuple(key))
         if change is None:
-            change = known[tuple(key)] = _change(trace, lanes, marked.name if marked else "", *key)
+            change = known[tuple(key)] = _change(trace, lanes, marked.name if marked else "", moved, *key)
         changes[row] = change
     return changes
 
 
 def _change(
-    trace: Trace, lanes: Places, mark: str, track: int, lane: int, quoted: bool, is_marked: bool, span: bool
+    trace: Trace,
+    lanes: Places,
+    mark: str,
+    moved: Moved | None,
+    track: int,
+    lane: int,
+    quoted: bool,
+    is_marked: bool,
+    phase: int,
 ) -> Change:
     pid, tid = lanes.of(track, lane)
     old_pid, old_tid = (value_text(values[track]) for values in (trace.tracks.pids, trace.tracks.tids))
     added = {mark: "1"} if is_marked else {}
-    if span and tid != old_tid:
+    if phase == _SPAN and tid != old_tid:
         added["original tid"] = old_tid
-    if span and pid != old_pid:
+    if phase == _SPAN and pid != old_pid and moved is None:
         added["original pid"] = old_pid
-    return Change(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
+    elsewhere = Change(pid if pid != old_pid else "", tid if tid != old_tid else "", quoted, added)
+    if moved is None or phase == _METADATA:
+        return elsewhere
+    return replace(elsewhere, shift=moved.shift, ids=moved.ids if phase in _CONNECTED else None)
 
 
-def _arrows(trace: Trace, lanes: Places, marked: Marked | None) -> Iterator[str]:
+def _arrows(trace: Trace, lanes: Places, marked: Marked | None, moved: Moved | None) -> Iterator[str]:
     if marked is None:
         return
     for number, ends in enumerate(marked.arrows.tolist()):
+        connection = str(number) if moved is None else moved.ids(f"arrow {number}")
         for phase, row in zip("sf", ends, strict=True):
             pid, tid = lanes.of(int(trace.track[row]), int(lanes.lane[row]))
             bound = {"bp": '"e"'} if phase == "f" else {}
-            place = {"tid": tid, "ts": _time(int(trace.start[row]))}
-            yield _event(phase, marked.name, pid, **place, cat=value_text(marked.name), id=str(number), **bound)
+            place = {"tid": tid, "ts": _time(int(trace.start[row]) + (0 if moved is None else moved.shift))}
+            yield event(phase, marked.name, pid, **place, cat=value_text(marked.name), id=connection, **bound)

@@ -58,12 +58,11 @@ class Places:
         return self.pids[track], self.beside[track, lane] if lane else self.tids[track]
 
 
-def places(trace: Trace) -> Places:
-    """Find a place for every event."""
+def places(trace: Trace, pids: Sequence[Any] | None = None) -> Places:
+    """Find a place for every event; `pids`: of each track the number of its process, if it gets another one."""
     tracks = trace.tracks
-    taken = {number for number in (*tracks.pids, *tracks.tids) if type(number) is int}
-    free = _free(taken)
-    pids = _numbered(tracks.pids, free)
+    free = _free(taken(trace))
+    pids = _numbered(tracks.pids, free) if pids is None else pids
     kept = {(repr(pid), repr(tid)) for pid, tid in zip(tracks.pids, tracks.tids, strict=True)}
     tids = [
         next(free) if _is_odd(tid) or (tid == 0 and pid != 0 and (repr(pid), repr(pid)) in kept) else tid
@@ -84,6 +83,11 @@ def places(trace: Trace) -> Places:
         {key: str(next(free)) for key in beside},
         overlapping,
     )
+
+
+def taken(trace: Trace) -> set[int]:
+    """The numbers of all processes and threads."""
+    return {number for number in (*trace.tracks.pids, *trace.tracks.tids) if type(number) is int}
 
 
 def _free(taken: set[int]) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -30,6 +30,7 @@ from kinetoscope.views.exports.target import written
 
 _EVENTS = "traceEvents"
 _TIMES = SPECIAL_KEYS[TS], SPECIAL_KEYS[DUR]
+_ID = "id"
 _CACHED_CHARACTERS = 1000  # characters of nested JSON that is worth remembering: shapes and grids repeat
 
 
@@ -41,12 +42,16 @@ class Change:
         pid, tid: another lane, as JSON; "" leaves it.
         quoted_times: times with decimals are written as texts, for readers that would round them as numbers.
         arguments: more members of `args`, keys and values, the values as JSON.
+        shift: ns by which it is moved in time; None: its time is written as it stands.
+        ids: what its `id`, as JSON, is replaced by; None leaves it.
     """
 
     pid: str = ""
     tid: str = ""
     quoted_times: bool = False
     arguments: Mapping[str, str] = field(default_factory=dict)
+    shift: int | None = None
+    ids: Callable[[str], str] | None = None
 
 
 def write(
@@ -72,8 +77,17 @@ def write(
     Raises:
         OSError: the file cannot be written.
     """
+    write_pieces(pieces(trace, changes, more, rows), path)
+
+
+def write_pieces(texts: Iterable[str], path: str | Path) -> None:
+    """Write pieces of JSON to a file, compressed if its name ends in `.gz`. See `target`.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     with written(path) as file, _packed(file, is_packed=Path(path).suffix == ".gz") as stream:
-        stream.writelines(piece.encode("utf-8", "surrogatepass") for piece in pieces(trace, changes, more, rows))
+        stream.writelines(text.encode("utf-8", "surrogatepass") for text in texts)
 
 
 @contextmanager
@@ -100,17 +114,31 @@ def pieces(
     if not is_list:
         yield "{\n" + "".join(f"{member},\n" for member in before) + f'"{_EVENTS}": '
     yield "["
-    changes = changes or {}
-    between = "\n"
-    for row in range(len(trace)) if rows is None else rows:
-        yield between + event_text(trace, row, changes.get(row))
-        between = ",\n"
-    for text in more:
-        yield between + text
-        between = ",\n"
+    yield from separated(event_texts(trace, changes, more, rows))
     yield "\n]"
     if not is_list:
         yield "".join(f",\n{member}" for member in after) + "\n}\n"
+
+
+def event_texts(
+    trace: Trace,
+    changes: Mapping[int, Change] | None = None,
+    more: Iterable[str] = (),
+    rows: Iterable[int] | None = None,
+) -> Iterator[str]:
+    """The JSON text of each event, then what follows them."""
+    changes = changes or {}
+    for row in range(len(trace)) if rows is None else rows:
+        yield event_text(trace, row, changes.get(row))
+    yield from more
+
+
+def separated(texts: Iterable[str]) -> Iterator[str]:
+    """The elements of a JSON list, each on a line of its own."""
+    between = "\n"
+    for text in texts:
+        yield between + text
+        between = ",\n"
 
 
 def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
@@ -127,7 +155,7 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
             place = len(top) - 1
         text = "" if kind == OPEN else _value(trace, row, key, kind, value)
         if change is not None:
-            text = _changed(change, level, key, kind, text)
+            text = _changed(change, trace, row, level, key, kind, text)
         if kind != OPEN:
             text = f"{_string(key)}: {text}"
         if level == 1:
@@ -144,9 +172,14 @@ def event_text(trace: Trace, row: int, change: Change | None = None) -> str:
     return "{" + ", ".join(top) + "}"
 
 
-def _changed(change: Change, level: int, key: str, kind: int, text: str) -> str:
+def _changed(change: Change, trace: Trace, row: int, level: int, key: str, kind: int, text: str) -> str:
     if kind == IN_TRACK:
         return (change.tid if key == SPECIAL_KEYS[TID] else change.pid) or text
+    if level == 0 and key == _ID and change.ids is not None:
+        return change.ids(text)
+    if level == 0 and key == SPECIAL_KEYS[TS] and change.shift is not None:
+        text = microseconds(int(trace.start[row]) + change.shift)
+        return f'"{text}"' if change.quoted_times else text
     is_time = level == 0 and key in _TIMES and kind in (TIME_DECIMAL, NUMBER_TEXT)
     return f'"{text}"' if change.quoted_times and is_time and not text.startswith('"') else text
 
