@@ -143,8 +143,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
     attributes = _attributes(trace, work, chosen, group_by)
-    keys = (trace.name[rows], kind, *attributes.keys(group_by))
-    codes, first = group(*keys)
+    codes, first = group(trace.name[rows], kind, *attributes.keys(group_by))
     frame = pl.DataFrame(
         {
             "name": polars_columns.texts(trace.strings, trace.name[rows[first]]).cast(pl.String),
