@@ -1,6 +1,7 @@
 """`kinetoscope report PATH -o run.html`: the page as one HTML file that opens without a server or a network.
 
-With -o run.md it is the summary as Markdown, for a pull request or a language model.
+With -o run.md it is the summary as Markdown, for a pull request or a language model; with -o run.xlsx an Excel workbook
+with the table of each analysis.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ def _parser() -> Parser:
     add_path(parser)
     add_reading(parser, path=False)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the file to write: .html, or .md for Markdown"
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="file to write: .html, .md (Markdown), .xlsx (Excel)",
     )
     add_budget(parser)
     parser.add_argument("--sections", metavar="LIST", help="views to include: overview,kernels; by default all")

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kinetoscope.advisor.advice import advise
+from kinetoscope.analyses import RECORDED, named, names
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps import grammar
-from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages import menu
 from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable, read
+from kinetoscope.schema import Result
 from kinetoscope.server.app import Server
 from kinetoscope.server.report import page_of_run
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
+from kinetoscope.views.exports.excel import to_xlsx
 from kinetoscope.views.text import nearest
 
 LEFT_OUT_PAGES: Final = ("compare", "ledger", "analyses", "sql")
@@ -44,7 +49,9 @@ def report(
     budget: int | None = None,
     reading: ReadKeywords | None = None,
 ) -> str:
-    """Write the page about a run as one HTML file; or, if its name ends in `.md`, the summary as Markdown.
+    """Write the page about a run as one HTML file.
+
+    If its name ends in `.md`, it is the summary as Markdown; if in `.xlsx`, a workbook with the table of each analysis.
 
     Args:
         of: a job, or what `read` takes.
@@ -76,12 +83,14 @@ def report(
         "steps": steps or "",
         "time": grammar.time_range_text(*time) if time else "",
     }
-    if name.endswith(".md"):
+    if name.endswith((".md", ".xlsx")):
         job = of if isinstance(of, Job) else read(of, **options.keywords())
         part = Selection(steps=grammar.steps(steps) if steps else None, time=time)
-        chosen = tuple(source for source in job.sources if rank in (None, source.rank))
-        digest = summary(replace(job, sources=chosen), select=part)
-        write_file(document(of_run(digest), budget).encode(), name)
+        job = replace(job, sources=tuple(source for source in job.sources if rank in (None, source.rank)))
+        if name.endswith(".md"):
+            write_file(document(of_run(summary(job, select=part)), budget).encode(), name)
+        else:
+            write_file(to_xlsx(_tables(job, part)), name)
         return name
     if isinstance(of, Job):
         workspace = Workspace((of.path,), options, job=of)
@@ -89,6 +98,14 @@ def report(
         workspace = Workspace((os.fspath(of),), options)
     write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, select), name)
     return name
+
+
+def _tables(job: Job, select: Selection) -> dict[str, Result]:
+    """The findings, and the answer of each analysis that has any rows."""
+    steady = default_to_steady(select)
+    asked = {name: partial(named(name), select=select if name in RECORDED else steady) for name in names()}
+    answers = {"advise": advise(job, select=steady).result, **job.ask(asked)}
+    return {name: answer for name, answer in answers.items() if answer.frame.height}
 
 
 def _sections(names: Sequence[str] | None) -> tuple[str, ...]:

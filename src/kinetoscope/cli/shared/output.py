@@ -20,7 +20,7 @@ from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
 
-_WITH_NOTES = ("table", *files.BUDGETED)
+_WITH_NOTES = ("table", "xlsx", *files.BUDGETED)
 """Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
 
 
@@ -39,8 +39,8 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
         )
         write_lines(view, args.output)
         return
-    if form == "parquet" and not args.output and sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal: name a file with -o, or pipe it on")
+    if form in ("parquet", "xlsx") and not args.output and sys.stdout.isatty():
+        raise UsageError(f"{form} is no text for a terminal: name a file with -o, or pipe it on")
     result = arranged(result, replace(arrangement(args), limit=args.limit or 0))
     _write_bytes(files.to_bytes(result, form, budget), args.output)
     if form not in _WITH_NOTES:

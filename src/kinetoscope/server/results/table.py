@@ -22,6 +22,7 @@ FORMATS: Final = {
     "json": ("application/json", "json"),
     "csv": ("text/csv; charset=utf-8", "csv"),
     "parquet": ("application/vnd.apache.parquet", "parquet"),
+    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
     "arrow": ("application/vnd.apache.arrow.file", "arrow"),
 }
 """Media type and ending of each."""

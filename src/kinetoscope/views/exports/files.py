@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import polars as pl
 
@@ -25,9 +26,10 @@ from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 from kinetoscope.views import markdown
 from kinetoscope.views.exports.budget import within
-from kinetoscope.views.exports.plain import plain
+from kinetoscope.views.exports.excel import to_xlsx
+from kinetoscope.views.exports.plain import flat, plain
 
-FORMATS = ("json", "csv", "parquet", "markdown")
+FORMATS = ("json", "csv", "parquet", "markdown", "xlsx")
 
 BUDGETED = ("json", "markdown")
 """Formats that can be bounded in tokens: the note that says what is left out is a part of them."""
@@ -39,9 +41,10 @@ def to_bytes(result: Result, form: str, budget: int | None = None) -> bytes:
     """The whole file in one of `FORMATS`, or "folded"; one of `BUDGETED` in about `budget` tokens at most.
 
     Raises:
-        UsageError: the result holds no stacks to be folded, or the budget is too small for any row.
+        UsageError: the result holds no stacks to be folded, too many rows for a sheet, or the budget holds none.
+        MissingExtraError: a format needs a library that is not installed.
     """
-    write = {"json": to_json, "csv": to_csv, "parquet": to_parquet, "markdown": to_markdown, "folded": to_folded}[form]
+    write = _WRITERS[form]
     if budget is None:
         return write(result)
     return within(result, budget, write if form != "json" else lambda cut: to_json(cut, docs=False))
@@ -69,11 +72,8 @@ def to_json(result: Result, *, docs: bool = True) -> bytes:
 
 def to_csv(result: Result) -> bytes:
     """Comma-separated values in UTF-8, lines ended by a newline alone."""
-    nested = [name for name, dtype in result.frame.schema.items() if dtype.is_nested()]
-    flat = result.frame.with_columns(
-        pl.col(name).map_elements(lambda value: _dumps(plain(value)), return_dtype=pl.String) for name in nested
-    )
-    safe = flat.with_columns(_guarded(name) for name, dtype in flat.schema.items() if dtype == pl.String)
+    frame = flat(result.frame)
+    safe = frame.with_columns(_guarded(name) for name, dtype in frame.schema.items() if dtype == pl.String)
     safe = safe.with_columns(pl.col(pl.Float64, pl.Float32).fill_nan(None))
     return safe.write_csv().encode("utf-8", "surrogatepass")
 
@@ -110,6 +110,16 @@ def to_folded(result: Result) -> bytes:
         frame = frame.with_columns(stack=pl.format("rank {};{}", "rank", "stack"))
     lines = [f"{stack} {value}\n" for stack, value in frame.select("stack", "value").iter_rows()]
     return "".join(lines).encode("utf-8", "surrogatepass")
+
+
+_WRITERS: Final[dict[str, Callable[[Result], bytes]]] = {
+    "json": to_json,
+    "csv": to_csv,
+    "parquet": to_parquet,
+    "markdown": to_markdown,
+    "xlsx": lambda result: to_xlsx({result.analysis or "table": result}),
+    "folded": to_folded,
+}
 
 
 def _columns(result: Result) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ with all their fields.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -52,3 +53,12 @@ def plain(value: Any, prepare: Callable[[Any], Any] = unchanged) -> Any:
         fields = ((field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value))
         return {name: plain(each, prepare) for name, each, default in fields if each != default}
     return str(value)
+
+
+def flat(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with JSON as text in the place of lists and structs, for formats that hold none."""
+    nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+    return frame.with_columns(
+        pl.col(name).map_elements(lambda value: json.dumps(plain(value), allow_nan=False), return_dtype=pl.String)
+        for name in nested
+    )
