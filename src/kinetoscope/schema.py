@@ -222,17 +222,32 @@ class Bars:
         limit: of the bars.
         instead: the column that is drawn where `value` is nothing but zeros and nulls: host time, on a trace without a
             device.
-        low, high: columns of the least and the greatest value, drawn as a line over the bar.
-        of: only rows that have in this column what the first row has; the chart is named after it.
     """
 
     category: str
     value: str
     limit: int = 10
     instead: str | None = None
-    low: str = ""
-    high: str = ""
-    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """A line for each `category`, from the least to the greatest value of its rows, and a dot for each of them.
+
+    Where all rows are of one category, each row has a line of its own, called after `each`.
+
+    Attributes:
+        category, each: columns of what a line is for, and of what tells its rows apart.
+        low, value, high: columns of the least value of a row, its dot, and the greatest.
+        limit: of the categories.
+    """
+
+    category: str
+    each: str
+    low: str
+    value: str
+    high: str
+    limit: int = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +271,7 @@ class Lines:
     steps: bool = True
 
 
-Chart = Bars | Lines | StackedBars
+Chart = Bars | Lines | Ranges | StackedBars
 
 
 def drawn_columns(chart: Chart) -> set[str]:
@@ -307,10 +322,16 @@ class Result:
             raise MissingExtraError("to_pandas()", "pandas") from error
 
     def chart(self) -> dict[str, Any]:
-        """The Vega-Lite specification that draws this result, its data included."""
-        from kinetoscope.views.charts.chart import specification
+        """The Vega-Lite specification that draws this result, its data included; a notebook shows the chart.
 
-        return specification(self)
+        Raises:
+            UsageError: nothing says how this result is drawn.
+        """
+        from kinetoscope.views.charts.chart import MAX_LINES_IN_CELL, specification
+
+        if self.chart_facts is None:
+            raise UsageError(f"{self.analysis or 'this result'} has no chart; its rows are in .frame")
+        return specification(self, max_lines=MAX_LINES_IN_CELL)
 
     def __str__(self) -> str:
         from kinetoscope.views.terminal.screen import to_text

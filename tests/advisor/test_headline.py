@@ -78,7 +78,7 @@ def test_all_faces_say_the_same_first(
     job = read(str(path))
     advice = advise(job)
     assert page(job, ALL, {}).sentence == advice.headline
-    assert str(advice).startswith(advice.headline)
+    assert " ".join(str(advice).split()).startswith(" ".join(advice.headline.split()))
     for verb in ("advise", "summary"):
         assert main([verb, str(path)]) == 0
         assert " ".join(advice.headline.split()) in " ".join(capsys.readouterr().out.split())

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from kinetoscope import diff, kernel_spread, read
+from kinetoscope import kernel_spread, read
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import KINDS
-from kinetoscope.views.notebook import mimebundle, to_html
-from tests import drawn
+from kinetoscope.views.notebook import ROWS, mimebundle, to_html
 from tests.conftest import OURS
 from tests.views.results import BARS, kernels, steps
 
@@ -55,8 +53,14 @@ def test_units_rows_and_what_is_left_out() -> None:
     html = to_html(kernels(*[("k", "memory", 1, 2_000_000, 0.5)] * 60))
     assert "total (ms)" in html
     assert 'title="Time of all calls."' in html
-    assert html.count("<td") == 50 * 6
-    assert "… 10 more rows" in html
+    assert html.count("<td") == ROWS * 6
+    assert f"… {ROWS} of 60 rows" in html
+
+
+def test_columns_without_a_value_are_named_below() -> None:
+    html = to_html(kernels(("k", "memory", 1, None, 0.5)))
+    assert "total" not in html.partition("</table>")[0]
+    assert "… no values in total" in html
 
 
 def test_the_html_holds_the_chart_where_one_is_declared() -> None:
@@ -92,16 +96,49 @@ def test_stacks_are_divided_as_their_parts() -> None:
     assert [float(bar["height"]) for bar in bars] == [50, 100, 50]
 
 
-def test_one_kernel_on_all_ranks_with_the_least_and_the_greatest() -> None:
+def spread(kernel: str = "") -> Result:
     found = kernel_spread(read(str(OURS / "ddp2")))
-    spread = Result(SPREAD, found.schema, chart_facts=found.chart_facts)
-    html = to_html(spread)
-    assert len(boxes(html)) == 2
-    assert html.count("<path") == 6
-    rows = spread.chart()["data"]["values"]
-    assert [(row["label"], row["low"], row["value"], row["high"]) for row in rows] == [("0", 1, 3, 9), ("1", 2, 4, 5)]
-    assert spread.chart()["title"]["text"] == "gemm"
-    assert spread.chart()["width"] == 640
+    return Result(SPREAD.filter(pl.col("name").str.contains(kernel)), found.schema, chart_facts=found.chart_facts)
+
+
+def marks(html: str, tag: str) -> list[dict[str, str]]:
+    """The marks of a kind in the chart."""
+    found: list[dict[str, str]] = []
+
+    class Marks(HTMLParser):
+        def handle_starttag(self, name: str, attrs: list[tuple[str, str | None]]) -> None:
+            if name == tag:
+                found.append({key: value or "" for key, value in attrs})
+
+    Marks().feed(html)
+    return found
+
+
+def test_kernels_have_a_line_over_all_ranks_and_a_dot_for_each() -> None:
+    dots = marks(to_html(spread()), "circle")
+    assert [dot["cy"] for dot in dots] == [dots[0]["cy"]] * 2 + [dots[2]["cy"]], "gemm on two ranks, add on one"
+    least, most = (float(dots[2]["cx"]), float(dots[1]["cx"]))  # add takes 1 ns, gemm on rank 1 a mean of 4
+    assert float(dots[0]["cx"]) == pytest.approx(least + (most - least) * 2 / 3, abs=0.2)
+    lines = [path["d"] for path in marks(to_html(spread()), "path") if path.get("stroke-width") == "2"]
+    assert len(lines) == 2
+
+
+def test_one_kernel_has_a_line_for_each_rank() -> None:
+    of_one = spread("gemm").chart()
+    rows = of_one["data"]["values"]
+    assert [(row["label"], row["low"], row["value"], row["high"]) for row in rows] == [
+        ("rank 0", 1, 3, 9),
+        ("rank 1", 2, 4, 5),
+    ]
+    assert of_one["title"]["text"] == "gemm"
+    assert of_one["width"] == 640
+    assert of_one["layer"][0]["encoding"]["x"]["scale"]["type"] == "linear"
+
+
+def test_a_specification_draws_itself() -> None:
+    bundle = spread().chart()._repr_mimebundle_()  # type: ignore[attr-defined]
+    assert bundle["application/vnd.vegalite.v5+json"]["$schema"].endswith("/v5.json")
+    assert bundle["image/svg+xml"].startswith("<svg ")
 
 
 SPREAD = pl.DataFrame(
@@ -120,16 +157,3 @@ def test_names_are_short_and_whole_in_the_tip() -> None:
     html = to_html(kernels((name, "computation", 1, 1, 1.0)))
     assert "<td" in html
     assert f'title="{escape(name)}">vectorized_gather_kernel&lt;16, long&gt;</td>' in html
-
-
-def test_a_comparison_has_its_sentence_and_both_steps(tmp_path: Path) -> None:
-    runs = []
-    for n in (1, 2):
-        (tmp_path / str(n)).mkdir()
-        runs.append(
-            drawn.job(tmp_path / str(n), drawn.annotation("ProfilerStep#1", 0, 50 * n), drawn.op("aten::mm", 5, 20 * n))
-        )
-    html = diff(runs[0], runs[1])._repr_html_()
-    assert "<p><b>A step takes" in html
-    assert {"before", "now"} <= set(Reader(html).texts)
-    assert repr(diff(runs[0], runs[1])).count("\n") == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from operator import attrgetter
 from typing import Final, cast
 
@@ -19,10 +18,9 @@ from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, 
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import scale, shown
-from kinetoscope.views.text import printable
 
 _PLACES: Final = pl.List(pl.Struct(dict.fromkeys(("id", "text", "file", "command"), pl.String)))
 
@@ -65,7 +63,7 @@ _MOST_RANKS: Final = 0.9
 """Share of the ranks from which on a finding is about all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Advice:
     """The findings about a job: the most severe first, of the same severity those with most at stake at most.
 
@@ -117,10 +115,17 @@ class Advice:
         return Result(frame, RESULT, self.notes, "advise")
 
     def __str__(self) -> str:
-        return f"{self.headline}\n{self.result}"
+        from kinetoscope.screens.advice import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        return f"<Advice with {number_of(len(self.findings), 'finding')}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{escape(printable(self.headline))}</b></p>{self.result._repr_html_()}"
+        from kinetoscope.screens.notebook import advice_html
+
+        return advice_html(self)
 
 
 def advise(job: Job, *, select: Selection = ALL) -> Advice:

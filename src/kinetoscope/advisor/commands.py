@@ -6,7 +6,8 @@ import shlex
 from typing import Any, Final
 
 from kinetoscope.advisor.finding import Evidence
-from kinetoscope.model.steps.grammar import time_range_text
+from kinetoscope.analyses import NAMES, named
+from kinetoscope.model.steps.grammar import parameter_value, time_range_text
 from kinetoscope.views.text import printable
 
 _NS_PER_US: Final = 1000
@@ -31,6 +32,21 @@ def command(evidence: Evidence, path: str, ranks: int) -> str:
         if value is not None:
             words += [f"--{name.replace('_', '-')}", printable(str(value))]
     return " ".join(map(shlex.quote, words))
+
+
+def call_of(evidence: Evidence) -> str:
+    """`kinetoscope.idle_breakdown(job, by="stream", select=kinetoscope.Selection(time=(0, 10)))`."""
+    if evidence.analysis is None:
+        return ""
+    if evidence.analysis not in NAMES:
+        return f"kinetoscope.{evidence.analysis}(job)"
+    types = {each.name: each for each in named(evidence.analysis).parameters}
+    words = ["job"]
+    for name, text in evidence.params.items():
+        words.append(f"{name}={parameter_value(types[name], str(text))!r}" if name in types else f"{name}={text!r}")
+    if evidence.time_range is not None:
+        words.append(f"select=kinetoscope.Selection(time={evidence.time_range})")
+    return f"kinetoscope.{evidence.analysis}({', '.join(words)})"
 
 
 def arguments(evidence: Evidence, ranks: int) -> dict[str, Any]:

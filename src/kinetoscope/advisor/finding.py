@@ -82,7 +82,7 @@ class Evidence:
         return (self.start, self.end) if known else None  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
     """What a rule reports about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
 
@@ -121,6 +121,9 @@ class Finding:
     step: float = 0.0
     ranks: tuple[int, ...] = ()
     same_time_as: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Finding {self.code or 'of no rule yet'}, {self.severity}: {self.title}>"
 
     @property
     def title(self) -> str:

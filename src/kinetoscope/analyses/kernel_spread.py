@@ -17,7 +17,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Analysis, Column, Param, Ranges, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -46,9 +46,13 @@ def kernel_spread(
     all ranks. The ratio compares the mean of a rank with the median of all ranks' means (of an even number the lower
     middle one). Sorted by rank, then as the kernels are chosen.
 
-    How to read it. A computation kernel with a ratio well above 1 on one rank: this rank computes more slowly (clock,
-    power, heat, memory errors), or has more to compute (shapes). For communication it is the other way round: a rank
-    with short collectives is the one that the others wait for (see `stragglers`).
+    In the chart a line goes from the shortest call of a kernel on any rank to the longest, with a dot for the mean of
+    each rank; with `kernel` naming one, each rank has a line of its own.
+
+    How to read it. Dots that lie apart are ranks that differ. A computation kernel with a ratio well above 1 on one
+    rank: this rank computes more slowly (clock, power, heat, memory errors), or has more to compute (shapes). For
+    communication it is the other way round: a rank with short collectives is the one that the others wait for (see
+    `stragglers`).
 
     Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. With a time
     range, calls that start in it count, in full.
@@ -60,7 +64,7 @@ ANALYSIS = Analysis(
     "Kernel spread",
     kernel_spread,
     RESULT,
-    chart=Bars("rank", "mean", limit=128, low="min", high="max", of="name"),
+    chart=Ranges("name", "rank", low="min", value="mean", high="max"),
     across_ranks=True,
 )
 

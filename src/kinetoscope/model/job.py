@@ -17,7 +17,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
@@ -145,8 +145,13 @@ class Job:
         return len(self.sources)
 
     def __repr__(self) -> str:
-        ranks = f"{len(self.ranks)} ranks" if len(self.ranks) != 1 else f"rank {self.ranks[0]}"
-        return f"<Job {self.path!r}: {ranks}, {len(self)} file{'s' * (len(self) != 1)}>"
+        ranks = f"{len(self.ranks)} ranks ({listed(self.ranks)})" if len(self.ranks) != 1 else f"rank {self.ranks[0]}"
+        return f"<Job {self.path!r}: {ranks}, {number_of(len(self), 'file')}; kinetoscope.summary(job) says more>"
+
+    def _repr_html_(self) -> str:
+        from kinetoscope.screens.notebook import job_html
+
+        return job_html(self)
 
     @property
     def ranks(self) -> tuple[int, ...]:

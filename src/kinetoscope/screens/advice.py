@@ -14,7 +14,7 @@ from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.views.numbers import shown
-from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
+from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain, without_colour
 from kinetoscope.views.terminal.screen import UNBOUNDED
 from kinetoscope.views.text import cells, printable, wrapped
 
@@ -46,7 +46,7 @@ def lines(advice: Advice, *, width: int, limit: int | None = None) -> Iterator[L
     limit = FINDINGS if limit is None else limit or len(advice.findings)
     seen = advice.findings[:limit]
     columns = (
-        max((cells(_mark(finding)) for finding in seen), default=0) + 2,
+        max((cells(mark(finding)) for finding in seen), default=0) + 2,
         max((cells(stake_text(finding)) for finding in seen if _timed(finding)), default=0) + 2,
     )
     for number, finding in enumerate(seen, 1):
@@ -56,6 +56,11 @@ def lines(advice: Advice, *, width: int, limit: int | None = None) -> Iterator[L
         yield plain()
         yield plain(f"… {more} more finding{'s' * (more > 1)} (--limit 0 shows all)", "dim")
     yield from _foot(advice, room)
+
+
+def text(advice: Advice) -> str:
+    """The whole advice without colour."""
+    return without_colour(lines(advice, width=MAX_LINE_CELLS, limit=0)).rstrip("\n")
 
 
 def _head(advice: Advice, width: int) -> Iterator[Line]:
@@ -93,7 +98,7 @@ def _finding(
 def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Iterator[Line]:
     """The time at stake on the scale of the step: what is sure, what is possible, what stays."""
     marks, numbers = columns
-    words, code = _mark(finding).rsplit(" ", 1)
+    words, code = mark(finding).rsplit(" ", 1)
     label: list[Piece] = [(words, LOOKS[finding.severity]), (f" {code}", "dim")]
     if not _timed(finding):
         yield [(_INDENT, ""), *label]
@@ -102,13 +107,13 @@ def _stake(finding: Finding, columns: tuple[int, int], room: int) -> Iterator[Li
         yield [(_INDENT, ""), *label]
         yield plain(f"{_INDENT}{stake_text(finding)}")
         return
-    gap = " " * (marks - cells(_mark(finding)))
+    gap = " " * (marks - cells(mark(finding)))
     length = room - marks - numbers
     bar = _bar(finding, length) if length >= _MIN_BAR_CELLS else []
     yield [(_INDENT, ""), *label, (gap, ""), *bar, (f"  {stake_text(finding)}", "")]
 
 
-def _mark(finding: Finding) -> str:
+def mark(finding: Finding) -> str:
     """`critical, sure DATA001`; of what costs no time there is nothing to be sure of: `note RECORDING001`."""
     return f"{finding.severity}{f', {finding.certainty}' if _timed(finding) else ''} {finding.code}"
 

@@ -18,7 +18,7 @@ from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.screens import promises
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
-from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
+from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain, without_colour
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
 MAX_LINE_CELLS: Final = 110
@@ -65,11 +65,16 @@ def lines(diff: Diff, promised: pl.DataFrame | None = None, *, width: int, limit
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
+def text(diff: Diff) -> str:
+    """The same without colour."""
+    return without_colour(lines(diff, width=MAX_LINE_CELLS)).rstrip("\n")
+
+
 # --- the fall
 
 
 @dataclass(frozen=True, slots=True)
-class _Bar:
+class FallBar:
     """A line of the fall: words, a number, and from where to where it reaches."""
 
     label: str
@@ -80,16 +85,21 @@ class _Bar:
     style: str = ""
     form: str = FILL
 
+    @property
+    def is_step(self) -> bool:
+        """Whether it is one of the two steps."""
+        return self.style == "bold"
+
 
 def fall(diff: Diff, width: int) -> Iterator[Line]:
     """From the step before to the step now: each kind of time begins where the one above it ended."""
-    bars = list(_bars(diff))
+    lines = list(bars(diff))
     unit = scale([diff.base, diff.new], "ns")
-    label = min(max(cells(bar.label) for bar in bars), width // 2)
-    number = max(cells(bar.number) for bar in bars)
+    label = min(max(cells(bar.label) for bar in lines), width // 2)
+    number = max(cells(bar.number) for bar in lines)
     room = max(width - label - number - 4, 10)
-    low, high = _axis(diff, bars)
-    for bar in bars:
+    low, high = axis(diff, lines)
+    for bar in lines:
         start, end = (round((at - low) / (high - low) * room) for at in (bar.low, bar.high))
         start = min(start, room - 1)
         text = padded(middle(bar.label, label), label) + "  " + padded(bar.number, number, right=True) + "  "
@@ -103,11 +113,11 @@ def fall(diff: Diff, width: int) -> Iterator[Line]:
         yield plain(" " * (label + number + 4) + f"the axis begins at {unit.with_unit(low)}", "dim")
 
 
-def _bars(diff: Diff) -> Iterator[_Bar]:
+def bars(diff: Diff) -> Iterator[FallBar]:
     """The step before, each kind of time with the parts of it that matter, the step now."""
     unit = scale([diff.base, diff.new], "ns")
     frame = diff.waterfall.frame
-    yield _Bar("step before", unit.with_unit(diff.base), "host", 0, diff.base, "bold")
+    yield FallBar("step before", unit.with_unit(diff.base), "host", 0, diff.base, "bold")
     least = _PART * max(map(abs, frame.get_column("change").to_list()), default=0)
     categories = frame.filter(frame.get_column("part").is_null()).to_dicts()
     for row in categories:
@@ -124,15 +134,15 @@ def _bars(diff: Diff) -> Iterator[_Bar]:
             yield _bar(name, part["from_time"], part["to_time"], kind, unit, part=True)
         if shown and abs(row["to_time"] - shown[-1]["to_time"]) >= _SEEN * diff.base:
             yield _bar("  others", shown[-1]["to_time"], row["to_time"], kind, unit, part=True)
-    yield _Bar("step now", unit.with_unit(diff.new), "host", 0, diff.new, "bold")
+    yield FallBar("step now", unit.with_unit(diff.new), "host", 0, diff.new, "bold")
 
 
-def _bar(label: str, begin: int, end: int, kind: str, unit: Scale, *, part: bool = False) -> _Bar:
+def _bar(label: str, begin: int, end: int, kind: str, unit: Scale, *, part: bool = False) -> FallBar:
     low, high = sorted((begin, end))
-    return _Bar(label, _signed(end - begin, unit), kind, low, high, "dim" if part else "", THIN if part else FILL)
+    return FallBar(label, _signed(end - begin, unit), kind, low, high, "dim" if part else "", THIN if part else FILL)
 
 
-def _axis(diff: Diff, bars: Sequence[_Bar]) -> tuple[int, int]:
+def axis(diff: Diff, bars: Sequence[FallBar]) -> tuple[int, int]:
     """From where to where is drawn: all of it, or where something happens."""
     inner = bars[1:-1]
     low = min([diff.base, diff.new, *(bar.low for bar in inner)])

@@ -5,14 +5,14 @@ No script, no style sheet, nothing from the network: what a trace says can only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Column, Lines, Result, Schema, StackedBars
-from kinetoscope.views.charts.chart import specification
+from kinetoscope.schema import Lines, Result
+from kinetoscope.views.charts.chart import MAX_LINES_IN_CELL, specification
 from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
@@ -20,31 +20,40 @@ from kinetoscope.views.terminal.columns import Formatted, formatted
 from kinetoscope.views.terminal.screen import to_text
 from kinetoscope.views.text import printable
 
-ROWS = 50
+ROWS = 20
 """Rows shown; the frame has all."""
 
 SERIES_ROWS = 10
 """The same, of a result whose picture says more than its rows."""
 
-_NAME_CELLS = 72  # cells of a name
-_SHOWN_CALLS = 20  # rows of a comparison's calls
+_NAME_CELLS = 64  # cells of a name
 
 
 def to_html(result: Result, *, limit: int | None = None) -> str:
-    """Chart, rows (0: all; None: so many as suit the result; what a column means is the tip of its head), notes."""
+    """Chart, rows (0: all; None: so many as suit the result; what a column means is the tip of its head), notes.
+
+    Columns without a single value are left out, and named below.
+    """
     if limit is None:
         limit = SERIES_ROWS if isinstance(result.chart_facts, Lines) else ROWS
     frame = result.frame.head(limit) if limit else result.frame
-    columns = formatted(frame, result.schema, result.frame)
+    every = formatted(frame, result.schema, result.frame)
+    values = result.frame.select(pl.all().count()).row(0, named=True)
+    empty = [name for name, count in values.items() if not count and result.frame.height]
+    columns = [column for column in every if column.column.name not in empty]
     drawn = result.chart_facts is not None and result.frame.height
-    parts = ["<div>", svg(specification(result)) if drawn else "", "<table><thead><tr>", *map(_head, columns)]
-    parts.append("</tr></thead><tbody>")
     cells = [list(_cells(column)) for column in columns]
-    parts.extend("<tr>" + "".join(column[row] for column in cells) + "</tr>" for row in range(frame.height))
-    parts.append("</tbody></table>")
-    parts.extend(_after(result, result.frame.height - frame.height))
-    parts.append("</div>")
-    return "".join(parts)
+    rows = ("<tr>" + "".join(column[row] for column in cells) + "</tr>" for row in range(frame.height))
+    return boxed(
+        svg(specification(result, max_lines=MAX_LINES_IN_CELL)) if drawn else "",
+        '<div style="overflow-x:auto"><table><thead><tr>',
+        *map(_head, columns),
+        "</tr></thead><tbody>",
+        *rows,
+        "</tbody></table></div>",
+        *_left_out(result.frame.height, frame.height, empty),
+        notes(result.notes),
+    )
 
 
 def mimebundle(result: Result) -> dict[str, Any]:
@@ -52,17 +61,25 @@ def mimebundle(result: Result) -> dict[str, Any]:
     return {"text/plain": to_text(result), "text/html": to_html(result)}
 
 
-def difference(sentence: str, fall: Result, rows: Result) -> str:
-    """Two runs: what changed, by kind of time and by call; `fall` has a row a kind, and others with a `part`."""
-    kinds = fall.frame.filter(pl.col("part").is_null()).sort("base", descending=True)
-    names = kinds.get_column("category").to_list()
-    both = Schema(Column("step", pl.String, "Which."), *(Column(name, pl.Int64, "Time.", "ns") for name in names))
-    steps = [("before", *kinds.get_column("base")), ("now", *kinds.get_column("new"))]
-    frame = pl.DataFrame(steps, schema={column.name: column.dtype for column in both}, orient="row")
-    picture = svg(specification(Result(frame, both, chart_facts=StackedBars("step", tuple(names))))) if names else ""
-    schema = fall.schema.only(["category", "base", "new", "change", "share"])
-    tables = to_html(Result(kinds.select(schema.names), schema)) + to_html(rows, limit=_SHOWN_CALLS)
-    return f"<div><p><b>{_safe(sentence)}</b></p>{picture}{tables}</div>"
+def boxed(*parts: str) -> str:
+    """Parts of HTML below one another."""
+    return f"<div>{''.join(parts)}</div>"
+
+
+def notes(sentences: Sequence[str]) -> str:
+    """A list of sentences; nothing if there are none."""
+    return "<ul>" + "".join(f"<li>{_safe(note)}</li>" for note in sentences) + "</ul>" if sentences else ""
+
+
+def grid(rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts; the first row is its head."""
+    head, *body = (_row(row, "td" if place else "th") for place, row in enumerate(rows))
+    return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _row(texts: Sequence[str], tag: str) -> str:
+    cells = (f'<{tag} style="text-align:left;white-space:nowrap">{_safe(text)}</{tag}>' for text in texts)
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _head(column: Formatted) -> str:
@@ -83,11 +100,11 @@ def _side(column: Formatted) -> str:
     return f' style="text-align:{align};white-space:nowrap"'
 
 
-def _after(result: Result, more: int) -> Iterator[str]:
-    if more:
-        yield f"<p>… {grouped(more)} more rows</p>"
-    if result.notes:
-        yield "<ul>" + "".join(f"<li>{_safe(note)}</li>" for note in result.notes) + "</ul>"
+def _left_out(rows: int, shown: int, empty: Sequence[str]) -> Iterator[str]:
+    if shown < rows:
+        yield f"<p>… {grouped(shown)} of {grouped(rows)} rows; <code>.frame</code> has all.</p>"
+    if empty:
+        yield f"<p>… no values in {_safe(', '.join(empty))}</p>"
 
 
 def _safe(text: str) -> str:

@@ -72,16 +72,18 @@ class Diff:
     runs: tuple[str, str]
 
     def __str__(self) -> str:
-        return f"{self.sentence}\n\n{self.waterfall}"
+        from kinetoscope.screens.diff import text
+
+        return text(self)
 
     def __repr__(self) -> str:
         return f"<Diff of {' and '.join(self.runs)}: {self.sentence}>"
 
     def _repr_html_(self) -> str:
         """The sentence, the change of each kind of time drawn and listed, and the calls that changed most."""
-        from kinetoscope.views.notebook import difference
+        from kinetoscope.screens.notebook import diff_html
 
-        return difference(self.sentence, self.waterfall, self.rows)
+        return diff_html(self)
 
     @property
     def change(self) -> int:

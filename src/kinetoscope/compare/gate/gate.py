@@ -30,7 +30,7 @@ from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.text import middle, nearest, printable
 
@@ -86,7 +86,7 @@ class Check:
         return self.limit.metric
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gate:
     """What a gate found.
 
@@ -103,6 +103,21 @@ class Gate:
     new: tuple[Numbers, ...]
     strict: bool = False
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        from kinetoscope.compare.gate.report import text
+
+        return text(self)
+
+    def __repr__(self) -> str:
+        from kinetoscope.compare.gate.report import sentence
+
+        return f"<Gate of {number_of(len(self.checks), 'metric')}: {sentence(self)}>"
+
+    def _repr_html_(self) -> str:
+        from kinetoscope.screens.notebook import gate_html
+
+        return gate_html(self)
 
     @property
     def passed(self) -> bool:

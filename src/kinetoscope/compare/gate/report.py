@@ -49,12 +49,7 @@ def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LI
     width = min(width, MAX_LINE_CELLS)
     yield from (plain(line, "bold") for line in wrapped(sentence(gate), width))
     yield plain()
-    rows = [
-        [brief(printable(check.metric), _METRIC_CELLS), *_measures(check),
-         f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
-        for check in gate.checks
-    ]  # fmt: skip
-    yield from _aligned([_METRICS, *rows])
+    yield from _aligned(table(gate))
     if causes:
         yield plain()
         calls = [[brief(printable(call.name), _CALL_CELLS), *_times(call), _reason(call)] for call in causes]
@@ -63,6 +58,16 @@ def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LI
         yield plain()
     for note in gate.notes:
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))
+
+
+def table(gate: Gate) -> list[Sequence[str]]:
+    """The head, and a row for each metric."""
+    rows = [
+        [brief(printable(check.metric), _METRIC_CELLS), *_measures(check),
+         f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
+        for check in gate.checks
+    ]  # fmt: skip
+    return [_METRICS, *rows]
 
 
 def text(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:

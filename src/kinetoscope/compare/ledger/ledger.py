@@ -22,7 +22,7 @@ from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Bars, Column, Result, Schema
 
 RESULT = Schema(
     Column("run", pl.String, "Name of the run: as it was recorded with, else of its file or folder."),
@@ -42,6 +42,8 @@ RESULT = Schema(
     Column("path", pl.String, "Where the run is."),
 )
 """The rows of `ledger`: one for each run, in the order in which they are named."""
+
+CHART: Final = Bars("run", "step_time", limit=40)
 
 _FACTS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -183,7 +185,9 @@ def result_of_entries(entries: Sequence[LedgerEntry]) -> Result:
             }
         )
     frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
-    return Result(frame, RESULT, tuple(_notes(entries, names)), "ledger", {"runs": [each.path for each in entries]})
+    return Result(
+        frame, RESULT, tuple(_notes(entries, names)), "ledger", {"runs": [each.path for each in entries]}, CHART
+    )
 
 
 # --- one rank

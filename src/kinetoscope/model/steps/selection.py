@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Selection:
     """One argument of every analysis; what is None selects everything.
 
@@ -30,6 +30,10 @@ class Selection:
     threads: tuple[int, ...] | None = None
     annotation: str | None = None
     steps_by: str | None = None
+
+    def __repr__(self) -> str:
+        chosen = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return f"Selection({', '.join(f'{name}={value!r}' for name, value in chosen if value is not None)})"
 
     @property
     def is_of_calls(self) -> bool:

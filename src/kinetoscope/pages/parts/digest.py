@@ -78,7 +78,7 @@ class TopRow:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Digest:
     """Everything on the screen, in the order of the screen.
 
@@ -107,6 +107,14 @@ class Digest:
         from kinetoscope.screens.summary import text
 
         return text(self)
+
+    def __repr__(self) -> str:
+        return f"<Digest of {self.name}: {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        from kinetoscope.screens.notebook import digest_html
+
+        return digest_html(self)
 
 
 def digest(path: str, results: Mapping[str, Result], advice: Advice | None = None) -> Digest:

@@ -11,9 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Lines, Result, StackedBars
+from kinetoscope.schema import Bars, Lines, Ranges, Result, StackedBars
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.palette import colour
+from kinetoscope.views.charts.scales import is_wide
+from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.grammar import short
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import Scale, grouped, scale
@@ -25,6 +27,9 @@ MAX_STACKS = 400
 
 MAX_LINES = 24
 """Lines in a chart of lines."""
+
+MAX_LINES_IN_CELL = 10
+"""The same in a notebook, where no panel can be scrolled away."""
 
 MAX_POINTS = 4000
 """Points in a chart of lines, in all."""
@@ -43,69 +48,118 @@ WIDTH_PX = 640
 """Of a chart that stands by itself, in px."""
 
 
-def specification(result: Result, *, dark: bool = False, width: int | None = WIDTH_PX) -> dict[str, Any]:
+class VegaLiteSpec(dict[str, Any]):
+    """A Vega-Lite specification; in a notebook the front end's Vega draws it, or it is SVG where there is none."""
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        # JupyterLab and VS Code name one version; what is written here is the same in both.
+        plain = {**self, "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
+        return {
+            "application/vnd.vegalite.v5+json": plain,
+            "image/svg+xml": svg(self),
+            "text/plain": f"<Vega-Lite specification of {len(self['data']['values'])} marks>",
+        }
+
+
+def specification(
+    result: Result, *, dark: bool = False, width: int | None = WIDTH_PX, max_lines: int = MAX_LINES
+) -> VegaLiteSpec:
     """The Vega-Lite v6 specification that draws `result`.
 
     Args:
         result: what to draw, with `chart_facts`.
         dark: in the colours for dark pages.
         width: in px; None takes that of its container, which must have one: a notebook's cell has none.
+        max_lines: in a chart of lines.
 
     Raises:
         ValueError: the analysis declares no chart.
     """
-    spec = _drawn(result, dark)
+    spec = _drawn(result, dark, max_lines)
     if spec["width"] == "container" and width is not None:
         spec["width"] = width
-    return spec
+    return VegaLiteSpec(spec)
 
 
-def _drawn(result: Result, dark: bool) -> dict[str, Any]:
+def _drawn(result: Result, dark: bool, max_lines: int) -> dict[str, Any]:
     facts = result.chart_facts
     if isinstance(facts, Bars):
         return _bars(result, facts, dark)
+    if isinstance(facts, Ranges):
+        return _ranges(result, facts, dark)
     if isinstance(facts, StackedBars):
         return _stacked(result, facts, dark)
     if isinstance(facts, Lines):
-        return _lines(result, facts, dark)
+        return _lines(result, facts, dark, max_lines)
     raise ValueError(f"{result.analysis or 'this result'} declares no chart")
 
 
 def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     column = result.schema[drawn_by(result.frame, facts)]
-    frame = result.frame.filter(pl.col(column.name).is_not_null())
-    alone = frame.get_column(facts.of)[0] if facts.of and frame.height else None
-    frame = frame.filter(pl.col(facts.of) == alone) if alone is not None else frame
-    frame = frame.head(facts.limit)
+    frame = result.frame.filter(pl.col(column.name).is_not_null()).head(facts.limit)
     values = frame.get_column(column.name).to_list()
-    ends = [frame.get_column(name).to_list() for name in (facts.low, facts.high) if name]
-    unit = scale([value for each in (values, *ends) for value in each], column.unit)
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column.name] * frame.height
+    unit = scale(values, column.unit)
     rows = [
-        _row(name, label, column.name, value, unit, column.doc) | {"colour": colour(str(kind), dark=dark)}
-        for (name, label), value, kind in zip(_labels(frame, facts.category), values, kinds, strict=True)
+        _row(name, label, column.name, value, unit, column.doc) | {"colour": drawn}
+        for (name, label), value, drawn in zip(
+            _labels(frame, facts.category), values, _colours(frame, column.name, dark), strict=True
+        )
     ]
-    for row, *between in zip(rows, *ends, strict=True):
-        row |= dict(zip(("low", "high"), (value / unit.divisor for value in between), strict=False))
-    spec = _chart(
+    return _chart(
         rows,
-        y=_names(facts.category),
+        y=_names(facts.category, titled=frame.schema[facts.category].is_numeric()),
         x={"field": "value", "type": "quantitative", "title": axis_title(column.name, unit)},
         color={"field": "colour", "type": "nominal", "scale": None},
     )
-    if ends:
-        spec = _with_whiskers(spec)
-    if alone is not None:
-        spec["title"] = {"text": middle(printable(short(str(alone))), _TITLE_CELLS), "fontSize": 12}
-    return spec
 
 
-def _with_whiskers(spec: dict[str, Any]) -> dict[str, Any]:
-    """The bars, and over each a line from the least to the greatest."""
-    ends = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}}
-    whisker = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": spec["encoding"]["y"], **ends}}
-    bar = {"mark": spec["mark"], "encoding": spec["encoding"]}
-    return {**{key: value for key, value in spec.items() if key != "mark"}, "layer": [bar, whisker]}
+def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
+    """A rule from end to end for each label, and a dot for each row; long and short ones on one logarithmic axis."""
+    frame = result.frame.drop_nulls([facts.low, facts.value, facts.high])
+    shown = frame.get_column(facts.category).unique(maintain_order=True).head(facts.limit)
+    frame = frame.filter(pl.col(facts.category).is_in(shown.implode()))
+    column, each = result.schema[facts.value], result.schema[facts.each]
+    alone = len(shown) == 1
+    if alone:
+        labels = [(f"{each.name} {value}",) * 2 for value in frame.get_column(each.name)]
+    else:
+        names = [printable(str(name)) for name in frame.get_column(facts.category)]
+        labels = list(zip(names, shortened(names, _LABEL_CELLS), strict=True))
+    ends = {key: frame.get_column(name).to_list() for key, name in (("low", facts.low), ("high", facts.high))}
+    values = frame.get_column(facts.value).to_list()
+    unit = scale([*ends["low"], *values, *ends["high"]], column.unit)
+    rows = []
+    for place, (name, label) in enumerate(labels):
+        low, high = (ends[key][place] for key in ("low", "high"))
+        rows.append(
+            _row(name, label, f"{each.name} {frame.get_column(each.name)[place]}", values[place], unit, column.doc)
+            | {"low": low / unit.divisor, "high": high / unit.divisor}
+            | {"text": f"{unit.with_unit(values[place])} ({unit.text(low)} to {unit.text(high)})"}
+        )
+    for row, drawn in zip(rows, _colours(frame, column.name, dark), strict=True):
+        row["colour"] = drawn
+    least, most = min(ends["low"], default=0), max(ends["high"], default=0)
+    axis = {"type": "log"} if is_wide(least, most) else {"type": "linear", "zero": True}
+    x = {"type": "quantitative", "scale": axis, "title": axis_title(column.name, unit)}
+    x["axis"] = {"gridOpacity": 0.3}
+    y, color = _names(facts.category, titled=False), {"field": "colour", "type": "nominal", "scale": None}
+    ends_of_label = [{"op": op, "field": key, "as": key} for op, key in (("min", "low"), ("max", "high"))]
+    spec = _chart(rows, y=y, x={"field": "value", **x}, color=color)
+    dots = {"mark": {"type": "point", "filled": True, "size": 45, "opacity": 0.8}, "encoding": spec.pop("encoding")}
+    rule = {
+        "transform": [{"aggregate": ends_of_label, "groupby": ["label", "colour"]}],
+        "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.45},
+        "encoding": {"y": y, "x": {"field": "low", **x}, "x2": {"field": "high"}, "color": color},
+    }
+    del spec["mark"]
+    title = {"title": {"text": middle(printable(short(str(shown[0]))), _TITLE_CELLS), "fontSize": 12}} if alone else {}
+    return {**spec, "layer": [rule, dots], "encoding": {"y": y, "x": x}, **title}
+
+
+def _colours(frame: pl.DataFrame, column: str, dark: bool) -> list[str]:
+    """The colour of each row: of its kind, or else of what is drawn."""
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column] * frame.height
+    return [colour(str(kind), dark=dark) for kind in kinds]
 
 
 def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
@@ -124,17 +178,17 @@ def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
     colours = {"domain": list(facts.parts), "range": [colour(part, dark=dark) for part in facts.parts]}
     return _chart(
         rows,
-        x=_names(facts.category) if upright else size,
-        y=size if upright else _names(facts.category),
+        x=_names(facts.category, titled=True) if upright else size,
+        y=size if upright else _names(facts.category, titled=False),
         color={"field": "part", "type": "nominal", "title": None, "scale": colours},
         order={"field": "order", "type": "quantitative"},
     )
 
 
-def _lines(result: Result, facts: Lines, dark: bool) -> dict[str, Any]:
+def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str, Any]:
     """A panel for each line, because colour means a kind of time and not a name; all share the axis of x."""
     frame = result.frame
-    every = list(series.each(frame, facts, MAX_LINES))
+    every = list(series.each(frame, facts, max_lines))
     shown = [series.thinned(each, MAX_POINTS // max(len(every), 1)) for each in every]
     xs = [frame.get_column(facts.x).gather(each.rows).to_list() for each in shown]
     ys = [frame.get_column(facts.y).gather(each.rows).to_list() for each in shown]
@@ -202,7 +256,7 @@ def _left_out(lines: int, every: Sequence[series.ChartLine], shown: Sequence[ser
 def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
     upright = encoding["x"].get("field") == "label"
     name = encoding["x" if upright else "y"]["title"]
-    tips = tooltip(("name", name), ("part", "what"), ("text", "value"), ("meaning", "meaning"))
+    tips = tooltip(("name", name or "name"), ("part", "what"), ("text", "value"), ("meaning", "meaning"))
     return vega_lite(
         data={"values": list(rows)},
         mark={"type": "bar"},
@@ -238,9 +292,10 @@ def _row(name: str, label: str, part: str, value: float, unit: Scale, meaning: s
     }
 
 
-def _names(category: str) -> dict[str, Any]:
-    """The axis of names, in the order of the rows."""
-    return {"field": "label", "type": "nominal", "title": category, "sort": None, "axis": {"labelLimit": 360}}
+def _names(category: str, *, titled: bool) -> dict[str, Any]:
+    """The axis of names, in the order of the rows; numbers need a title, names would stand under it."""
+    title = category if titled else None
+    return {"field": "label", "type": "nominal", "title": title, "sort": None, "axis": {"labelLimit": 360}}
 
 
 def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:

@@ -20,6 +20,15 @@ _MAX_DECIDING_VALUES: Final = 2048
 """Values that decide about a unit: of more, the greatest and the middle one, from which it follows."""
 
 
+LINEAR_RATIO: Final = 100
+"""So many times the least may the greatest value of a chart of ranges be; beyond it the axis is logarithmic."""
+
+
+def is_wide(least: float, most: float) -> bool:
+    """Whether values from `least` to `most` need a logarithmic axis."""
+    return least > 0 and most > LINEAR_RATIO * least
+
+
 def scales(frame: pl.DataFrame, schema: Schema) -> dict[str, Scale]:
     """The scale of each column of numbers, over all rows of `frame`.
 

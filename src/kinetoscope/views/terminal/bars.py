@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -13,6 +14,19 @@ def bar(value: float | None, largest: float, width: int) -> str:
         return ""
     halves = max(1, round(min(value / largest, 1.0) * width * 2))
     return "━" * (halves // 2) + "╸" * (halves % 2)
+
+
+def span(row: tuple[float | None, ...], low: float, high: float, width: int, *, log: bool) -> str:
+    """A line from the first to the last of three values, `├──●─┤`, on an axis of `width` cells from low to high."""
+    least, value, most = row
+    if least is None or value is None or most is None:
+        return ""
+    fit = math.log if log else float
+    length = (fit(high) - fit(low)) or 1.0
+    first, middle, last = (round((fit(each) - fit(low)) / length * (width - 1)) for each in (least, value, most))
+    line = ["├", *"─" * (last - first - 1), "┤"] if last > first else ["●"]
+    line[middle - first] = "●"
+    return " " * first + "".join(line)
 
 
 def stacked(values: Sequence[float | None], width: int) -> list[int]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.schema import Bars, Chart, Lines, Result, StackedBars
+from kinetoscope.schema import Bars, Chart, Lines, Ranges, Result, StackedBars
 from kinetoscope.views.charts.palette import KINDS, kind_of
+from kinetoscope.views.charts.scales import is_wide
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.terminal import bars, fitting, sparklines
@@ -142,6 +143,8 @@ def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[
         return [[] for _ in range(frame.height)]
     if isinstance(facts, StackedBars):
         return _stacks(frame, facts, width)
+    if isinstance(facts, Ranges):
+        return _ranges(frame, facts, width)
     return _bars(frame, facts, width)
 
 
@@ -153,6 +156,19 @@ def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:
     return [
         [(" " * fitting.GAP, ""), (bars.bar(value, largest, width), kind_of(str(kind)))]
         for value, kind in zip(values, kinds, strict=True)
+    ]
+
+
+def _ranges(frame: pl.DataFrame, facts: Ranges, width: int) -> list[list[Piece]]:
+    """From the least to the greatest value of each row, and where its own lies; an axis for all, as in the chart."""
+    rows = frame.select(facts.low, facts.value, facts.high).rows()
+    known = [row for row in rows if None not in row]
+    least, most = min((row[0] for row in known), default=0), max((row[2] for row in known), default=0)
+    log = is_wide(least, most)
+    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * len(rows)
+    return [
+        [(" " * fitting.GAP, ""), (bars.span(row, least if log else 0, most, width, log=log), kind_of(str(kind)))]
+        for row, kind in zip(rows, kinds, strict=True)
     ]
 
 
