@@ -140,7 +140,7 @@ def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
         row["colour"] = drawn
     least, most = min(ends["low"], default=0), max(ends["high"], default=0)
     axis = {"type": "log"} if is_wide(least, most) else {"type": "linear", "zero": True}
-    x = {"type": "quantitative", "scale": axis, "title": axis_title(column.name, unit)}
+    x: Row = {"type": "quantitative", "scale": axis, "title": axis_title(column.name, unit)}
     x["axis"] = {"gridOpacity": 0.3}
     y, color = _names(facts.category, titled=False), {"field": "colour", "type": "nominal", "scale": None}
     ends_of_label = [{"op": op, "field": key, "as": key} for op, key in (("min", "low"), ("max", "high"))]
