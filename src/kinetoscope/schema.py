@@ -280,8 +280,9 @@ def drawn_columns(chart: Chart) -> set[str]:
         return {chart.category, *chart.parts}
     if isinstance(chart, Lines):
         return {chart.x, chart.y, *chart.by}
-    names = (chart.category, chart.value, chart.instead, chart.low, chart.high, chart.of)
-    return {name for name in names if name}
+    if isinstance(chart, Ranges):
+        return {chart.category, chart.each, chart.low, chart.value, chart.high}
+    return {chart.category, chart.value, *filter(None, [chart.instead])}
 
 
 @dataclass(frozen=True)

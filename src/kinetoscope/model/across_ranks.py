@@ -19,6 +19,7 @@ from kinetoscope.schema import (
     Chart,
     Column,
     KeyIf,
+    Lines,
     MeanBy,
     OverRanks,
     RatioOf,
@@ -26,6 +27,7 @@ from kinetoscope.schema import (
     Schema,
     ShareOf,
     StackedBars,
+    drawn_columns,
 )
 
 RANKS: Final = Column("ranks", pl.Int64, "How many ranks have the row.")
@@ -180,13 +182,9 @@ def _declared(column: Column, rule: Across, how: OverRanks) -> Column:
 
 def _chart(chart: Chart | None, schema: Schema) -> Chart | None:
     """The chart, if all that it draws is still there."""
-    if isinstance(chart, Bars):
-        wanted = (chart.category, chart.value, *filter(None, (chart.instead, chart.low, chart.high, chart.of)))
-    elif isinstance(chart, StackedBars):
-        wanted = (chart.category, *chart.parts)
-    else:
+    if chart is None or isinstance(chart, Lines):
         return None
-    return chart if all(name in schema for name in wanted) else None
+    return chart if all(name in schema for name in drawn_columns(chart)) else None
 
 
 def _sorted(frame: pl.DataFrame, chart: Chart | None) -> pl.DataFrame:
