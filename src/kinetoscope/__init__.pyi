@@ -116,6 +116,14 @@ def idle_breakdown(
     launch_latency: int = 30000,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def idle_gaps(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["device", "stream"] = "device",
+    min_duration: int = 0,
+    launch_latency: int = 30000,
+) -> Result: ...
 def kernel_kinds(
     job: Job,
     *,

@@ -42,6 +42,12 @@ def test_launches_wait_from_their_call_to_the_start_of_their_work(tmp_path: Path
     assert result.notes == ()
 
 
+def test_quartiles_are_over_the_time_of_the_window(tmp_path: Path) -> None:
+    row = lengths(tmp_path, *LAUNCHES, *WORK).frame.to_dicts()[0]  # 0 for 50 ns, 1 for 20, 2 for 20, 3 for 10
+    assert [row[name] for name in ("min", "p25", "median", "p75")] == [0, 0, 0, 2]
+    assert row["std"] == pytest.approx(((20 * 1 + 20 * 4 + 10 * 9) / 100 - 0.9**2) ** 0.5)
+
+
 def test_a_graph_is_one_entry_on_each_of_its_streams(tmp_path: Path) -> None:
     graph = drawn.launch(10, 5, 1, name="cudaGraphLaunch")
     kernels = [drawn.kernel("gemm", start, 10, 1) for start in (60, 50, 70)]

@@ -17,6 +17,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "step_breakdown",
         "temporal_breakdown",
         "idle_breakdown",
+        "idle_gaps",
         "critical_path",
         "critical_path_events",
         "synchronizations",

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.device.busy import counted_work, no_work_note
-from kinetoscope.model.device.gaps import ACTIVITIES, Gaps, activity, device_lanes, gaps
-from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
+from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
-
-By = Literal["device", "stream"]
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -36,13 +31,21 @@ RESULT = Schema(
     Column("gaps", pl.Int64, "Gaps that have such time; one gap may count in several rows."),
     Column("longest", pl.Int64, "The longest such time in one gap.", "ns"),
     Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns", instant=True),
+    Column("mean", pl.Int64, "Mean such time of a gap that has any, rounded to the nanosecond.", "ns"),
+    Column("min", pl.Int64, "The shortest such time.", "ns"),
+    Column("p25", pl.Int64, "The least such time that 25 % of these gaps do not exceed.", "ns"),
+    Column("median", pl.Int64, "The same of half of them.", "ns"),
+    Column("p75", pl.Int64, "The same of 75 %.", "ns"),
+    Column("std", pl.Float64, "Standard deviation of these times.", "ns"),
     across={
         "device": "device",
         "key": "stream",
         "sum": "time gaps",
         ShareOf("time", within=("stream",)): "share window_share",
         "greatest": "longest",
-        "own": "longest_at",
+        "least": "min",
+        MeanBy("gaps"): "mean",
+        "own": "p25 median p75 std longest_at",
     },
 )
 
@@ -92,39 +95,7 @@ def idle_breakdown(
 
 ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"))
 
-_LAUNCH_DETAILS: Final = ("launch call", "launch to start")
-_DETAILS: Final = (
-    *ACTIVITIES,
-    *_LAUNCH_DETAILS,
-    "launched just before",
-    "kernel to kernel",
-    "stream or event",
-    "launched late",
-    "short gap",
-    "launched before",
-    "launch not recorded",
-    "no more work",
-)
-_REASONS: Final = (
-    "launch late",
-    "launch latency",
-    "waiting",
-    "host wait",
-    "kernel wait",
-    "other",
-    "unknown",
-    "end of step",
-)
-
-
-@dataclass(frozen=True)
-class _Charges:
-    """Parts of gaps: int64 [parts] each; places in `Gaps`, _REASONS and _DETAILS, and ns."""
-
-    gap: Int64s
-    reason: Int64s
-    detail: Int64s
-    time: Int64s
+_STATISTICS: Final = ("mean", "min", "p25", "median", "p75", "std")
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
@@ -135,81 +106,10 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
     if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
         notes += notes_of_earlier_work(trace)
     idle = gaps(view, by_stream=by == "stream")
-    charge = _by_device if by == "device" else _by_stream
-    charges = _joined(list(charge(view, idle, launch_latency)))
-    return Partial(_frame(view, idle, charges, by), tuple(notes))
+    return Partial(_frame(view, idle, idle_charges(view, idle, by, launch_latency), by), tuple(notes))
 
 
-def _joined(parts: list[_Charges]) -> _Charges:
-    return _Charges(
-        gap=np.concatenate([part.gap for part in parts]),
-        reason=np.concatenate([part.reason for part in parts]),
-        detail=np.concatenate([part.detail for part in parts]),
-        time=np.concatenate([part.time for part in parts]),
-    )
-
-
-def _launched(view: Scope, idle: Gaps) -> tuple[Int32s, Int64s]:
-    """The launch call of what ends each gap, −1 if it was not recorded, and when that call started."""
-    launch = np.where(idle.work >= 0, view.device_work.launch[idle.work], -1).astype(np.int32)
-    return launch, np.where(launch >= 0, view.trace.start[launch], 0)
-
-
-def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[_Charges]:
-    launch, launched = _launched(view, idle)
-    linked = launch >= 0
-    late = linked & (launched > idle.start)
-    soon = linked & ~late & (idle.end - launched < launch_latency)
-    waited = linked & ~late & ~soon
-    short = waited & idle.same_stream & (idle.length < launch_latency)
-    yield from _late(view, idle, np.flatnonzero(late), launch, launch_latency)
-    yield _whole(idle, soon, "launch latency", "launched just before")
-    yield _whole(idle, short, "waiting", "kernel to kernel")
-    yield _whole(idle, waited & ~short, "waiting", "stream or event")
-    yield _whole(idle, (idle.work >= 0) & ~linked, "unknown", "launch not recorded")
-    yield _whole(idle, idle.work < 0, "end of step", "no more work")
-
-
-def _by_stream(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[_Charges]:
-    launch, launched = _launched(view, idle)
-    linked = launch >= 0
-    late = linked & (launched > idle.start)
-    short = linked & ~late & (idle.length < launch_latency)
-    yield _whole(idle, late, "host wait", "launched late")
-    yield _whole(idle, short, "kernel wait", "short gap")
-    yield _whole(idle, linked & ~late & ~short, "other", "launched before")
-    yield _whole(idle, (idle.work >= 0) & ~linked, "unknown", "launch not recorded")
-    yield _whole(idle, idle.work < 0, "end of step", "no more work")
-
-
-def _whole(idle: Gaps, which: Bools, reason: str, detail: str) -> _Charges:
-    """Gaps that have one reason only."""
-    gap = np.flatnonzero(which)
-    of_reason, of_detail = _REASONS.index(reason), _DETAILS.index(detail)
-    return _Charges(gap, np.full(len(gap), of_reason), np.full(len(gap), of_detail), idle.length[gap])
-
-
-def _late(view: Scope, idle: Gaps, gap: Int64s, launch: Int32s, launch_latency: int) -> Iterator[_Charges]:
-    """Gaps that a late launch ended: until the launch what its thread did, then the launch, and what is beyond it."""
-    trace = view.trace
-    start, end, call = idle.start[gap], idle.end[gap], launch[gap]
-    until = np.minimum(trace.start[call], end)
-    called = np.clip(trace.end[call], until, end)
-    waits = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
-    launched = np.where(waits, np.minimum(called, until + launch_latency), called)
-    begun = np.minimum(end, called + launch_latency)
-    did = activity(trace, trace.track[call], Intervals(start, until))
-    did[:, ACTIVITIES.index("synchronizing call")] += called - launched
-    parts = (*did.T, launched - until, begun - called, end - begun)
-    for name, time in zip((*ACTIVITIES, *_LAUNCH_DETAILS, "stream or event"), parts, strict=True):
-        some = time > 0
-        reason = _REASONS.index("waiting" if name == "stream or event" else "launch late")
-        yield _Charges(
-            gap[some], np.full(int(some.sum()), reason), np.full_like(gap[some], _DETAILS.index(name)), time[some]
-        )
-
-
-def _frame(view: Scope, idle: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
+def _frame(view: Scope, idle: Gaps, charges: IdleCharges, by: By) -> pl.DataFrame:
     device, stream = idle.device[charges.gap], idle.stream[charges.gap]
     codes, first = group(device, stream, charges.reason, charges.detail)
     reduced = reduce_by(codes, len(first), charges.time)
@@ -220,11 +120,12 @@ def _frame(view: Scope, idle: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
         {
             "device": device[first],
             "stream": stream[first],
-            "reason": [_REASONS[place] for place in charges.reason[first].tolist()],
-            "detail": [_DETAILS[place] for place in charges.detail[first].tolist()],
+            "reason": [REASONS[place] for place in charges.reason[first].tolist()],
+            "detail": [DETAILS[place] for place in charges.detail[first].tolist()],
             "time": reduced.total,
             "gaps": reduced.rows,
             "longest": reduced.greatest,
+            **polars_columns.statistics(codes, len(first), charges.time, *_STATISTICS),
             "longest_at": longest_at - origin_of_time(view.trace),
         }
     )
@@ -244,4 +145,5 @@ def _frame(view: Scope, idle: Gaps, charges: _Charges, by: By) -> pl.DataFrame:
         "gaps",
         "longest",
         "longest_at",
+        *_STATISTICS,
     )

@@ -8,7 +8,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
-from kinetoscope.algorithms.intervals.sweeps import greatest
+from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics
 from kinetoscope.model.device.copies import Transfers, transfers
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
@@ -30,13 +30,26 @@ RESULT = Schema(
     Column("copy_bandwidth", pl.Float64, "Mean of bytes / duration, weighted by duration.", "bytes/s"),
     Column("bandwidth", pl.Float64, "Bytes / time with one or more of known size running.", "bytes/s"),
     Column("max_bandwidth", pl.Float64, "Greatest sum of bytes / duration of all that run at a time.", "bytes/s"),
+    Column("min_bandwidth", pl.Float64, "Least such sum while any runs.", "bytes/s"),
+    Column("p25_bandwidth", pl.Float64, "The least such sum that is not exceeded in 25 % of that time.", "bytes/s"),
+    Column("median_bandwidth", pl.Float64, "The same in 50 %.", "bytes/s"),
+    Column("p75_bandwidth", pl.Float64, "The same in 75 %.", "bytes/s"),
+    Column("std_bandwidth", pl.Float64, "Standard deviation of that sum over that time.", "bytes/s"),
+    Column("mean_bytes", pl.Int64, "Mean size of a copy or set, rounded to the byte.", "bytes"),
+    Column("median_bytes", pl.Int64, "The least size that half of them do not exceed.", "bytes"),
+    Column("min_bytes", pl.Int64, "Smallest.", "bytes"),
+    Column("max_bytes", pl.Int64, "Largest.", "bytes"),
+    Column("std_bytes", pl.Float64, "Standard deviation of their sizes.", "bytes"),
     across={
         "device": "device",
         "sum": "calls unsized bytes total busy",
         ShareOf("busy"): "busy_share",
         MeanBy("total"): "copy_bandwidth",
         MeanBy("busy"): "bandwidth",
-        "greatest": "max_bandwidth",
+        "greatest": "max_bandwidth max_bytes",
+        "least": "min_bandwidth min_bytes",
+        MeanBy("calls"): "mean_bytes",
+        "own": "p25_bandwidth median_bandwidth p75_bandwidth std_bandwidth median_bytes std_bytes",
     },
 )
 
@@ -91,6 +104,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
             "copy_bandwidth": _rate(moved, measured),
             "bandwidth": _rate(moved, busy_measured),
             "max_bandwidth": polars_columns.column(greatest(copies.bandwidth, groups), measured > 0),
+            **_bandwidths(copies, groups),
+            **_sizes(copies, sized),
         },
         schema_overrides={"busy_share": pl.Float64},
     )
@@ -99,6 +114,23 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 
 def _busy(copies: Transfers, chosen: Bools) -> Intervals:
     return union(copies.start[chosen], copies.end[chosen])
+
+
+def _bandwidths(copies: Transfers, groups: int) -> dict[str, pl.Series]:
+    """Statistics of the bandwidth over the time in which it is not 0."""
+    every = copies.bandwidth
+    length, running = every.length, every.level > 0
+    time = sum_by(every.group[running], groups, length[running])
+    values = level_statistics(every, groups, np.zeros(groups, np.int64), above=0)
+    parts = zip(("min", "p25", "median", "p75", "std"), values, strict=True)
+    return {f"{name}_bandwidth": polars_columns.column(part, time > 0) for name, part in parts}
+
+
+def _sizes(copies: Transfers, sized: Bools) -> dict[str, pl.Series]:
+    """Statistics of the sizes that were recorded."""
+    parts = ("mean", "median", "min", "max", "std")
+    columns = polars_columns.statistics(copies.group[sized], len(copies), copies.bytes[sized], *parts)
+    return {f"{name}_bytes": column for name, column in columns.items()}
 
 
 def _share(view: Scope, busy: Intervals, device: int) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.algorithms.intervals.sweeps import greatest, time_at_least
+from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics, time_at_least
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
@@ -25,6 +25,11 @@ RESULT = Schema(
     Column("window", pl.Int64, "From the first launch to the last start of device work on any stream.", "ns"),
     Column("mean", pl.Float64, "Mean length of the queue over the window."),
     Column("max", pl.Int64, "Greatest length of the queue."),
+    Column("min", pl.Int64, "Least length."),
+    Column("p25", pl.Int64, "The least length that is not exceeded in 25 % of the window."),
+    Column("median", pl.Int64, "The same in 50 %."),
+    Column("p75", pl.Int64, "The same in 75 %."),
+    Column("std", pl.Float64, "Standard deviation of the length over the window."),
     Column("queued", pl.Int64, "Time with a launch or more in the queue.", "ns"),
     Column("queued_share", pl.Float64, "Queued / window.", "fraction"),
     Column("full", pl.Int64, "Time with `full_at` launches in the queue, or more.", "ns"),
@@ -35,6 +40,8 @@ RESULT = Schema(
         "sum": "calls window queued full",
         MeanBy("window"): "mean",
         "greatest": "max",
+        "least": "min",
+        "own": "p25 median p75 std",
         RatioOf("queued", "window"): "queued_share",
         RatioOf("full", "window"): "full_share",
     },
@@ -54,9 +61,10 @@ def queue_length(
     """How many launches wait in the queue of each stream, and for how long is it full?
 
     Method. A launch enters the queue of a stream when its call starts, and leaves it when its first work on that stream
-    starts. The mean is over time: the sum of these waits / the window, which is the same for all streams of a rank.
-    Launches are all calls that device work was correlated with, of any vendor: kernels, copies, sets, and graphs, which
-    are one entry each.
+    starts. The mean is over time: the sum of these waits / the window, which is the same for all streams of a rank. So
+    are quartiles and standard deviation; HTA's are over the points of the series, each of which counts alike. Launches
+    are all calls that device work was correlated with, of any vendor: kernels, copies, sets, and graphs, which are one
+    entry each.
 
     How to read it. A queue that is never empty: the device is the bottleneck. A mean near 0: the device waits for the
     host, see `idle_breakdown`. At 1024 launches a queue of CUDA is full: the host blocks in the launch, which then
@@ -86,6 +94,7 @@ def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
     waited = sum_by(waits.queue, streams, waits.clipped.end - waits.clipped.start)
     queued, full = time_at_least(length, streams, 1), time_at_least(length, streams, full_at)
     whole = (last - first) or np.nan
+    over_time = level_statistics(length, streams, (last - first) - sum_by(length.group, streams, length.length))
     frame = pl.DataFrame(
         {
             "device": polars_columns.rows(waits.device),
@@ -94,6 +103,11 @@ def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
             "window": np.full(streams, last - first, np.int64),
             "mean": polars_columns.numbers(waited / whole),
             "max": greatest(length, streams),
+            "min": over_time.least,
+            "p25": over_time.lower,
+            "median": over_time.median,
+            "p75": over_time.upper,
+            "std": over_time.deviation,
             "queued": queued,
             "queued_share": polars_columns.numbers(queued / whole),
             "full": full,

@@ -12,6 +12,7 @@ from kinetoscope.algorithms.intervals.sweeps import (
     count_open,
     greatest,
     integrals,
+    level_statistics,
     overlaps,
     sum_open,
     time_at_least,
@@ -64,6 +65,22 @@ def test_counts_are_those_of_each_instant(drawn: Drawn) -> None:
     assert greatest(curve, GROUPS).tolist() == [max(each) for each in counts]
     for limit in (1, 2):
         assert time_at_least(curve, GROUPS, limit).tolist() == [sum(k >= limit for k in each) for each in counts]
+
+
+@given(DRAWN, st.lists(st.integers(0, 5), min_size=GROUPS, max_size=GROUPS), st.sampled_from([-1, 0]))
+def test_statistics_are_those_of_each_instant(drawn: Drawn, outside: list[int], above: int) -> None:
+    group, start, end, _ = columns(drawn)
+    curve = count_open(group, start, end)
+    found = level_statistics(curve, GROUPS, np.array(outside, np.int64), above=above)
+    for each in range(GROUPS):
+        points = curve.time[curve.group == each]
+        instants = range(int(points[0]), int(points[-1])) if len(points) else ()
+        levels = sorted([0] * outside[each] + [len(weights_at(drawn, each, time)) for time in instants])
+        levels = [level for level in levels if level > above]
+        quartiles = [levels[-(-len(levels) * quarters // 4) - 1] if levels else 0 for quarters in (1, 2, 3)]
+        assert [found.lower[each], found.median[each], found.upper[each]] == quartiles
+        assert found.least[each] == min(levels, default=0)
+        assert found.deviation[each] == pytest.approx(np.std(levels) if levels else 0)
 
 
 @given(DRAWN, st.randoms(use_true_random=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope import kernels
+from kinetoscope.analyses.kernels import GroupBy, kernels
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case
@@ -42,7 +42,7 @@ UNKNOWN, MISSING = "unknown matrix units are none", "means over no time are 0"
 RULES = (UNKNOWN, MISSING)
 
 
-def _rows(case: Case, group_by: str, rules: frozenset[str]) -> Rows:
+def _rows(case: Case, group_by: GroupBy, rules: frozenset[str]) -> Rows:
     """As the plugin shows them: whole microseconds, two decimals, percent."""
     keys = KEYS[:1] if group_by == "name" else KEYS
     frame = kernels(case.job, group_by=group_by).frame

@@ -94,6 +94,56 @@ def greatest(curve: Levels, groups: int) -> NDArray[Any]:
     return most
 
 
+class LevelStatistics(NamedTuple):
+    """What levels are over time: of each group, of the levels' type [groups], but the deviation, float64 [groups].
+
+    Attributes:
+        least: the least level that holds for any time.
+        lower, median, upper: the least level that is not exceeded for 25, 50 and 75 % of the time.
+        deviation: the standard deviation over time.
+    """
+
+    least: NDArray[Any]
+    lower: NDArray[Any]
+    median: NDArray[Any]
+    upper: NDArray[Any]
+    deviation: Floats
+
+
+def level_statistics(curve: Levels, groups: int, outside: Int64s, *, above: float = -1) -> LevelStatistics:
+    """Statistics of levels over the time from the first to the last point of a group, and that at 0 besides.
+
+    Args:
+        curve: its levels.
+        groups: how many groups there are; one without any time has zeros.
+        outside: int64 [groups], ns at level 0 besides.
+        above: the time in which the level does not exceed this does not count.
+    """
+    group = np.concatenate([np.arange(groups, dtype=np.int32), curve.group])
+    level = np.concatenate([np.zeros(groups, curve.level.dtype), curve.level])
+    length = np.concatenate([outside, curve.length])
+    order = np.lexsort((level, group))
+    order = order[(length[order] > 0) & (level[order] > above)]
+    group, level, length = group[order], level[order], length[order]
+    total = sum_by(group, groups, length)
+    begins = np.searchsorted(group, np.arange(groups))
+    reached = np.cumsum(length)
+    before = np.append(0, reached)[begins]  # time of the groups before
+    known = np.flatnonzero(total > 0)
+
+    def quantile(quarters: int) -> NDArray[Any]:
+        values = np.zeros(groups, level.dtype)
+        values[known] = level[np.searchsorted(reached, before[known] - (-total[known] * quarters // 4))]
+        return values
+
+    least = np.zeros(groups, level.dtype)
+    least[known] = level[begins[known]]
+    time = np.maximum(total, 1)
+    mean = np.bincount(group, level * (length / time[group]), groups)
+    variance = np.bincount(group, (level - mean[group]) ** 2 * (length / time[group]), groups)
+    return LevelStatistics(least, quantile(1), quantile(2), quantile(3), np.sqrt(variance))
+
+
 def time_at_least(curve: Levels, groups: int, limit: float) -> Int64s:
     """How long the level of each group is `limit` (more than 0) or more: int64 [groups], ns."""
     return sum_by(curve.group, groups, np.where(curve.level >= limit, curve.length, 0))

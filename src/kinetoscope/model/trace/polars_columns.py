@@ -22,6 +22,9 @@ ENUM_LIMIT: Final = 1 << 16
 """Distinct texts from which a column of texts is String and no longer Enum."""
 
 
+_QUANTILES: Final = {"p25": (1, 4), "median": MEDIAN, "p75": (3, 4), "p99": P99}
+
+
 def column(values: NDArray[Any], valid: Bools | None = None) -> pl.Series:
     """Values as a column of their own type, null where `valid` is false."""
     series = pl.Series(np.ascontiguousarray(values))
@@ -70,21 +73,27 @@ def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
 
 
 def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[str, pl.Series]:
-    """Statistics of the values of each group, by name: calls, total, mean (rounded), min, max, median, p99.
+    """Statistics of the values of each group: calls, total, mean (rounded), min, max, std, p25, median, p75, p99.
 
     `calls` is the number of values; the others are null where a group has none. Negative codes are in no group.
     """
     reduced = reduce_by(codes, groups, values)
     known, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
-    computed = {
+    computed: dict[str, NDArray[Any]] = {
         "calls": reduced.rows,
         "total": reduced.total,
         "mean": (2 * reduced.total + calls) // (2 * calls),
         "min": reduced.least,
         "max": reduced.greatest,
     }
-    if "median" in names or "p99" in names:
-        computed["median"], computed["p99"] = nearest_rank(codes, groups, values, MEDIAN, P99)
+    if quantiles := [name for name in names if name in _QUANTILES]:
+        shares = (_QUANTILES[name] for name in quantiles)
+        computed |= dict(zip(quantiles, nearest_rank(codes, groups, values, *shares), strict=True))
+    if "std" in names:
+        inside = codes >= 0
+        codes, values = codes[inside], values[inside]
+        off = values - (reduced.total / calls)[codes]
+        computed["std"] = np.sqrt(np.bincount(codes, off * off, groups) / calls)
     return {name: column(computed[name], None if name == "calls" else known) for name in names}
 
 
