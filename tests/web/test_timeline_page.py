@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 from typing import Any
@@ -213,3 +214,60 @@ def test_the_longest_of_a_name_by_key(at_theirs: Tab, theirs: Served) -> None:
     page.locator(".tl-side .count", has_text=f"{total:,} rows".replace(",", " ")).or_(
         page.locator(".tl-side .count", has_text=f"{total:,} rows")
     ).first.wait_for()
+
+
+def pixel(tab: Tab, x: float, y: float) -> str:
+    """The colour of a place of the page, as hex."""
+    clip = {"x": x, "y": y, "width": 1, "height": 1}
+    content = base64.b64encode(tab.page.screenshot(clip=clip)).decode()
+    return str(
+        tab.page.evaluate(
+            """async content => {
+              const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+              const on = new OffscreenCanvas(1, 1).getContext('2d');
+              on.drawImage(await createImageBitmap(new Blob([bytes])), 0, 0);
+              const hex = [...on.getImageData(0, 0, 1, 1).data].map(each => each.toString(16).padStart(2, '0'));
+              return hex.slice(0, 3).join('');
+            }""",
+            content,
+        )
+    )
+
+
+def background(tab: Tab) -> str:
+    return str(tab.page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bg')")).strip(" #")
+
+
+def saturation(colour: str) -> int:
+    parts = bytes.fromhex(colour)
+    return max(parts) - min(parts)
+
+
+def test_marks_are_coloured_by_kind_by_name_and_by_module(at_ours: Tab, ours: Served) -> None:
+    page, run = at_ours.page, ours.run("mlp")
+    opened(at_ours, run)
+    box: Any = page.locator(".tl-stage").bounding_box()
+    rows = [box["y"] + 140 + 15 * row for row in range(6)]
+
+    def colours() -> list[str]:
+        page.wait_for_function(DRAWN)
+        page.wait_for_timeout(400)
+        return [pixel(at_ours, box["x"] + box["width"] / 2, y) for y in rows]
+
+    seen = [colours()]
+    for colouring in ("name", "module"):
+        page.keyboard.press("c")
+        page.wait_for_function(f"() => location.hash.includes('p.colour={colouring}')")
+        seen.append(colours())
+    assert seen[0] != seen[1]
+    drawn = [at for at, colour in enumerate(seen[0]) if colour != background(at_ours)]
+    assert len({seen[1][at] for at in drawn}) == len(drawn) > 1, "names are told apart"
+    assert min(saturation(seen[1][at]) for at in drawn) > 2 * max(saturation(seen[0][at]) for at in drawn)
+    page.keyboard.press("c")
+    page.wait_for_function("() => !location.hash.includes('p.colour')")
+    assert colours() == seen[0]
+    page.get_by_role("button", name="Colour kind").click()
+    page.get_by_label("by name").check()
+    page.wait_for_function("() => location.hash.includes('p.colour=name')")
+    top = ours.client.get(f"runs/{run}/timeline/range", {"time": "0..1s"})["top"][0]["name"]
+    assert top in str(page.locator(".tl-facts").text_content())

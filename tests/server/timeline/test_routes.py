@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from kinetoscope.model.timeline.counters import MAX_COUNTERS
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.timeline.hues import NO_HUE, hue_of
 from kinetoscope.server.timeline.lanes import MAX_LANES
 from kinetoscope.server.timeline.search_routes import LatestSearches, SupersededError
-from tests.drawn import Event, annotation, job, kernel, launch, op, written
+from tests.drawn import Event, annotation, job, kernel, launch, op, python, written
 from tests.server.serving import Client, serving
 
 
@@ -144,6 +145,34 @@ def test_tiles_are_not_sent_twice(device: Client) -> None:
     version = device.get(f"runs/{run}/timeline/lanes")["version"]
     assert "immutable" in device.ask(path, {"z": 8, "i": 0, "v": version}).headers["Cache-Control"]
     assert "immutable" not in first.headers["Cache-Control"]
+
+
+def test_hues_of_names_and_of_modules(tmp_path: Path) -> None:
+    frames = [python("nn.Module: Linear_0", 0, 400), python("nn.Module: Linear_1", 500, 400)]
+    ops = [op("aten::mm", 100, 200), launch(150, 20, 1), op("aten::mm", 600, 200), op("aten::add", 1_000, 200)]
+    job(tmp_path, *frames, *ops, kernel("gemm", 200, 300, 1))
+    with serving(tmp_path) as client:
+        run = client.run()
+        event = {name: client.get(f"runs/{run}/timeline/search", {"q": name})["row"] for name in ("mm", "add", "gemm")}
+
+        def hues(**query: Any) -> dict[int, int]:
+            _, arrays = tile_of(client, run, z=2, i=0, **query)
+            return dict(zip(arrays["row"].tolist(), arrays["hue"].tolist(), strict=True))
+
+        by_name, by_module = hues(), hues(colour="module")
+        assert by_name[event["mm"]] == by_name[4] == hue_of("aten::mm")
+        assert by_name[event["add"]] == hue_of("aten::add")
+        assert by_module[event["mm"]] == by_module[4] == by_module[event["gemm"]] == hue_of("Linear"), "one class"
+        assert by_module[event["add"]] == NO_HUE
+        asked = {"time": "0..2us", "colour": "module"}
+        found = client.get(f"runs/{run}/timeline/range", asked)
+        assert found["modules"] == [{"name": "Linear", "hue": hue_of("Linear"), "ns": 300}]
+        assert {top["hue"] for top in found["top"] if top["name"] == "gemm"} == {hue_of("gemm")}
+        tags = {
+            client.ask(f"/api/runs/{run}/timeline/tile", {"z": 2, "i": 0, "colour": colour}).headers["ETag"]
+            for colour in ("", "module")
+        }
+        assert len(tags) == 2
 
 
 def test_an_event(device: Client) -> None:

@@ -11,6 +11,7 @@ import { lanesFrom, textOfLanes } from "../draw/timeline/area";
 import { AreaTable } from "../draw/timeline/areatable";
 import { wholeTile } from "../draw/timeline/engine";
 import { Headline } from "../draw/timeline/headline";
+import { type Colouring, colouringOf, COLOURINGS } from "../draw/timeline/hues";
 import { Hovering } from "../draw/timeline/hovering";
 import type { Arrangement } from "../draw/timeline/layout";
 import { HitList } from "../draw/timeline/hitlist";
@@ -39,7 +40,7 @@ import { Stage, type Told } from "../draw/timeline/stage";
 import { Folded, Summary } from "../draw/timeline/summary";
 import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
-import { Export, LanesMenu, Search } from "../draw/timeline/tools";
+import { ColourMenu, Export, LanesMenu, Search } from "../draw/timeline/tools";
 import type { EventFacts, Lanes, Mark, Occurrence, RangeFacts, Span, Step } from "../draw/timeline/types";
 import { centred, fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
@@ -241,6 +242,9 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
     if (arranged.current) go({ params: { measure: measures.map(textOf).join() || null } }, { replace: true });
     arranged.current = true;
   }, [measures]);
+  const colouring = colouringOf(params["colour"]);
+  const setColouring = (to: Colouring) => go({ params: { colour: to === "kind" ? null : to } }, { replace: true });
+  useEffect(() => stage.current?.setColouring(colouring), [colouring]);
   const stragglers = useStragglers(run, lanes, query);
   useEffect(() => stage.current?.setRanks(stragglers), [stragglers]);
   useEffect(() => {
@@ -379,6 +383,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
     ...query,
     rank: spoken,
     time: asked,
+    ...(colouring === "module" && !api.embedded && { colour: colouring }),
   });
 
   // One thing at a time, the innermost first.
@@ -439,6 +444,13 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       "/": { does: "search", run: () => box.current?.select() },
       n: { does: "next found", run: () => find("next") },
       p: { does: "previous found", run: () => find("previous") },
+      c: {
+        does: "colour by kind, by name, by module",
+        run: () => {
+          const next = COLOURINGS.filter((each) => each !== "module" || !api.embedded);
+          setColouring(next[(next.indexOf(colouring) + 1) % next.length] ?? "kind");
+        },
+      },
       t: { does: "write a note on the selected event or range, or at the pointer", run: addNote },
       h: { does: "all that was found, in a list", run: () => setBeside(beside === "hits" ? "" : "hits") },
       ".": { does: "next event of the same name", run: () => alike("next") },
@@ -501,6 +513,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
           spoken={lanes.ranks.length > 1 ? `rank ${spoken}` : ""}
           notes={lanes.notes ?? []}
           dark={dark}
+          colouring={colouring}
         />
         <div class="tl-tools">
           {!api.embedded && (
@@ -511,6 +524,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
               list={{ open: beside === "hits", toggle: () => setBeside(beside === "hits" ? "" : "hits") }}
             />
           )}
+          <ColourMenu colouring={colouring} set={setColouring} embedded={api.embedded} />
           <button
             class="pill"
             aria-pressed={beside === "notes"}
@@ -620,6 +634,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
         {!table && !chosen && (!below.folded || narrow) && (
           <Summary
             top={answer?.top ?? []}
+            colouring={colouring}
             dark={dark}
             height={narrow ? null : below.summary}
             pick={(row) => pick(spoken, row)}

@@ -28,6 +28,7 @@ function drawn(tiles: readonly [number, readonly DrawnMark[]][], { z = 0, scale 
     zero: left,
     scale,
     dpr: 1,
+    hues: false,
     inks: new Inks(theme),
     rects,
     labels,

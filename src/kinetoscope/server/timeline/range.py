@@ -10,6 +10,7 @@ from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.timeline.range import KINDS, PHASES, Range, TopName, in_range
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.timeline.hues import hue_of, module_classes
 from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import shown
 
@@ -27,8 +28,10 @@ _NOTABLE_TIME_SHARE: Final = 0.05
 """Share of the range from which on a loss is worth a word."""
 
 
-def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None) -> dict[str, Any]:
-    """The answer about a range from `begin` to `end`, ns after the origin."""
+def range_answer(
+    trace: Trace, begin: int, end: int, steps_by: str | None = None, *, modules: bool = False
+) -> dict[str, Any]:
+    """The answer about a range from `begin` to `end`, ns after the origin; with the classes of `modules` in it."""
     stretch = in_range(trace, begin, end, steps_by)
     titles = device_titles(trace)
     return {
@@ -44,6 +47,7 @@ def range_answer(trace: Trace, begin: int, end: int, steps_by: str | None = None
             *(_top(trace, each, "device") for each in stretch.device_top),
             *(_top(trace, each, "host") for each in stretch.host_top),
         ],
+        **({"modules": module_classes(trace, begin, end)} if modules else {}),
     }
 
 
@@ -109,7 +113,7 @@ def _facts(stretch: Range) -> Iterator[str]:
 def _top(trace: Trace, top: TopName, side: str) -> dict[str, Any]:
     name = _name(trace, top)
     named = {"name": name, "label": short(name), "kind": top.kind, "ns": top.time, "calls": top.calls, "row": top.row}
-    return {**named, "side": side}
+    return {**named, "side": side, "hue": hue_of(name)}
 
 
 def _name(trace: Trace, top: TopName) -> str:

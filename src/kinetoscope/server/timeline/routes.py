@@ -28,11 +28,14 @@ from kinetoscope.server.timeline.lanes import lanes_answer, named
 from kinetoscope.server.timeline.range import range_answer
 from kinetoscope.server.timeline.request import row_of, trace_of, traces_of, whole
 from kinetoscope.server.timeline.search_routes import SearchRoutes
-from kinetoscope.server.timeline.tile import tile
+from kinetoscope.server.timeline.tile import FORM, tile
 from kinetoscope.views.exports import perfetto
 
 _MAX_EVENTS_OF_FILE: Final = 1_000_000
 """Events that are taken out into a file; to write them takes half a minute."""
+
+_BY_MODULE: Final = "module"
+"""The colour of marks that is by module; without it they have hues by name."""
 
 _BINARY_TYPE: Final = "application/octet-stream"
 
@@ -45,7 +48,9 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         run, about = workspace.run(request.path["run"]), run_part(request.query)
         by = about.select.steps_by
         question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
-        body = workspace.answers.get(question, lambda: to_json(lanes_answer(traces_of(run, request), run.version, by)))
+        body = workspace.answers.get(
+            question, lambda: to_json(lanes_answer(traces_of(run, request), _version(run), by))
+        )
         return Response(body, media_type=JSON)
 
     def one_tile(request: ApiRequest) -> Response:
@@ -53,12 +58,12 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         scale, number = whole(request, "z", 0, MAX_SCALE), whole(request, "i")
         names = request.query.get("lanes")
         chosen = None if names is None else [name for name in names.split(",") if name]
-        trace = trace_of(run, request)
-        tag = _tag(run, str(trace.source.rank), str(trace.source.cycle), str(scale), str(number), names or "*")
+        trace, colour = trace_of(run, request), request.query.get("colour", "")
+        tag = _tag(run, str(trace.source.rank), str(trace.source.cycle), str(scale), str(number), names or "*", colour)
         headers = {"ETag": tag, "Cache-Control": _caching(run, request)}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        content = tile(trace, scale, number, *named(trace, chosen))
+        content = tile(trace, scale, number, *named(trace, chosen), by_module=colour == _BY_MODULE)
         return Response(content, media_type=_BINARY_TYPE, headers=headers)
 
     def event(request: ApiRequest) -> Response:
@@ -72,8 +77,9 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         run, time = workspace.run(request.path["run"]), _time(request)
         by = run_part(request.query).select.steps_by
         trace = trace_of(run, request)
-        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by)
-        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by)))
+        modules = request.query.get("colour") == _BY_MODULE
+        question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by, modules)
+        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by, modules=modules)))
         return Response(body, media_type=JSON)
 
     def cut(request: ApiRequest) -> Response:
@@ -118,13 +124,18 @@ def _file(trace: Trace, begin: int, end: int) -> Response:
     return Response(content, media_type="application/gzip", headers=headers)
 
 
+def _version(run: Run) -> str:
+    """Changes with the files of a run, and with the form of tiles."""
+    return f"{run.version}.{FORM}"
+
+
 def _tag(run: Run, *what: str) -> str:
-    text = "\n".join((run.id, run.version, *what))
+    text = "\n".join((run.id, _version(run), *what))
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:20]}"'
 
 
 def _caching(run: Run, request: ApiRequest) -> str:
     """A tile whose address names the version never changes."""
-    if request.query.get("v") == run.version:
+    if request.query.get("v") == _version(run):
         return "private, max-age=31536000, immutable"
     return "private, no-cache"

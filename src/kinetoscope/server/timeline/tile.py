@@ -23,6 +23,10 @@ from kinetoscope.model.timeline.counters import Counter, counter_curve
 from kinetoscope.model.timeline.layout import Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
+from kinetoscope.server.timeline.hues import module_hues, name_hues
+
+FORM: Final = "2"
+"""Version of the form of tiles: part of their addresses, so that a browser does not use those of another one."""
 
 MIN_NAMED_UNITS: Final = 24
 """Marks of so many units or more have room for a name."""
@@ -31,8 +35,16 @@ _MAX_NAME_CHARACTERS: Final = 240
 """Characters of a name that can be seen in the widest mark."""
 
 
-def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters: Sequence[Counter]) -> bytes:
-    """The tile `number` of units of 2^`scale` ns.
+def tile(
+    trace: Trace,
+    scale: int,
+    number: int,
+    lanes: Sequence[Lane],
+    counters: Sequence[Counter],
+    *,
+    by_module: bool = False,
+) -> bytes:
+    """The tile `number` of units of 2^`scale` ns; the hues of its marks are of their names, or of their modules.
 
     Raises:
         BadValueError: there cannot be such a tile.
@@ -52,8 +64,11 @@ def tile(trace: Trace, scale: int, number: int, lanes: Sequence[Lane], counters:
         "count": drawn.count,
         "kind": drawn.kind,
         "name": names,
+        "hue": name_hues(trace)[drawn.span],
         "cover": _cover(drawn),
     }
+    if by_module:
+        columns["hue"] = module_hues(trace)[drawn.span]
     sampled = [_sampled(trace, counter, layout.origin + begin, 1 << scale) for counter in counters]
     for place, key in enumerate(("time", "mean", "max")):
         columns[key] = np.concatenate([parts[place] for parts in sampled] or [np.empty(0, np.float32)])

@@ -96,6 +96,9 @@ export class Engine {
 
   private change(part: Partial<Scene>): void {
     const keys = Object.keys(part) as (keyof Scene)[];
+    // The hues of tiles are of names or of modules.
+    const byModule = part.colouring && part.colouring === "module";
+    if (part.colouring && byModule !== (this.scene.colouring === "module")) this.store.clear();
     this.scene = { ...this.scene, ...part };
     this.touch(keys.some((key) => !OVER.has(key)));
   }
@@ -198,7 +201,7 @@ export class Engine {
         this.reply({ say: "need", key, wanted });
       });
     }
-    const address = `${this.address}${queryOf(tileQuery(this.lanes, wanted))}`;
+    const address = `${this.address}${queryOf(tileQuery(this.lanes, wanted, this.scene.colouring === "module"))}`;
     const answer = await fetch(address, { signal, credentials: "same-origin" });
     if (!answer.ok) throw new Error(`A tile was refused (${answer.status}).`);
     return answer.arrayBuffer();
@@ -325,10 +328,11 @@ export class Engine {
 }
 
 /** What is asked for a tile, by key in order. */
-export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted): [string, string][] {
+export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted, byModule = false): [string, string][] {
   const own = lanes?.ranks.find((one) => one.rank === rank);
   const ids = own ? (share === "line" ? lineOf(own).lanes.map(({ id }) => id) : sharesOf(own, share)) : [];
-  return [["i", `${i}`], ["lanes", ids.join(",")], ...wholeTile(lanes, { rank, share, z, i }).slice(1)];
+  const colour: [string, string][] = byModule ? [["colour", "module"]] : [];
+  return [...colour, ["i", `${i}`], ["lanes", ids.join(",")], ...wholeTile(lanes, { rank, share, z, i }).slice(1)];
 }
 
 function sharesOf({ groups }: RankLanes, share: Share): string[] {

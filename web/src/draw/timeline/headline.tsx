@@ -2,7 +2,8 @@
 
 import { colour } from "../../base/colour";
 import { shown } from "../../base/numbers";
-import { words } from "../../base/text";
+import { printable, words } from "../../base/text";
+import { type Colouring, hueColour } from "./hues";
 import { kindWords } from "./theme";
 import type { RangeFacts } from "./types";
 
@@ -15,13 +16,38 @@ interface Props {
   readonly spoken: string;
   readonly notes: readonly string[];
   readonly dark: boolean;
+  readonly colouring: Colouring;
 }
 
 const KINDS = 6;
+const LONGEST_NAME = 32;
 
-export function Headline({ answer, long, selected, ranks, spoken, notes, dark }: Props) {
+interface Key {
+  readonly text: string;
+  readonly ns: number;
+  readonly ink: string;
+}
+
+/** What the colours mean: the kinds, names or modules with the most time in the range. */
+function keyOf(answer: RangeFacts | undefined, colouring: Colouring, dark: boolean): Key[] {
+  const ink = (hue: number) => hueColour(hue, { dark, kinds: { other: colour("host", dark) } });
+  if (colouring === "kind")
+    return (answer?.by_kind ?? [])
+      .filter(({ ns }) => ns > 0)
+      .slice(0, KINDS)
+      .map(({ kind, ns }) => ({ text: kindWords(kind), ns, ink: colour(kind, dark) }));
+  const named =
+    colouring === "name"
+      ? (answer?.top ?? []).map(({ name, label, ns, hue }) => ({ name: label ?? name, ns, hue: hue ?? 0 }))
+      : (answer?.modules ?? []);
+  return named.slice(0, KINDS).map(({ name, ns, hue }) => {
+    const text = printable(name);
+    return { text: text.length > LONGEST_NAME ? `${text.slice(0, LONGEST_NAME)}…` : text, ns, ink: ink(hue) };
+  });
+}
+
+export function Headline({ answer, long, selected, ranks, spoken, notes, dark, colouring }: Props) {
   const sentence = answer ? words(answer.sentence) : `${selected ? "Selected" : "In view"}: ${long} of ${ranks}.`;
-  const kinds = (answer?.by_kind ?? []).filter(({ ns }) => ns > 0).slice(0, KINDS);
   return (
     <div class="tl-said">
       <h1 data-tip={sentence}>{sentence}</h1>
@@ -30,10 +56,10 @@ export function Headline({ answer, long, selected, ranks, spoken, notes, dark }:
           {long} {selected ? "selected" : ""} · {ranks}
           {spoken && `, in numbers: ${spoken}`}
         </span>
-        {kinds.map(({ kind, ns }) => (
-          <span key={kind}>
-            <i style={{ background: colour(kind, dark) }} />
-            {kindWords(kind)} {shown(ns, "ns")}
+        {keyOf(answer, colouring, dark).map(({ text, ns, ink }) => (
+          <span key={text}>
+            <i style={{ background: ink }} />
+            {text} {shown(ns, "ns")}
           </span>
         ))}
         {(answer?.facts ?? []).map((fact) => (

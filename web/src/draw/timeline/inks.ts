@@ -1,5 +1,6 @@
 /** The colours of marks: of a kind, lighter with depth on the host, lighter where a mark is not filled. */
 
+import { hueColour } from "./hues";
 import type { Theme } from "./types";
 
 type Rgb = [number, number, number];
@@ -54,13 +55,24 @@ export class Inks {
     const key = `${kind} ${shade}`;
     const known = this.places.get(key);
     if (known !== undefined) return known;
-    const place = this.css.length;
     const { kinds, ground } = this.theme;
     const pure = mix(
       kinds[kind] ?? kinds[host ? "host" : "other"] ?? kinds.host ?? "#8a94a6",
       ground,
       SHADES[shade] ?? 1,
     );
+    return this.added(key, pure);
+  }
+
+  /** The same of a hue: a name's or a module's. */
+  hue(hue: number): number {
+    const key = `hue ${hue}`;
+    return this.places.get(key) ?? this.added(key, hueColour(hue, this.theme));
+  }
+
+  private added(key: string, pure: string): number {
+    const place = this.css.length;
+    const { ground } = this.theme;
     for (let level = 1; level <= LEVELS; level++) {
       const colour = mix(pure, ground, 0.16 + (0.84 * level) / LEVELS);
       this.css.push(colour);

@@ -30,6 +30,8 @@ export interface Frame {
   scale: number;
   dpr: number;
   inks: Inks;
+  /** Colours by what the server says are their hues, instead of by kind. */
+  hues: boolean;
   rects: Rects;
   labels: Label[];
   room: number;
@@ -87,7 +89,7 @@ export class Rows {
       const to = Math.min(right, zero + end * scale);
       if (to <= from) continue;
       const tileEnd = zero + (tile.start + UNITS * tile.unit) * scale;
-      const { begin, end: ends, kind, row, name, cover: filled, kinds } = tile;
+      const { begin, end: ends, kind, row, name, hue, cover: filled, kinds } = tile;
       for (let mark = firstAfter(ends, first, last, (from - origin) / unit); mark < last; mark++) {
         const raw = origin + (begin[mark] ?? 0) * unit;
         if (raw >= to) break;
@@ -97,7 +99,7 @@ export class Rows {
         const code = name[mark] ?? -1;
         const dim = found !== null && !found.of.has(found.by === "name" ? code : (row[mark] ?? -1));
         if (frame.only && !frame.only(kinds[kind[mark] ?? 0] ?? "other")) continue;
-        const base = inks.of(kinds[kind[mark] ?? 0] ?? "other", depth);
+        const base = frame.hues ? inks.hue(hue[mark] ?? 0) : inks.of(kinds[kind[mark] ?? 0] ?? "other", depth);
         const fill = filled ? (filled[mark] ?? 255) / 255 : 1;
         if (openRow >= 0 && openRow === row[mark] && x0 - openTo < 1.5) {
           openTo = x1;

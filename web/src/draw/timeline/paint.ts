@@ -129,6 +129,7 @@ export class Painter {
         scale,
         dpr,
         inks: this.inks,
+        hues: scene.colouring !== "kind",
         rects: this.rects,
         labels,
         room,
@@ -157,7 +158,7 @@ export class Painter {
     if (!line) return;
     const { dpr } = frame;
     const row = (only: Frame["only"], from: number, tall: number) => {
-      const quiet = { ...frame, only, room: Infinity };
+      const quiet = { ...frame, only, hues: false, room: Infinity };
       line.lanes.forEach((lane, at) =>
         this.rows.row(quiet, pieces, lane, at ? 0 : line.depth, Math.round((y + from) * dpr), Math.round(tall * dpr)),
       );

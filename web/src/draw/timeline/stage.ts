@@ -10,6 +10,7 @@ import { flagAt } from "./flags";
 import { Gestures } from "./gestures";
 import { type Arrangement, keyOf, layout, PLAIN, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
 import { PainterLink } from "./link";
+import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
 import type { Arrow, InView, Item, Lanes, Layout, Mark, Scene, Side, Span, Step, Theme, Wanted } from "./types";
 import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
@@ -65,6 +66,7 @@ export class Stage {
   private change: Partial<Scene> = {
     scroll: 0,
     origin: 0,
+    colouring: "kind",
     hover: null,
     pointer: null,
     selected: null,
@@ -140,6 +142,10 @@ export class Stage {
     this.arrange(this.how);
     this.rest();
     this.link.look();
+  }
+
+  setColouring(colouring: Colouring): void {
+    this.put({ colouring });
   }
 
   setTheme(theme: Theme): void {

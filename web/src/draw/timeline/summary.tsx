@@ -3,6 +3,7 @@
 import { colour } from "../../base/colour";
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
+import { type Colouring, hueColour } from "./hues";
 import { counted } from "./panel";
 import type { RangeFacts } from "./types";
 
@@ -26,13 +27,14 @@ export function Folded({ top, open }: { top: SummaryProps["top"]; open: () => vo
 interface SummaryProps {
   readonly top: NonNullable<RangeFacts["top"]>;
   readonly dark: boolean;
+  readonly colouring: Colouring;
   readonly pick: (row: number) => void;
   readonly find: (name: string) => void;
   readonly fold: () => void;
   readonly height: number | null;
 }
 
-export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
+export function Summary({ top, dark, colouring, pick, find, fold, height }: SummaryProps) {
   const sides = [
     ["device", "Most device time in this range"],
     ["host", "Most host time in this range"],
@@ -55,7 +57,7 @@ export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
             <h2>{title}</h2>
             <table>
               <tbody>
-                {rows.map(({ name, label, kind, ns, calls, row }) => (
+                {rows.map(({ name, label, kind, ns, calls, row, hue }) => (
                   <tr key={name}>
                     <th scope="row">
                       <button
@@ -70,7 +72,8 @@ export function Summary({ top, dark, pick, find, fold, height }: SummaryProps) {
                       <i
                         style={{
                           width: `${(100 * ns) / most}%`,
-                          background: colour(kind, dark),
+                          background:
+                            colouring === "name" && hue ? hueColour(hue, { dark, kinds: {} }) : colour(kind, dark),
                         }}
                       />
                     </td>

@@ -65,6 +65,7 @@ export interface Tile {
   count: Numbers;
   kind: Numbers;
   name: Numbers;
+  hue: Numbers;
   cover: Numbers | null;
   time: Numbers;
   mean: Numbers;
@@ -124,6 +125,7 @@ export function decode(bytes: ArrayBuffer): Tile {
     count: column("count"),
     kind: column("kind"),
     name: column("name"),
+    hue: column("hue"),
     cover: cover.length ? cover : null,
     time: column("time"),
     mean: column("mean"),

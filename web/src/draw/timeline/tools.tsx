@@ -6,6 +6,7 @@ import { shown } from "../../base/numbers";
 import { printable, words } from "../../base/text";
 import { Pill } from "../../frame/popover";
 import { type Arrangement, keyOf } from "./layout";
+import { type Colouring, COLOURINGS } from "./hues";
 import type { Searched } from "./searching";
 import type { Lanes } from "./types";
 
@@ -73,6 +74,40 @@ export function Search({ search, box, leave, list }: SearchProps) {
         </>
       )}
     </div>
+  );
+}
+
+const COLOUR_WORDS: Record<Colouring, string> = {
+  kind: "What it is: computation, communication, host work, …",
+  name: "The name: repetition and phases are seen. Two names may share a colour.",
+  module: "The class of the innermost nn.Module, of device work that of its launch; grey is outside all.",
+};
+
+/** What the colours of marks mean. */
+export function ColourMenu({
+  colouring,
+  set,
+  embedded,
+}: {
+  colouring: Colouring;
+  set: (to: Colouring) => void;
+  embedded: boolean;
+}) {
+  return (
+    <Pill label="Colour" value={colouring} title="Colour of marks (C)" right>
+      {() => (
+        <div class="tl-lanes" role="radiogroup" aria-label="Colour of marks">
+          {COLOURINGS.filter((each) => each !== "module" || !embedded).map((each) => (
+            <label class="tl-check tl-colouring" key={each}>
+              <input type="radio" name="colouring" checked={each === colouring} onChange={() => set(each)} />
+              <span>
+                by {each} <small>{COLOUR_WORDS[each]}</small>
+              </span>
+            </label>
+          ))}
+        </div>
+      )}
+    </Pill>
   );
 }
 

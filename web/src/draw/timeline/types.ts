@@ -1,5 +1,6 @@
 /** What the timeline is made of: the server's answers, the view's state, and what the page and its painter say to each other. */
 
+import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
 
 export type GroupKind = "steps" | "counter" | "host" | "device";
@@ -182,7 +183,18 @@ export interface RangeFacts {
   facts?: string[];
   busy?: Record<string, number>;
   by_kind?: { kind: string; ns: number }[];
-  top?: { name: string; label?: string; kind: string; ns: number; calls: number; row?: number; side?: string }[];
+  top?: {
+    name: string;
+    label?: string;
+    kind: string;
+    ns: number;
+    calls: number;
+    row?: number;
+    side?: string;
+    hue?: number;
+  }[];
+  /** Classes of modules with the most time, where colours are by module. */
+  modules?: { name: string; hue: number; ns: number }[];
 }
 
 /** Colours by what they mean, read from the page's tokens. */
@@ -259,6 +271,7 @@ export interface Scene {
   layout: Layout;
   view: Span;
   scroll: number;
+  colouring: Colouring;
   /** ns after the first event that the ruler counts from. */
   origin: number;
   hover: Mark | null;
