@@ -17,21 +17,17 @@ from kinetoscope.model.steps import grammar
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
-from kinetoscope.pages import menu
 from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable, read
 from kinetoscope.schema import Result
 from kinetoscope.server.app import Server
-from kinetoscope.server.report import page_of_run
+from kinetoscope.server.report import page_of_run, pages_of_report
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
 from kinetoscope.views.exports.excel import to_xlsx
 from kinetoscope.views.text import nearest
-
-LEFT_OUT_PAGES: Final = ("compare", "ledger", "analyses", "sql")
-"""Views that a file without a server has no use for."""
 
 _MAX_NAMES: Final = 5
 """Paths and runs that an error names."""
@@ -109,9 +105,9 @@ def _tables(job: Job, select: Selection) -> dict[str, Result]:
 
 
 def _sections(names: Sequence[str] | None) -> tuple[str, ...]:
-    there = [name for name in menu() if name not in LEFT_OUT_PAGES]
+    there = pages_of_report()
     if names is None:
-        return tuple(there)
+        return there
     wanted = [name.strip().replace("-", "_") for name in names if name.strip()]
     for name in wanted:
         if name not in there:

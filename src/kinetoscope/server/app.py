@@ -155,6 +155,15 @@ class Server:
             change(notes, request.body)
         return json_response(notes.read())
 
+    def report(self, request: ApiRequest) -> Response:
+        """`api/runs/{run}/report`: the page about a run as one HTML file, with the selection of the header."""
+        from kinetoscope.server.report import page_of_run, pages_of_report  # which asks the routes below
+
+        run_part(request.query)  # errors in these come before anything is read
+        run = self.workspace.run(request.path["run"])
+        body = page_of_run(self, run.id, pages_of_report(), dict(request.query))
+        return Response(body, media_type="text/html", headers={"Content-Disposition": "attachment"})
+
     def tables(self, _: ApiRequest) -> Response:
         """`api/runs/{run}/sql`: the tables that a query may name."""
         return json_response(metadata.tables_info())
@@ -225,6 +234,7 @@ def routes(server: Server) -> list[BaseRoute]:
         get("/runs/{run}/analyses/{name}", results.table),
         get("/runs/{run}/analyses/{name}/chart", results.chart),
         get("/runs/{run}/pages/{page}", server.page),
+        get("/runs/{run}/report", server.report),
         get("/runs/{run}/sql", server.tables, quick=True),
         Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
         Route("/runs/{run}/sql/stop", endpoint(workspace, server.stop_sql, quick=True), methods=["POST"]),

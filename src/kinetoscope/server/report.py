@@ -18,11 +18,14 @@ from typing import Any, Final
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.steps.grammar import time_range_text
-from kinetoscope.pages import PAGES
+from kinetoscope.pages import PAGES, menu
 from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
 
 STATIC: Final = Path(__file__).with_name("static")
+
+_LEFT_OUT_PAGES: Final = ("compare", "ledger", "analyses", "sql")
+"""Views that a file without a server has no use for."""
 
 MAX_ROWS_OF_TABLE: Final = 200
 """Rows of a table that are kept, unless its block says otherwise."""
@@ -88,6 +91,11 @@ class ReportAnswers:
             return 0
         self.answers[f"GET {path}"] = {"base64": base64.b64encode(answer.body).decode("ascii")}
         return len(gzip.compress(answer.body, 1))
+
+
+def pages_of_report() -> tuple[str, ...]:
+    """The views that a report can hold."""
+    return tuple(name for name in menu() if name not in _LEFT_OUT_PAGES)
 
 
 def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:

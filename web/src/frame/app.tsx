@@ -15,6 +15,7 @@ import { Guard } from "./guard";
 import { Header } from "./header";
 import { Help } from "./help";
 import { Nav, pagesOf } from "./nav";
+import { Palette } from "./palette";
 import { Runs } from "./pickers";
 import { Progress } from "./progress";
 import { Damage, Failed, Narrowed, Waiting } from "./states";
@@ -39,6 +40,7 @@ export function App() {
   );
   const [help, setHelp] = useState(false);
   const [menu, setMenu] = useState(false);
+  const [palette, setPalette] = useState(false);
 
   useEffect(() => {
     if (api.embedded) return;
@@ -55,7 +57,18 @@ export function App() {
     if (runs.data && state.run && !chosen && !api.embedded) runs.again();
   }, [state.run]);
   useEffect(() => setMenu(false), [state.view, state.run]);
-  useKeys({ "?": { does: "this list", run: () => setHelp(!help) } }, "Everywhere");
+  const everywhere = { does: "go to anything, or do it", run: () => setPalette(true) };
+  useKeys({ "?": { does: "this list", run: () => setHelp(!help) }, "Ctrl K": everywhere }, "Everywhere");
+  useEffect(() => {
+    const open = (event: KeyboardEvent) => {
+      if (!(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey || event.key.toLowerCase() !== "k")
+        return;
+      event.preventDefault();
+      setPalette((now) => !now);
+    };
+    addEventListener("keydown", open);
+    return () => removeEventListener("keydown", open);
+  }, []);
 
   const pages = pagesOf(server.data);
   const title = pages.find((page) => page.name === state.view)?.title ?? "";
@@ -116,6 +129,7 @@ export function App() {
         toggle={() => setMenu(!menu)}
         menu={menu}
         help={() => setHelp(true)}
+        find={() => setPalette(true)}
       />
       <Progress run={state.run} />
       <div class="body">
@@ -147,6 +161,16 @@ export function App() {
         </main>
       </div>
       {help && <Help close={() => setHelp(false)} />}
+      {palette && (
+        <Palette
+          state={state}
+          pages={pages}
+          runs={listed}
+          about={about.error ? undefined : about.data}
+          keys={() => setHelp(true)}
+          close={() => setPalette(false)}
+        />
+      )}
     </>
   );
 }

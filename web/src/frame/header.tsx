@@ -20,9 +20,10 @@ interface Props {
   readonly menu: boolean;
   readonly toggle: () => void;
   readonly help: () => void;
+  readonly find: () => void;
 }
 
-export function Header({ state, runs, about, page, menu, toggle, help }: Props) {
+export function Header({ state, runs, about, page, menu, toggle, help, find }: Props) {
   const dark = useDark();
   const fixed = api.embedded;
   const { select } = state;
@@ -163,6 +164,16 @@ export function Header({ state, runs, about, page, menu, toggle, help }: Props) 
           </Pill>
         )}
       </div>
+      <button class="icon" aria-label="Go to" data-tip="Go to anything (Ctrl K)" onClick={find}>
+        <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
+          <path
+            d="M12 12l4 4M13.5 7.75a5.75 5.75 0 1 1-11.5 0a5.75 5.75 0 0 1 11.5 0z"
+            fill="none"
+            stroke="currentColor"
+            stroke-width="1.4"
+          />
+        </svg>
+      </button>
       <button class="icon" aria-label="Keys" data-tip="Keys (?)" onClick={help}>
         <svg
           width="18"

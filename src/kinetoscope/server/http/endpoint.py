@@ -7,11 +7,12 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -74,10 +75,17 @@ def json_response(thing: Any, status: int = 200) -> Response:
     return Response(to_json(thing), status, media_type=JSON)
 
 
-@cache
+_limiter_of_loop: Final[RunVar[anyio.CapacityLimiter]] = RunVar("limiter")
+"""One for each event loop: a report asks from within a request, in a loop of its own."""
+
+
 def _limiter() -> anyio.CapacityLimiter:
     """Few compute at a time: more would only wait for one another."""
-    return anyio.CapacityLimiter(max(4, 2 * (os.cpu_count() or 1)))
+    try:
+        return _limiter_of_loop.get()
+    except LookupError:
+        _limiter_of_loop.set(limiter := anyio.CapacityLimiter(max(4, 2 * (os.cpu_count() or 1))))
+        return limiter
 
 
 def _answered(workspace: Workspace, work: Work, request: ApiRequest, quick: bool) -> Response:
