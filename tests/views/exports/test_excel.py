@@ -16,7 +16,7 @@ from kinetoscope import report
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.exports.excel import MAX_ROWS, to_xlsx
-from tests.cli.run import MLP
+from tests.cli.run import RANKS
 
 COLUMNS = Schema(
     Column("name", pl.String, "A name."),
@@ -58,7 +58,7 @@ def test_a_sheet_has_an_end() -> None:
 
 
 def test_a_report_has_a_sheet_for_each_analysis_with_rows(tmp_path: Path) -> None:
-    book = parts(Path(report(str(MLP), tmp_path / "run.xlsx")).read_bytes())
+    book = parts(Path(report(str(RANKS), tmp_path / "run.xlsx")).read_bytes())
     sheets = re.findall('<sheet name="([a-z_]+)"', book["xl/workbook.xml"])
     assert sheets[0] == "advise"
     assert {"operators", "step_breakdown", "trace_info"} <= set(sheets)
