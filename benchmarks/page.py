@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -103,16 +104,67 @@ def overview(browser: Any, trace: Path) -> Iterator[Row]:
 
 
 def timeline(browser: Any, trace: Path) -> Iterator[Row]:
-    """Panning and zooming ten million events: work of the main thread a frame, and the heap afterwards."""
+    """Panning and zooming ten million events, dragging a selection over them: frames, and the heap afterwards."""
     events = _count(trace)
-    path = large(trace, repeat=max(1, _EVENTS // events))
+    path = large(trace, ".json.gz", repeat=max(1, round(_EVENTS / events)))
     with opened(browser, path) as opened_:
         page = opened_.page
         page.wait_for_function("() => !!document.querySelector('h1')", timeout=_WAIT)
         opened_.go("timeline")
         page.wait_for_selector("canvas", timeout=_WAIT)
         page.wait_for_timeout(5_000)
-        yield from _moved(page, f"{events * max(1, _EVENTS // events):,} events")
+        remark = f"{events * max(1, round(_EVENTS / events)):,} events"
+        yield from _dragged(page, remark)
+        yield from _moved(page, remark)
+
+
+_FRAMES = """() => {
+  const frames = [];
+  window.benchmarkFrames = frames;
+  const next = now => { frames.push(now); if (window.benchmarkFrames === frames) requestAnimationFrame(next); };
+  requestAnimationFrame(next);
+}"""
+
+
+def _dragged(page: Any, remark: str) -> Iterator[Row]:
+    """A selection is dragged over all lanes in sight and back, then let go."""
+    page.wait_for_function("() => document.querySelector('.tl-stage')?.dataset.waiting === '0'", timeout=_WAIT)
+    page.evaluate("performance.clearMeasures()")
+    canvas = page.locator(".tl-stage").bounding_box()
+    left, top = canvas["x"] + 200, canvas["y"] + 90
+    wide, tall = canvas["width"] - 240, canvas["height"] - 120
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.evaluate(_FRAMES)
+    for move in range(300):
+        share = 1 - abs(1 - 2 * ((move + 1) / 200 % 1))
+        page.mouse.move(left + share * wide, top + share * tall)
+        page.wait_for_timeout(8)
+    page.mouse.move(left + wide, top + tall)
+    frames = page.evaluate("() => { const all = window.benchmarkFrames; window.benchmarkFrames = null; return all; }")
+    between = sorted(after - before for before, after in pairwise(frames))
+    costs = sorted(page.evaluate("performance.getEntriesByName('timeline-frame').map(each => each.duration)"))
+    high, cost = between[int(0.95 * len(between))], costs[int(0.95 * len(costs))]
+    said = f"{len(between)} frames, longest {between[-1]:.0f} ms; {remark}"
+    yield Row("between frames of a drag, p95", high, "ms", 17.0, said)
+    yield Row("work in a frame of it, p95", cost, "ms", 8.0, remark)
+    began = time.perf_counter()
+    with page.expect_response(lambda response: "/timeline/area" in response.url) as first:
+        page.mouse.up()
+    page.locator(".tl-area .grid-body .grid-row").first.wait_for()
+    took = 1000 * (time.perf_counter() - began)
+    timing = first.value.request.timing
+    said = f"{timing['responseStart'] - timing['requestStart']:.0f} ms of it at the server; {remark}"
+    yield Row("table of the area, the first", took, "ms", 5000.0, said)
+    with page.expect_response(lambda response: "by=lane" in response.url) as another:
+        began = time.perf_counter()
+        page.locator(".tl-area .segments button", has_text="Lane").last.click()
+    took = 1000 * (time.perf_counter() - began)
+    timing = another.value.request.timing
+    said = f"{timing['responseStart'] - timing['requestStart']:.0f} ms of it at the server; {remark}"
+    yield Row("table of the area, another", took, "ms", 500.0, said)
+    page.locator(".tl-stage").focus()
+    page.keyboard.press("Escape")
 
 
 def _moved(page: Any, remark: str) -> Iterator[Row]:

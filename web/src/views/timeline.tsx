@@ -120,6 +120,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
   const given = useRef(params["in"] ?? params["view"]);
   const begun = useRef(false);
   const drawn = useRef("");
+  const warm = useRef(false);
   const [how, arrange] = useState<Arrangement>(() => arrangementOf(lanes, params));
   const [settled, settle] = useState<Span>(() => startView(lanes, params, select.time, select.steps) ?? lanes);
   const [measures, setMeasures] = useState<Span[]>(() => measuresOf(params["measure"]));
@@ -174,6 +175,11 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       const named = drawn.current && textOfLanes(lanes, some);
       go({ select: { time: drawn.current || null }, params: { lanes: named || null } });
     },
+    begun: () => {
+      if (!api.embedded && !warm.current)
+        void api.json(`${path}/area`, { ...query, rank: drawnRanks, time: "0-1" }).catch(() => undefined);
+      warm.current = true;
+    },
     // An entry of its own in the history: Back zooms out again.
     zoomed: (view) => go({ params: { in: textOf(within(view, lanes)), view: null } }),
     measures: setMeasures,
@@ -204,6 +210,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       hover: (mark, x, y, spot) => latest.current.hover(mark, x, y, spot),
       select: (mark) => latest.current.select(mark),
       range: (span, some) => latest.current.range(span, some),
+      begun: () => latest.current.begun?.(),
       zoomed: (view) => latest.current.zoomed(view),
       measures: (all) => latest.current.measures(all),
       note: (id) => latest.current.note?.(id),

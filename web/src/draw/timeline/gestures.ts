@@ -173,6 +173,7 @@ export class Gestures {
           anchor: { y: drag.y, scroll: this.stage.scroll },
         };
       this.stage.root.dataset["drag"] = this.drag.what;
+      if (this.drag.what === "range") this.stage.told.begun?.();
     }
     this.dragged(x, y);
     if (!this.drag || this.drag.what === "press") this.cursorOver(x, y);

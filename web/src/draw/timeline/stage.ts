@@ -24,6 +24,8 @@ export interface Told {
   readonly select: (mark: Mark | null) => void;
   /** A range of time, in some lanes or in all. */
   readonly range: (range: Span | null, lanes: Chosen) => void;
+  /** A range begins to be drawn: what its table needs can be got ready. */
+  readonly begun?: () => void;
   /** A box was drawn to zoom to. */
   readonly zoomed: (view: Span) => void;
   readonly measures: (measures: Span[]) => void;
