@@ -98,7 +98,7 @@ def test_a_row_leads_to_the_longest_and_then_to_the_next(at_theirs: Tab, theirs:
     page.wait_for_function("row => !location.hash.includes('p.row=' + row + '&')", arg=str(first["longest"]))
     page.locator(".tl-walk", has_text=f"{number % first['count'] + 1:,} of").wait_for()
     page.locator(".tl-stage").focus()
-    page.keyboard.press("<")
+    page.keyboard.press("{")
     page.locator(".tl-walk", has_text=f"{number:,} of").wait_for()
     assert page.locator(".tl-area").is_visible(), "the table stays beside the event"
 

@@ -13,18 +13,18 @@ import { wholeTile } from "../draw/timeline/engine";
 import { Headline } from "../draw/timeline/headline";
 import { type Colouring, colouringOf, COLOURINGS } from "../draw/timeline/hues";
 import { Hovering } from "../draw/timeline/hovering";
-import type { Arrangement } from "../draw/timeline/layout";
+import { type Arrangement, ARRANGED, arrangedParams } from "../draw/timeline/arrange";
 import { HitList } from "../draw/timeline/hitlist";
 import { type Alike, Panel } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
 import {
-  arrangedParams,
   arrangementOf,
   type Chosen,
   markOf,
   measuresOf,
   ownTime,
   spanOf,
+  startOf,
   startView,
   stepsSpan,
   textOf,
@@ -40,7 +40,8 @@ import { Stage, type Told } from "../draw/timeline/stage";
 import { Folded, Summary } from "../draw/timeline/summary";
 import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
-import { ColourMenu, Export, LanesMenu, Search } from "../draw/timeline/tools";
+import { LanesMenu } from "../draw/timeline/lanesmenu";
+import { ColourMenu, Export, Search } from "../draw/timeline/tools";
 import type { EventFacts, Lanes, Mark, Occurrence, RangeFacts, Span, Step } from "../draw/timeline/types";
 import { centred, fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
@@ -109,7 +110,22 @@ function useStragglers(run: string, lanes: Lanes, query: Query): ReadonlyMap<num
   }, [data]);
 }
 
-function Drawn({ run, version, lanes, path, query, select, params, state, api, server, dark, go, follow }: DrawnProps) {
+function Drawn({
+  run,
+  version,
+  about: { ranks: allRanks },
+  lanes,
+  path,
+  query,
+  select,
+  params,
+  state,
+  api,
+  server,
+  dark,
+  go,
+  follow,
+}: DrawnProps) {
   const root = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   const stage = useRef<Stage | null>(null);
@@ -121,7 +137,13 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
   const begun = useRef(false);
   const drawn = useRef("");
   const warm = useRef(false);
-  const [how, arrange] = useState<Arrangement>(() => arrangementOf(lanes, params));
+  // What is arranged is in the address, so that a link and a reload show the same, and Back undoes it.
+  const how = useMemo(
+    () => arrangementOf(lanes, params),
+    ARRANGED.map((name) => params[name]),
+  );
+  const arrange = (next: Arrangement, followed = false) =>
+    go({ params: arrangedParams(next, startOf(lanes)) }, { replace: followed || next.filter !== how.filter });
   const [settled, settle] = useState<Span>(() => startView(lanes, params, select.time, select.steps) ?? lanes);
   const [measures, setMeasures] = useState<Span[]>(() => measuresOf(params["measure"]));
   const [said, say] = useState("");
@@ -214,7 +236,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       zoomed: (view) => latest.current.zoomed(view),
       measures: (all) => latest.current.measures(all),
       note: (id) => latest.current.note?.(id),
-      arrange: (next) => latest.current.arrange(next),
+      arrange: (next, followed) => latest.current.arrange(next, followed),
       reach: (mark, lane) => latest.current.reach(mark, lane),
       trouble: (failed) => latest.current.trouble(failed),
       height: (height) => latest.current.height(height),
@@ -225,6 +247,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       element,
       async (rank, row) => (await api.json<EventFacts>(`${path}/event`, { ...query, rank, row })).name,
     );
+    tip.current.several = lanes.ranks.length > 1;
     made.setTheme(themeOf(element, dark));
     made.arrange(how);
     made.setMeasures(measures);
@@ -239,12 +262,16 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
   useEffect(() => {
     if (root.current) stage.current?.setTheme(themeOf(root.current, dark));
   }, [dark]);
-  // What is arranged is in the address, so that a link and a reload show the same.
   const arranged = useRef(false);
-  useEffect(() => {
-    stage.current?.arrange(how);
-    if (arranged.current) go({ params: arrangedParams(lanes, how) }, { replace: true });
-  }, [how]);
+  useEffect(() => stage.current?.arrange(how), [how]);
+  // The header and the navigation make room for the picture.
+  const full = params["full"] === "1";
+  useLayoutEffect(() => {
+    document.documentElement.toggleAttribute("data-full", full);
+    dispatchEvent(new Event("resize"));
+    return () => document.documentElement.removeAttribute("data-full");
+  }, [full]);
+  const fill = () => go({ params: { full: full ? null : "1" } }, { replace: true });
   useEffect(() => {
     if (arranged.current) go({ params: { measure: measures.map(textOf).join() || null } }, { replace: true });
     arranged.current = true;
@@ -443,6 +470,7 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
         run: () => stage.current?.fit(range ?? stage.current.current),
       },
       "0": { does: "the whole run", run: () => stage.current?.fit(null) },
+      z: { does: "full height: without header and navigation, and back", run: fill },
       m: { does: "measure the selection, or from here to there", run: () => stage.current?.measureHere() },
       r: {
         does: "select the range in view, or of the selected event",
@@ -468,7 +496,15 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
       "]": { does: "next step", run: () => step(1) },
       Escape: { does: "clear the selection, then measures, the range, the search", run: clear },
       "arrows, Enter": { does: "from mark to mark, and select it (in the picture)", run: () => undefined },
-      "space, L": { does: "fold or pin the lane of the mark (in the picture)", run: () => undefined },
+      "space, L, X": {
+        does: "fold, pin or hide the lane of the mark or the pointer (in the picture)",
+        run: () => undefined,
+      },
+      "Shift-arrows, + −": { does: "move that lane up or down; higher or lower rows", run: () => undefined },
+      "drag a label": {
+        does: "move a lane, a group or a rank; at the labels' border: their width",
+        run: () => undefined,
+      },
       drag: { does: "select an area: a range of time in the lanes that it covers", run: () => undefined },
       "Ctrl-drag": { does: "zoom to a box", run: () => undefined },
       "Shift-drag": { does: "pan", run: () => undefined },
@@ -485,6 +521,12 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
     Enter: () => stage.current?.enter(),
     " ": () => stage.current?.toggleHere("folded"),
     l: () => stage.current?.toggleHere("pinned"),
+    x: () => stage.current?.toggleHere("hidden"),
+    "Shift+ArrowUp": () => stage.current?.nudgeHere(-1),
+    "Shift+ArrowDown": () => stage.current?.nudgeHere(1),
+    "+": () => stage.current?.resizeHere(1),
+    "=": () => stage.current?.resizeHere(1),
+    "-": () => stage.current?.resizeHere(-1),
   };
 
   const open = async () => {
@@ -541,7 +583,25 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
             <i>Notes</i>
             <span>{shown(notes.all.length, "")}</span>
           </button>
+          {allRanks.length > 1 && (
+            <button
+              class="tl-tool"
+              aria-pressed={lanes.ranks.length > 1}
+              data-tip="Each rank as a line, on one clock"
+              onClick={() =>
+                go({
+                  select: { ranks: lanes.ranks.length > 1 ? null : "all", rank: null },
+                  params: { in: null, view: null, row: null, of: null },
+                })
+              }
+            >
+              All ranks
+            </button>
+          )}
           <LanesMenu lanes={lanes} how={how} set={arrange} />
+          <button class="tl-tool" aria-pressed={full} aria-label="Full height" data-tip="Z: full height" onClick={fill}>
+            ⤢
+          </button>
           <Export
             own={!!server.features.perfetto}
             what={`${long} of rank ${spoken}`}
@@ -559,7 +619,8 @@ function Drawn({ run, version, lanes, path, query, select, params, state, api, s
           aria-label={`Timeline of ${rankWords}: lanes of host threads and device streams over time. Arrow keys move from mark to mark, Enter selects, W and S zoom, A and D pan; question mark lists all keys.`}
           style={narrow ? { height: `${Math.min(tall, Math.max(420, innerHeight * 0.7))}px` } : {}}
           onKeyDown={(pressed) => {
-            const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[pressed.key];
+            const name = pressed.shiftKey && pressed.key.startsWith("Arrow") ? `Shift+${pressed.key}` : pressed.key;
+            const act = pressed.ctrlKey || pressed.metaKey || pressed.altKey ? undefined : keys[name];
             if (!act) return;
             pressed.preventDefault();
             pressed.stopPropagation();

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { lanesBetween, lanesFrom, textOfLanes } from "../../src/draw/timeline/area";
-import { keyOf, layout, PLAIN } from "../../src/draw/timeline/layout";
+import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
+import { layout } from "../../src/draw/timeline/layout";
 import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
 
 const rank = (number: number): RankLanes => ({

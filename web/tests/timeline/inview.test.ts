@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { inView } from "../../src/draw/timeline/inview";
-import { layout, PLAIN } from "../../src/draw/timeline/layout";
+import { PLAIN } from "../../src/draw/timeline/arrange";
+import { layout } from "../../src/draw/timeline/layout";
 import { Store } from "../../src/draw/timeline/store";
 import { decode, UNITS } from "../../src/draw/timeline/tile";
 import type { Lanes, Scene } from "../../src/draw/timeline/types";

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { drawnDepths, keyOf, layout, lineOf, PLAIN, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
+import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
+import { drawnDepths, layout, lineOf, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
 import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
 
 const rank = (number: number): RankLanes => ({

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { flagAt, flagBoxes } from "../../src/draw/timeline/flags";
 import { layout } from "../../src/draw/timeline/layout";
-import { PLAIN, UNKNOWN } from "../../src/draw/timeline/layout";
+import { PLAIN } from "../../src/draw/timeline/arrange";
+import { UNKNOWN } from "../../src/draw/timeline/layout";
 import { flagsOf, type Note, notesOf, textOfNotes } from "../../src/draw/timeline/notes";
 import type { Lanes } from "../../src/draw/timeline/types";
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
-import { keyOf } from "../../src/draw/timeline/layout";
+import { arrangedParams, keyOf } from "../../src/draw/timeline/arrange";
 import {
-  arrangedParams,
   arrangementOf,
   markOf,
   measuresOf,
@@ -59,12 +58,12 @@ test("what the server proposes is shown at first", () => {
 
 test("what is folded, unfolded and pinned goes into the address and comes back", () => {
   const first = startOf(lanes);
-  expect(Object.values(arrangedParams(lanes, first))).toEqual([null, null, null]);
+  expect(Object.values(arrangedParams(first, first)).every((each) => each === null)).toBe(true);
   const folded = new Set([...first.folded, keyOf.group(3, "h")]);
   folded.delete(keyOf.rank(4));
-  const how = { folded, full: new Set([keyOf.lane(3, "0")]), pinned: new Set([keyOf.lane(3, "9o")]) };
-  const params = arrangedParams(lanes, how);
-  expect(params).toEqual({ fold: "g3/h r4", rows: "l3/0", pin: "l3/9o" });
+  const how = { ...first, folded, full: new Set([keyOf.lane(3, "0")]), pinned: new Set([keyOf.lane(3, "9o")]) };
+  const params = arrangedParams(how, first);
+  expect(params).toEqual({ ...arrangedParams(first, first), fold: "g3/h r4", rows: "l3/0", pin: "l3/9o" });
   expect(arrangementOf(lanes, params as Record<string, string>)).toEqual(how);
   expect(arrangementOf(lanes, {})).toEqual(first);
   expect(measuresOf("1-5,x,7-9")).toEqual([

@@ -1,6 +1,6 @@
 /** An area: a stretch of time in some lanes. Which lanes a drag covers, and how the address names them. */
 
-import { keyOf } from "./layout";
+import { keyOf } from "./arrange";
 import type { Item, Lanes, Layout, RankLanes } from "./types";
 
 /** Keys of lanes; null: all of them. */

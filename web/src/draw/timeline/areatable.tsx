@@ -11,7 +11,7 @@ import { printable } from "../../base/text";
 import { useKeys } from "../../base/keyboard";
 import { markdown } from "../../grid/markdown";
 import { DataTable, type TableState } from "../../grid/table";
-import "./area.css";
+import "./instruments.css";
 
 const GROUPINGS = [
   ["name", "Name"],
@@ -116,8 +116,8 @@ export function AreaTable({
   const on = (which: Which) => walk && void walkTo(walk.of, walk.label, chosen ?? walk.now, which);
   useKeys(
     {
-      ">": { does: "next event of the chosen row of the table", run: () => on("next") },
-      "<": { does: "previous event of the chosen row of the table", run: () => on("previous") },
+      "}": { does: "next event of the chosen row of the table", run: () => on("next") },
+      "{": { does: "previous event of the chosen row of the table", run: () => on("previous") },
     },
     "Timeline, area",
   );
@@ -156,13 +156,13 @@ export function AreaTable({
         </div>
         {walk && (
           <span class="tl-walk">
-            <button class="tl-tool" aria-label="Previous event of this row" data-tip="<" onClick={() => on("previous")}>
+            <button class="tl-tool" aria-label="Previous event of this row" data-tip="{" onClick={() => on("previous")}>
               ‹
             </button>
             <span>
               {grouped(walk.now.place + 1)} of {grouped(walk.now.total)} × {printable(walk.label)}
             </span>
-            <button class="tl-tool" aria-label="Next event of this row" data-tip=">" onClick={() => on("next")}>
+            <button class="tl-tool" aria-label="Next event of this row" data-tip="}" onClick={() => on("next")}>
               ›
             </button>
             <button class="tl-tool" onClick={() => on("longest")}>

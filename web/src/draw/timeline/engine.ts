@@ -32,6 +32,7 @@ const OVER = new Set<keyof Scene>([
   "range",
   "area",
   "box",
+  "drop",
   "measures",
   "notes",
   "focus",
@@ -66,8 +67,9 @@ export class Engine {
       this.touch(true);
     } else if (message.say === "scene") this.change(message.scene);
     else if (message.say === "hit") {
-      const { id, rank, lane, depth, time, slack } = message;
-      this.reply({ say: "answer", id, mark: this.hit(rank, lane, depth, time, slack) });
+      const { id, rank, lane, depth, time, slack, strip } = message;
+      const mark = strip ? this.hitLine(rank, time, slack, strip) : this.hit(rank, lane, depth, time, slack);
+      this.reply({ say: "answer", id, mark });
     } else if (message.say === "beside")
       this.reply({ say: "answer", id: message.id, mark: this.beside(message.mark, message.side) });
     else if (message.say === "tile") {
@@ -211,7 +213,7 @@ export class Engine {
     return this.lanes?.ranks.find((one) => one.rank === rank);
   }
 
-  private mark(rank: RankLanes, tile: Tile, lane: string, depth: number, at: number): Mark {
+  private mark(rank: RankLanes, tile: Tile, lane: string, depth: number, at: number, share: Share = "marks"): Mark {
     const from = tile.begin[at] ?? 0;
     const to = tile.end[at] ?? 0;
     const row = tile.row[at] ?? -1;
@@ -232,14 +234,14 @@ export class Engine {
       [-1, from <= 0],
       [1, to >= UNITS],
     ] as const) {
-      mark.cut ||= out && !this.extend(mark, rank, tile, way);
+      mark.cut ||= out && !this.extend(mark, rank, tile, way, share);
     }
     return mark;
   }
 
-  private extend(mark: Mark, rank: RankLanes, tile: Tile, way: -1 | 1): boolean {
+  private extend(mark: Mark, rank: RankLanes, tile: Tile, way: -1 | 1, share: Share): boolean {
     for (let i = tile.i + way; Math.abs(i - tile.i) < 40; i += way) {
-      const next = this.store.get({ rank: rank.rank, share: "marks", z: tile.z, i });
+      const next = this.store.get({ rank: rank.rank, share, z: tile.z, i });
       if (!next) return false;
       const found = markAt(next, mark.lane, mark.depth, way > 0 ? 0 : UNITS, 1);
       if (found < 0 || next.row[found] !== mark.row) return true;
@@ -271,6 +273,26 @@ export class Engine {
     const unit = (time - own.offset - tile.start) / tile.unit;
     const at = markAt(tile, lane, depth, unit, slack / tile.unit);
     return at < 0 ? null : this.mark(own, tile, lane, depth, at);
+  }
+
+  /** The mark in the line of a rank: of communication in its lower strip, of all else in the upper one. */
+  private hitLine(rank: number, time: number, slack: number, strip: "upper" | "lower"): Mark | null {
+    const own = this.rank(rank);
+    if (!own) return null;
+    const share: Share = this.tileAt(own, time, 0, "line") ? "line" : "marks";
+    const tile = this.tileAt(own, time, 0, share);
+    if (!tile) return null;
+    const line = lineOf(own);
+    const unit = (time - own.offset - tile.start) / tile.unit;
+    // What is under the pointer, else what is nearly so.
+    for (const near of [0, slack / tile.unit])
+      for (const [place, { id }] of line.lanes.entries()) {
+        const depth = place ? 0 : line.depth;
+        const at = markAt(tile, id, depth, unit, near);
+        const mark = at < 0 ? null : this.mark(own, tile, id, depth, at, share);
+        if (mark && (mark.kind === "communication") === (strip === "lower")) return mark;
+      }
+    return null;
   }
 
   /** What a counter stands at. */

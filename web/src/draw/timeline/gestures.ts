@@ -1,6 +1,7 @@
 /** What the pointer does in the picture: wheel, drags, touches, clicks. */
 
 import { type Anchor, lanesBetween } from "./area";
+import { dropped, LABELS } from "./arrange";
 import { type Spot, spotAt } from "./layout";
 import type { Stage } from "./stage";
 import type { Item } from "./types";
@@ -9,12 +10,23 @@ import { clamp, panned, zoomed } from "./view";
 type Drag =
   | { what: "range" | "box"; from: number; anchor: Anchor }
   | { what: "pan"; x: number; y: number }
+  | { what: "move"; item: Item }
+  | { what: "labels" }
   | { what: "window"; grip: number }
   | { what: "edge"; side: "start" | "end" }
   | { what: "touch"; x: number; y: number }
-  | { what: "press"; x: number; y: number; spot: Spot | null; touch: boolean; as: "range" | "box" | "pan" };
+  | {
+      what: "press";
+      x: number;
+      y: number;
+      spot: Spot | null;
+      touch: boolean;
+      as: "range" | "box" | "pan" | "move" | "labels";
+    };
 
 const SLOP = 4;
+/** px beside the border of the labels in which it can be taken hold of. */
+const BORDER = 3;
 
 export class Gestures {
   private drag: Drag | null = null;
@@ -121,7 +133,16 @@ export class Gestures {
     if (y < at.minimapTop + at.minimapHeight && x >= at.gutter) return this.downOnWhole(x);
     const pan = event.button === 1 || event.shiftKey || (y >= at.axisTop && y < at.axisTop + at.axisHeight);
     if (event.button === 1) event.preventDefault();
-    const as = pan ? "pan" : event.ctrlKey || event.metaKey ? "box" : "range";
+    const onBorder = at.gutter > 0 && !touch && Math.abs(x - at.gutter) <= BORDER;
+    const as = onBorder
+      ? "labels"
+      : pan
+        ? "pan"
+        : x < at.gutter
+          ? "move"
+          : event.ctrlKey || event.metaKey
+            ? "box"
+            : "range";
     this.drag = { what: "press", x, y, spot: spotAt(at, y, this.stage.scroll), touch, as };
   }
 
@@ -165,7 +186,10 @@ export class Gestures {
     if (!lanes || !at) return;
     if (drag?.what === "press" && Math.hypot(x - drag.x, y - drag.y) > SLOP) {
       if (drag.touch) this.drag = { what: "touch", x: drag.x, y: drag.y };
-      else if (drag.as === "pan" || drag.x < at.gutter) this.drag = { what: "pan", x: drag.x, y: drag.y };
+      else if (drag.as === "labels") this.drag = { what: "labels" };
+      else if (drag.as === "move" && drag.spot && drag.spot.item.kind !== "steps")
+        this.drag = { what: "move", item: drag.spot.item };
+      else if (drag.as === "pan" || drag.as === "move") this.drag = { what: "pan", x: drag.x, y: drag.y };
       else
         this.drag = {
           what: drag.as,
@@ -201,6 +225,13 @@ export class Gestures {
       const edge = Math.max(at.lanesTop, Math.min(this.stage.height, y));
       if (drag.what === "range") this.stage.setRange(span, lanesBetween(at, lanes, anchor, edge, this.stage.scroll));
       else this.stage.put({ box: { ...span, top: Math.min(began, edge), bottom: Math.max(began, edge) } });
+    } else if (drag.what === "labels") {
+      const labels = Math.round(Math.min(LABELS.most, Math.max(LABELS.least, x)));
+      this.stage.arrange({ ...this.stage.how, labels });
+    } else if (drag.what === "move") {
+      const spot = spotAt(at, y, this.stage.scroll);
+      const lower = spot && y > spot.top + spot.item.height / 2;
+      this.stage.put({ drop: spot ? spot.top + (lower ? spot.item.height : 0) : null });
     } else if (drag.what === "window") {
       this.draggedWindow(x, true);
     } else if (drag.what === "edge") {
@@ -240,7 +271,18 @@ export class Gestures {
       return;
     }
     if (drag.what === "box") return this.boxed(drag.from, drag.anchor, here);
+    if (drag.what === "labels") return this.stage.told.arrange(this.stage.how);
+    if (drag.what === "move") return this.drop(drag.item, here.y);
     if (drag.what === "press") void this.click(here.x, here.y, drag.spot);
+  }
+
+  /** A lane, a group or a rank stands beside what it was dropped on. */
+  private drop(item: Item, y: number): void {
+    const { at, lanes, how, scroll } = this.stage;
+    this.stage.put({ drop: null });
+    const spot = at && spotAt(at, y, scroll);
+    if (!spot || !lanes || spot.item.key === item.key) return;
+    this.stage.told.arrange(dropped(how, lanes, item, spot.item, y > spot.top + spot.item.height / 2));
   }
 
   /** To the time in the box, its lanes at the top. */
@@ -257,6 +299,7 @@ export class Gestures {
   private gone(id: number): void {
     this.touches.delete(id);
     this.drag = null;
+    this.stage.put({ drop: null, box: null });
     delete this.stage.root.dataset["drag"];
   }
 
@@ -280,15 +323,17 @@ export class Gestures {
         (spot.item.inset > 0 && y < spot.top + spot.item.inset) ||
         spot.more);
     const style =
-      y < at.axisTop
-        ? x < at.gutter
-          ? "default"
-          : "grab"
-        : y < at.axisTop + at.axisHeight
-          ? "ew-resize"
-          : onLabel || this.stage.noteAt(x, y)
-            ? "pointer"
-            : "crosshair";
+      at.gutter && y > at.axisTop + at.axisHeight && Math.abs(x - at.gutter) <= BORDER
+        ? "col-resize"
+        : y < at.axisTop
+          ? x < at.gutter
+            ? "default"
+            : "grab"
+          : y < at.axisTop + at.axisHeight
+            ? "ew-resize"
+            : onLabel || this.stage.noteAt(x, y)
+              ? "pointer"
+              : "crosshair";
     if (this.stage.root.style.cursor !== style) this.stage.root.style.cursor = style;
   }
 

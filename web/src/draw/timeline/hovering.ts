@@ -13,6 +13,8 @@ export class Hovering {
   readonly element = document.createElement("div");
   private readonly name = document.createElement("b");
   private readonly facts = document.createElement("span");
+  /** Several ranks are drawn: it says which one a mark is of. */
+  several = false;
   private readonly names = new Map<string, string>();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private now = "";
@@ -81,6 +83,7 @@ export class Hovering {
       this.name.textContent = `${mark.count} marks too narrow to tell apart here`;
       words.unshift(name ? `longest: ${printable(name)}` : "…");
     } else this.name.textContent = printable(name) || "…";
+    if (this.several) words.unshift(`rank ${mark.rank}`);
     this.facts.textContent = words.join(" · ");
   }
 

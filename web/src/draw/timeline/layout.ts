@@ -1,17 +1,8 @@
 /** Where each lane stands: ranks under one another, groups in them, lanes in those; folded, pinned, scrolled. */
 
+import { type Arrangement, heightOf, keyOf, shownLanes } from "./arrange";
 import { STRIP } from "./flags";
 import type { Group, GroupKind, Item, Lane, Lanes, Layout, RankLanes } from "./types";
-
-/** What the reader folded, unfolded and pinned, by key of item. */
-export interface Arrangement {
-  folded: ReadonlySet<string>;
-  /** Lanes shown with all their rows. */
-  full: ReadonlySet<string>;
-  pinned: ReadonlySet<string>;
-}
-
-export const PLAIN: Arrangement = { folded: new Set(), full: new Set(), pinned: new Set() };
 
 /** Of a lane: the depths that hold something in view, and the one from which on rows are shown. */
 export interface Used {
@@ -53,14 +44,11 @@ const FEW_COUNTERS = 2;
 const RULER: Lane = { id: "steps", title: "steps", depth: 1 };
 
 const RANK = 28;
+const THINNEST_RANK = 7;
+/** px that a title takes. */
+const TITLE = 13;
 const GROUP = 22;
 const LABEL = 18;
-
-export const keyOf = {
-  rank: (rank: number) => `r${rank}`,
-  group: (rank: number, group: string) => `g${rank}/${group}`,
-  lane: (rank: number, lane: string) => `l${rank}/${lane}`,
-};
 
 /** What the one line of a rank is made of: the streams of its devices; without any, its main thread and what it sends. */
 export function lineOf({ groups }: RankLanes): { lanes: readonly Lane[]; depth: number } {
@@ -108,7 +96,10 @@ function laneItem(
   const idle = group.kind === "host" && used !== undefined && used.depths.length === 0;
   const { depths, all } = idle ? { depths: [0], all: 1 } : depthsOf(lane, deep, full, used);
   const most = folded ? 1 : full || depths.length <= ROWS + 2 ? depths.length : ROWS;
-  const { pitch, bar, gap } = sizeOf(group, folded || idle);
+  const size = sizeOf(group, folded || idle);
+  const pitch = Math.max(4, Math.round(size.pitch * heightOf(how, key)));
+  const { gap } = size;
+  const bar = Math.max(3, pitch - size.pitch + size.bar);
   const rows = Math.max(1, most);
   const hidden = folded ? 0 : all - rows;
   return {
@@ -150,6 +141,7 @@ const BLANK = {
   max: 0,
   colour: "",
   note: "",
+  quiet: false,
   line: null,
 };
 
@@ -168,12 +160,26 @@ function header(
 }
 
 /** A rank's header, with all that its devices do in one line. */
-function rankHeader(own: RankLanes, folded: boolean, narrow: boolean, note: string): Item {
-  const item = header("rank", keyOf.rank(own.rank), own.rank, own.offset, "rank", `Rank ${own.rank}`, folded);
+function rankHeader(own: RankLanes, folded: boolean, narrow: boolean, note: string, tall: number): Item {
+  const usual = header("rank", keyOf.rank(own.rank), own.rank, own.offset, "rank", `Rank ${own.rank}`, folded);
+  const height = folded ? tall : RANK;
+  const item = { ...usual, height, pitch: height, bar: height };
   const { lanes, depth } = lineOf(own);
   const line = { lanes: lanes.map(({ id }) => id), depth };
   const inset = narrow ? LABEL : 0;
   return { ...item, note, inset, height: item.height + inset, line };
+}
+
+/** Of the line of a rank: where computation is drawn, and communication beneath it. */
+export function stripsOf({ height, inset }: Item): Record<"upper" | "lower", { from: number; tall: number }> {
+  const all = height - inset;
+  const edge = all >= 14 ? Math.round(all * 0.18) : 1;
+  const tall = Math.max(3, Math.round(all * 0.4));
+  const next = edge + tall + (all >= 14 ? 1 : 0);
+  return {
+    upper: { from: edge, tall },
+    lower: { from: next, tall: Math.max(2, Math.min(all - next, Math.round(all * 0.22))) },
+  };
 }
 
 /** What is seen of counters that are folded: the first kind of them, for each device. */
@@ -190,14 +196,16 @@ function isHeaded(group: Group, shut: boolean): boolean {
   return group.kind !== "device" || shut || group.lanes.length > FEW_STREAMS;
 }
 
-/** All items in order, whether pinned or not. */
-export function items(lanes: Lanes, how: Arrangement, narrow: boolean, known: Known = UNKNOWN): Item[] {
+/** Ranks are named one by one, not lanes in them. */
+const RANKS_ALONE = /^(?:\s*(?:rank \d+)?\s*,?)*$/i;
+
+/** All items in order, whether pinned or not; `tall` is the height of a rank's line. */
+function items(lanes: Lanes, how: Arrangement, narrow: boolean, known: Known, many: boolean, tall: number): Item[] {
   const found: Item[] = [];
-  const many = lanes.ranks.length > 1;
   for (const own of lanes.ranks) {
     const { rank, groups } = own;
-    const folded = many && how.folded.has(keyOf.rank(rank));
-    if (many) found.push(rankHeader(own, folded, narrow, known.ranks.get(rank) ?? ""));
+    const folded = many && how.folded.has(keyOf.rank(rank)) && RANKS_ALONE.test(how.filter);
+    if (many) found.push(rankHeader(own, folded, narrow, known.ranks.get(rank) ?? "", tall));
     for (const group of groups) found.push(...ofGroup(lanes, own, group, folded, how, narrow, known));
   }
   return found;
@@ -214,7 +222,7 @@ function ofGroup(
 ): Item[] {
   const { rank, offset, steps } = own;
   const key = keyOf.group(rank, group.id);
-  const shut = how.folded.has(key);
+  const shut = how.folded.has(key) && !how.filter;
   const headed = isHeaded(group, shut);
   const lead = shut ? leading(group) : new Set<string>();
   const found: Item[] = [];
@@ -266,11 +274,31 @@ function grown(list: readonly Item[], room: number): Item[] {
   });
 }
 
+/** Lines of many ranks are thin enough to be seen together: as high as `room` allows. */
+function lineHeight(ranks: number, room: number, narrow: boolean): number {
+  const each = Math.floor((room - SIZES.steps.pitch - SIZES.steps.gap) / Math.max(1, ranks));
+  return narrow || room <= 0 ? RANK : Math.min(RANK, Math.max(THINNEST_RANK, each));
+}
+
+/** Of lines too thin for a title each, every so many have one; stragglers always do. */
+function named(list: readonly Item[]): Item[] {
+  let free = -Infinity;
+  const loud = list.filter(({ what, note }) => what === "rank" && note).map(({ top }) => top);
+  return list.map((item) => {
+    if (item.what !== "rank" || item.height >= TITLE) return item;
+    const shown = !!item.note || (item.top >= free && loud.every((top) => Math.abs(top - item.top) >= TITLE));
+    if (shown) free = item.top + TITLE;
+    return shown ? item : { ...item, quiet: true };
+  });
+}
+
 /** `room` is what the lanes may take before they must be scrolled. */
-export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, known: Known = UNKNOWN): Layout {
+export function layout(every: Lanes, how: Arrangement, width: number, room = 0, known: Known = UNKNOWN): Layout {
   const narrow = width < 600;
-  const all = grown(items(lanes, how, narrow, known), room);
-  const sole = lanes.ranks.length === 1;
+  const lanes = shownLanes(every, how);
+  const sole = every.ranks.length === 1;
+  const tall = lineHeight(lanes.ranks.length, room, narrow);
+  const all = grown(items(lanes, how, narrow, known, !sole, tall), room);
   const ruler = keyOf.lane(lanes.ranks[0]?.rank ?? 0, RULER.id);
   // The ruler of steps of the first rank stays in sight.
   const stays = (item: Item) => item.what === "lane" && (item.pinned || item.key === ruler);
@@ -279,7 +307,8 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, 
       ? { ...item, title: `${item.title} · rank ${item.rank}`, indent: 0 }
       : { ...item, indent: item.pinned ? 0 : item.indent };
   const [pinned, pinnedHeight] = placed(all.filter(stays).map(label));
-  const [scrolled, height] = placed(all.filter((item) => !stays(item)));
+  const [placedItems, height] = placed(all.filter((item) => !stays(item)));
+  const scrolled = named(placedItems);
   const minimapHeight = 28;
   const axisTop = minimapHeight + 2;
   const axisHeight = 22;
@@ -291,7 +320,7 @@ export function layout(lanes: Lanes, how: Arrangement, width: number, room = 0, 
     scrolled,
     pinnedHeight,
     height,
-    gutter: narrow ? 0 : width > 1000 ? 184 : 140,
+    gutter: narrow ? 0 : Math.min(width / 2, how.labels || (width > 1000 ? 184 : 140)),
     minimapTop: 0,
     minimapHeight,
     axisTop,
@@ -320,9 +349,16 @@ export function unfolded(
     .find(({ rank }) => rank === mark.rank)
     ?.groups.find((one) => one.lanes.some(({ id }) => id === mark.lane));
   if (!group) return how;
-  const folded = new Set(how.folded);
-  for (const shut of [keyOf.rank(mark.rank), keyOf.group(mark.rank, group.id), key]) folded.delete(shut);
-  return { ...how, folded, full: new Set([...how.full, key]) };
+  const [folded, hidden] = [new Set(how.folded), new Set(how.hidden)];
+  for (const each of [keyOf.rank(mark.rank), keyOf.group(mark.rank, group.id), key]) {
+    folded.delete(each);
+    hidden.delete(each);
+  }
+  const next = { ...how, folded, hidden, full: new Set([...how.full, key]) };
+  const seen = shownLanes(lanes, next).ranks.some(
+    (own) => own.rank === mark.rank && own.groups.some((each) => each.lanes.some(({ id }) => id === mark.lane)),
+  );
+  return seen ? next : { ...next, filter: "" };
 }
 
 export interface Spot {
@@ -333,6 +369,8 @@ export interface Spot {
   more: boolean;
   /** Within its part of the canvas: where the item begins. */
   top: number;
+  /** Of the line of a rank: computation, or communication beneath it. */
+  strip: "upper" | "lower" | null;
 }
 
 /** The header of the rank whose lanes are at the top, where it is scrolled out of sight: it stays there. */
@@ -351,7 +389,8 @@ export function labelTop(at: Layout, item: Item, top: number, scroll: number): n
 export function spotAt(at: Layout, y: number, scroll: number): Spot | null {
   const upper = y < at.scrollTop;
   const stuck = upper ? null : stuckRank(at, scroll);
-  if (stuck && y < at.scrollTop + stuck.height) return { item: stuck, depth: -1, more: false, top: at.scrollTop };
+  if (stuck && y < at.scrollTop + stuck.height)
+    return { item: stuck, depth: -1, more: false, top: at.scrollTop, strip: null };
   const inside = upper ? y - at.lanesTop : y - at.scrollTop + scroll;
   const list = upper ? at.pinned : at.scrolled;
   const item = list.find((one) => inside >= one.top && inside < one.top + one.height);
@@ -365,6 +404,7 @@ export function spotAt(at: Layout, y: number, scroll: number): Spot | null {
     depth: marked ? (item.depths[depth] ?? -1) : -1,
     more: item.hidden > 0 && !item.folded && within >= item.rows * item.pitch,
     top,
+    strip: !item.line || within < 0 ? null : within < stripsOf(item).lower.from ? "upper" : "lower",
   };
 }
 

@@ -82,10 +82,17 @@ export class PainterLink {
     this.tell({ say: "look" });
   }
 
-  hit(rank: number, lane: string, depth: number, time: number, slack: number): Promise<Mark | null> {
+  hit(
+    rank: number,
+    lane: string,
+    depth: number,
+    time: number,
+    slack: number,
+    strip: "upper" | "lower" | null = null,
+  ): Promise<Mark | null> {
     return new Promise((done) => {
       this.answers.set(++this.last, done);
-      this.tell({ say: "hit", id: this.last, rank, lane, depth, time, slack });
+      this.tell({ say: "hit", id: this.last, rank, lane, depth, time, slack, strip });
     });
   }
 

@@ -56,6 +56,10 @@ export class Overlay {
     this.pointer(scene);
     on.restore();
     this.focus(scene);
+    if (scene.drop !== null) {
+      on.fillStyle = scene.theme.accent;
+      on.fillRect(0, Math.round(scene.drop) - 1, scene.width, 2);
+    }
     this.pin(scene);
   }
 

@@ -3,7 +3,7 @@
 import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { type Brush, Inks, mix, Rects } from "./inks";
-import { stuckRank } from "./layout";
+import { stripsOf, stuckRank } from "./layout";
 import { type Frame, type Label, Rows } from "./marks";
 import { ticks } from "./ruler";
 import type { Piece, Store } from "./store";
@@ -163,8 +163,9 @@ export class Painter {
         this.rows.row(quiet, pieces, lane, at ? 0 : line.depth, Math.round((y + from) * dpr), Math.round(tall * dpr)),
       );
     };
-    row((kind) => kind !== "communication", 5, 11);
-    row((kind) => kind === "communication", 17, 6);
+    const { upper, lower } = stripsOf(item);
+    row((kind) => kind !== "communication", upper.from, upper.tall);
+    row((kind) => kind === "communication", lower.from, lower.tall);
   }
 
   private labels(labels: readonly Label[]): void {

@@ -1,7 +1,7 @@
 /** Between the address, the server's answers and the picture: what is shown at first, spans as text, an event's mark. */
 
 import { numbersOf, timeRangeOf, timeRangeText } from "../../base/ranges";
-import { type Arrangement, keyOf, PLAIN } from "./layout";
+import { type Arrangement, arrangementFrom, keyOf, PLAIN } from "./arrange";
 import type { EventFacts, Lanes, Mark, Span } from "./types";
 import { fitted } from "./view";
 
@@ -26,31 +26,11 @@ export function startOf(lanes: Lanes): Arrangement {
   return { ...PLAIN, folded };
 }
 
-const NAMES = { folded: "fold", full: "rows", pinned: "pin" } as const;
+/** As the address has it. */
+export const arrangementOf = (lanes: Lanes, params: Readonly<Record<string, string>>): Arrangement =>
+  arrangementFrom(lanes, params, startOf(lanes));
 
-/** What is otherwise than at first, for the address; null: nothing. */
-export function arrangedParams(lanes: Lanes, how: Arrangement): Record<string, string | null> {
-  const first = startOf(lanes);
-  const other = (what: keyof Arrangement) =>
-    [...new Set([...how[what], ...first[what]])].filter((key) => how[what].has(key) !== first[what].has(key)).sort();
-  return Object.fromEntries(
-    (Object.keys(NAMES) as (keyof Arrangement)[]).map((what) => [NAMES[what], other(what).join(" ") || null]),
-  );
-}
-
-/** As the address has it: what is folded, unfolded and pinned otherwise than at first. */
-export function arrangementOf(lanes: Lanes, params: Readonly<Record<string, string>>): Arrangement {
-  const first = startOf(lanes);
-  const flipped = (what: keyof Arrangement) => {
-    const set = new Set(first[what]);
-    for (const key of (params[NAMES[what]] ?? "").split(" ").filter(Boolean).slice(0, MOST))
-      if (!set.delete(key)) set.add(key);
-    return set;
-  };
-  return { folded: flipped("folded"), full: flipped("full"), pinned: flipped("pinned") };
-}
-
-/** Of a long address. */
+/** Measures of a long address. */
 const MOST = 1000;
 
 export const measuresOf = (text: string | undefined): Span[] =>

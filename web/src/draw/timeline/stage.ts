@@ -8,7 +8,8 @@
 import type { Chosen } from "./area";
 import { flagAt } from "./flags";
 import { Gestures } from "./gestures";
-import { type Arrangement, keyOf, layout, PLAIN, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
+import { type Arrangement, type Flipped, flipped, keyOf, nudged, PLAIN, resized } from "./arrange";
+import { layout, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout";
 import { PainterLink } from "./link";
 import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
@@ -31,7 +32,8 @@ export interface Told {
   readonly measures: (measures: Span[]) => void;
   /** A note was clicked. */
   readonly note?: (id: string) => void;
-  readonly arrange: (how: Arrangement) => void;
+  /** Lanes are arranged anew; `followed`: because a mark in them was gone to. */
+  readonly arrange: (how: Arrangement, followed?: boolean) => void;
   /** The marks that the arrow keys came to. */
   readonly reach: (mark: Mark | null, lane: string) => void;
   readonly trouble: (failed: string) => void;
@@ -51,7 +53,7 @@ export class Stage {
   private readonly base = document.createElement("canvas");
   private readonly over = document.createElement("canvas");
   lanes: Lanes | null = null;
-  private how: Arrangement = PLAIN;
+  how: Arrangement = PLAIN;
   at: Layout | null = null;
   width = 0;
   height = 0;
@@ -79,6 +81,7 @@ export class Stage {
     measures: [],
     notes: [],
     focus: "",
+    drop: null,
     matches: null,
   };
   private due = false;
@@ -236,7 +239,7 @@ export class Stage {
     const how = unfolded(this.lanes, this.how, this.at, mark);
     if (how === this.how) return;
     this.arrange(how);
-    this.told.arrange(how);
+    this.told.arrange(how, true);
   }
 
   setRange(range: Span | null, area: Chosen = null): void {
@@ -474,17 +477,32 @@ export class Stage {
     else void this.first();
   }
 
-  /** Folds or unfolds the lane that the keyboard is on. */
-  toggleHere(what: "folded" | "pinned"): void {
-    const item = this.at && [...this.at.pinned, ...this.at.scrolled].find((one) => one.key === this.focus);
-    if (item) this.toggle(item, what);
+  /** The lane, group or rank that the keyboard is on, else the one under the pointer. */
+  private here(): Item | null {
+    const { at, pointer } = this;
+    const focused = at && [...at.pinned, ...at.scrolled].find((one) => one.key === this.focus);
+    return focused ?? (at && pointer && spotAt(at, pointer.y, this.scroll)?.item) ?? null;
   }
 
-  toggle(item: Item, what: keyof Arrangement): void {
-    const set = new Set(this.how[what]);
-    const key = what === "folded" ? item.toggles : item.key;
-    if (!set.delete(key)) set.add(key);
-    this.told.arrange({ ...this.how, [what]: set });
+  toggleHere(what: Flipped): void {
+    const item = this.here();
+    if (item && item.kind !== "steps") this.toggle(item, what);
+  }
+
+  /** One place up or down among its siblings. */
+  nudgeHere(by: 1 | -1): void {
+    const item = this.here();
+    if (item && this.lanes) this.told.arrange(nudged(this.how, this.lanes, item, by));
+  }
+
+  /** Higher or lower rows. */
+  resizeHere(by: number): void {
+    const item = this.here();
+    if (item?.what === "lane") this.told.arrange(resized(this.how, item.key, by));
+  }
+
+  toggle(item: Item, what: Flipped): void {
+    this.told.arrange(flipped(this.how, what, what === "folded" ? item.toggles : item.key));
   }
 
   // Frames.
@@ -591,7 +609,7 @@ export class Stage {
 
   markAt(spot: Spot, x: number): Promise<Mark | null> {
     const perPixel = (this.view.end - this.view.start) / Math.max(1, this.width - (this.at?.gutter ?? 0));
-    return this.link.hit(spot.item.rank, spot.item.lane, spot.depth, this.time(x), 3 * perPixel);
+    return this.link.hit(spot.item.rank, spot.item.lane, spot.depth, this.time(x), 3 * perPixel, spot.strip);
   }
 
   /** What is under the pointer: one question at a time. */
@@ -603,7 +621,7 @@ export class Stage {
     const { pointer, at } = this;
     if (!pointer || !at || this.gestures.dragging) return;
     const spot = spotAt(at, pointer.y, this.scroll);
-    if (!spot || spot.depth < 0 || pointer.x < at.gutter || pointer.y < at.lanesTop) {
+    if (!spot || (spot.depth < 0 && !spot.strip) || pointer.x < at.gutter || pointer.y < at.lanesTop) {
       this.hovering(null, spot);
       return;
     }

@@ -74,15 +74,16 @@ export class Titles {
       on.fillRect(0, Math.round(y * dpr), Math.round((left - 2) * dpr), Math.ceil(item.height * dpr));
     }
     const loud = item.note ? (theme.kinds.waiting ?? theme.ink) : theme.ink;
+    if (item.quiet) return;
     const words = item.note ? { ...item, title: `${item.title} · ${item.note}` } : item;
     this.words(words, y + (left ? item.height / 2 : 8), loud, theme.soft, (left || width / dpr) - 28);
     if (!item.note || !left) return;
     on.fillStyle = loud;
     on.fillRect(
       Math.round((left - 4) * dpr),
-      Math.round((y + 3) * dpr),
+      Math.round((y + (item.height > 12 ? 3 : 1)) * dpr),
       Math.round(3 * dpr),
-      Math.round((item.height - 6) * dpr),
+      Math.round(Math.max(3, item.height - (item.height > 12 ? 6 : 2)) * dpr),
     );
   }
 

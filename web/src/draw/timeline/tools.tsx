@@ -1,14 +1,11 @@
-/** What is above the picture: search, lanes to fold and pin, and what can be done with the range in view. */
+/** What is above the picture: search, and what can be done with the range in view. */
 
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { shown } from "../../base/numbers";
-import { printable, words } from "../../base/text";
 import { Pill } from "../../frame/popover";
-import { type Arrangement, keyOf } from "./layout";
 import { type Colouring, COLOURINGS } from "./hues";
 import type { Searched } from "./searching";
-import type { Lanes } from "./types";
 
 interface SearchProps {
   readonly search: Searched;
@@ -108,103 +105,6 @@ export function ColourMenu({
         </div>
       )}
     </Pill>
-  );
-}
-
-interface LanesProps {
-  readonly lanes: Lanes;
-  readonly how: Arrangement;
-  readonly set: (how: Arrangement) => void;
-}
-
-/** Every lane by name, to show and to pin: what the labels do, for the keyboard and for screen readers. */
-export function LanesMenu({ lanes, how, set }: LanesProps) {
-  const listed = lanes.ranks.reduce(
-    (sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0),
-    0,
-  );
-  const count = lanes.ranks.reduce((sum, { more = 0 }) => sum + more, listed);
-  const flip = (what: keyof Arrangement, key: string) => {
-    const next = new Set(how[what]);
-    if (!next.delete(key)) next.add(key);
-    set({ ...how, [what]: next });
-  };
-  return (
-    <Pill
-      label="Lanes"
-      value={listed < count ? `${shown(listed, "")} of ${shown(count, "")}` : `${count}`}
-      title="Lanes: open and pinned"
-      right
-    >
-      {() => (
-        <div class="tl-lanes">
-          {(lanes.notes ?? []).map((note) => (
-            <p class="sub" key={note}>
-              {words(note)}
-            </p>
-          ))}
-          {lanes.ranks.map(({ rank, groups }) => (
-            <fieldset key={rank}>
-              {lanes.ranks.length > 1 && (
-                <legend>
-                  <Check
-                    on={!how.folded.has(keyOf.rank(rank))}
-                    flip={() => flip("folded", keyOf.rank(rank))}
-                    text={`Rank ${rank}`}
-                  />
-                </legend>
-              )}
-              {groups.map((group) => (
-                <div key={group.id}>
-                  {group.lanes.length > 1 && (
-                    <Check
-                      on={!how.folded.has(keyOf.group(rank, group.id))}
-                      flip={() => flip("folded", keyOf.group(rank, group.id))}
-                      text={group.title}
-                      strong
-                    />
-                  )}
-                  {group.lanes.map((lane) => {
-                    const key = keyOf.lane(rank, lane.id);
-                    return (
-                      <div class="tl-lane" key={lane.id}>
-                        {lane.depth > 1 ? (
-                          <Check on={!how.folded.has(key)} flip={() => flip("folded", key)} text={lane.title} />
-                        ) : (
-                          <span class="tl-alone">
-                            {printable(
-                              group.kind === "device" && group.lanes.length === 1
-                                ? `${group.title} · ${lane.title}`
-                                : lane.title,
-                            )}
-                          </span>
-                        )}
-                        <button
-                          class={`tl-tool${how.pinned.has(key) ? " on" : ""}`}
-                          aria-pressed={how.pinned.has(key)}
-                          onClick={() => flip("pinned", key)}
-                        >
-                          Pin
-                        </button>
-                      </div>
-                    );
-                  })}
-                </div>
-              ))}
-            </fieldset>
-          ))}
-        </div>
-      )}
-    </Pill>
-  );
-}
-
-function Check({ on, flip, text, strong = false }: { on: boolean; flip: () => void; text: string; strong?: boolean }) {
-  return (
-    <label class={strong ? "tl-check strong" : "tl-check"}>
-      <input type="checkbox" checked={on} onChange={flip} />
-      {printable(text)}
-    </label>
   );
 }
 

@@ -240,6 +240,8 @@ export interface Item {
   colour: string;
   /** What is said beside the title. */
   note: string;
+  /** There is no room for its title. */
+  quiet: boolean;
   /** Of a rank: lanes that are drawn over one another in one line, and which row of the first of them. */
   line: { lanes: readonly string[]; depth: number } | null;
 }
@@ -287,6 +289,8 @@ export interface Scene {
   notes: readonly Flag[];
   /** The item that the keyboard is on. */
   focus: string;
+  /** Where a dragged lane would come to stand, px from the top. */
+  drop: number | null;
   matches: { codes: number[] | null; rows: number[] | null; buckets: number[] } | null;
 }
 
@@ -311,7 +315,17 @@ export type ToPainter =
     }
   | { say: "lanes"; lanes: Lanes }
   | { say: "scene"; scene: Partial<Scene> }
-  | { say: "hit"; id: number; rank: number; lane: string; depth: number; time: number; slack: number }
+  | {
+      say: "hit";
+      id: number;
+      rank: number;
+      lane: string;
+      depth: number;
+      time: number;
+      slack: number;
+      /** In the line of the rank, whichever lane it is of. */
+      strip: "upper" | "lower" | null;
+    }
   | { say: "beside"; id: number; mark: Mark; side: "next" | "previous" }
   | { say: "tile"; key: string; bytes: ArrayBuffer | null; error: string }
   | { say: "picture"; id: number }
