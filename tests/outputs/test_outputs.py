@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import kinetoscope
+from kinetoscope import Trace
 from kinetoscope.cli import main
+from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.trace.source import Source
+from tests.catalog.samples import SHARED, required
 from tests.cli.run import MLP, RANKS
 
 
@@ -53,3 +58,35 @@ def test_a_report_of_a_job_is_about_its_files_alone(tmp_path: Path) -> None:
         kinetoscope.report(MLP, tmp_path / "x.html", sections=["overvew"])
     with pytest.raises(InputError, match="is no folder"):
         kinetoscope.report(MLP, tmp_path / "none" / "x.html")
+
+
+def test_of_large_ranks_some_are_examined_and_all_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
+    assert whole.advice is not None
+    assert whole.advice.limits == ""
+    monkeypatch.setattr("kinetoscope.outputs.summary._LARGEST_BYTES", 2_000_000)
+    some = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
+    assert some.ranks == whole.ranks != ""
+    assert some.advice is not None
+    assert "Rules about one rank examined 2 of 8 ranks (0, 4)" in " ".join(str(some).split())
+    of_ranks = [each for each in whole.advice.findings if each.code.startswith("RANKS")]
+    assert [each for each in some.advice.findings if each.code.startswith("RANKS")] == of_ranks != []
+    assert {rank for each in some.advice.findings if each not in of_ranks for rank in each.ranks} <= {0, 4}
+    monkeypatch.setattr("kinetoscope.outputs.summary._LARGEST_BYTES", 1000)
+    assert "The rules were not asked" in kinetoscope.summary(MLP).first
+    none = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
+    assert none.ranks == whole.ranks
+    assert none.advice is not None
+    assert [each.code[:5] for each in none.advice.findings] == ["RANKS"] * len(of_ranks)
+
+
+def test_each_trace_is_read_once_for_all_that_is_on_the_screen() -> None:
+    job = kinetoscope.read(RANKS)
+    reads: list[int] = []
+
+    def load(source: Source) -> Trace:
+        reads.append(source.rank)
+        return job.engine.trace(source)
+
+    kinetoscope.summary(replace(job, engine=Threads(load, jobs=1, keep=0)))
+    assert sorted(reads) == [0, 1]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import attrgetter
 from typing import Final, cast
 
 import polars as pl
 
 from kinetoscope.advisor.commands import command
+from kinetoscope.advisor.evidence.communication import collectives_of_steps
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
-from kinetoscope.advisor.rule import JobView
+from kinetoscope.advisor.rule import OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, rank_findings, run_rules
+from kinetoscope.analyses import named
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
@@ -73,6 +76,7 @@ class Advice:
         notes: what was left out or assumed.
         program: what the program does.
         path, ranks: the job, for the commands that show more.
+        limits: a sentence that rules about one rank were asked of some ranks only; "" if of all.
     """
 
     findings: tuple[Finding, ...]
@@ -81,6 +85,7 @@ class Advice:
     program: ProgramKind = "unknown"
     path: str = "PATH"
     ranks: int = 1
+    limits: str = ""
 
     @property
     def timed(self) -> tuple[Finding, ...]:
@@ -128,29 +133,51 @@ class Advice:
         return advice_html(self)
 
 
-def advise(job: Job, *, select: Selection = ALL) -> Advice:
+def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = None) -> Advice:
     """The findings of all rules about a job.
 
     All steps but those of the warm-up are selected if `select` names none. Each rank is examined by itself, where its
     trace is; then all together. A finding of most ranks is one finding, with the median of their stakes. A finding of
     few ranks shortens the step only if the others do not wait for something else, so no part of it is certain.
 
+    Args:
+        job: what is examined.
+        select: the part of it.
+        only: ranks to which rules about one rank are limited; those about all ranks together compare all. None: all.
+
     Raises:
         InputError: no rank can be read.
     """
     select = default_to_steady(select)
-    answer = job.map(findings_of_rank, FINDINGS, select, own=own_rules())
+    own, examined = own_rules(), None if only is None else tuple(only)
+    questions: dict[str, Callable[[Job], Result]] = {
+        "findings": lambda job: job.map(findings_of_rank, FINDINGS, select, own=own, only=examined)
+    }
+    if len(job.ranks) > 1:
+        questions |= {str(asked): partial(named(asked[0]), select=select, **asked[1]) for asked in OF_JOB}
+        questions["collectives"] = lambda job: collectives_of_steps(JobView(job, select))
+    answers = job.ask(questions)
+    answer = answers.pop("findings")
     step, findings = _of_ranks(answer.frame)
-    findings = list(_joined(findings, answer.frame.get_column("rank").n_unique(), step))
+    ranks = answer.frame.get_column("rank").unique().to_list()
+    findings = list(_joined(findings, len(ranks if only is None else {*ranks} & {*only}), step))
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
     program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
     failures: list[str] = []
     if len(job.ranks) > 1:
-        view = JobView(job, select, program)
+        view = JobView(job, select, program, [answers[str(asked)] for asked in OF_JOB])
+        view.know(answers["collectives"], collectives_of_steps)
         claims, failures = run_rules(((rule.code, rule.of_job) for rule in rules()), view, "job")
         findings += rank_findings(claims, step)
+    limits = "" if only is None else _limits(only, len(ranks))
     ranked = tuple(sorted(findings, key=attrgetter("order")))
-    return Advice(ranked, step, (*answer.notes, *failures), program, job.path, len(job.ranks))
+    notes = (*answer.notes, *failures, *filter(None, (limits,)))
+    return Advice(ranked, step, notes, program, job.path, len(job.ranks), limits)
+
+
+def _limits(only: Sequence[int], ranks: int) -> str:
+    examined = f"{len(only)} of {ranks} ranks ({listed(only)})" if only else f"none of {ranks} ranks"
+    return f"Rules about one rank examined {examined}, as the traces are large: kinetoscope advise examines all."
 
 
 _COMMON: Final = (

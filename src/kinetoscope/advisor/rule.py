@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -61,6 +61,10 @@ class _View:
     def ask(self, analysis: str, **params: Any) -> Result:
         """The answer of an analysis, by its name and its parameters."""
         return self.of(_answer, analysis, **params)
+
+    def know(self, answer: Any, derive: Callable[..., Any], *details: Any, **named: Any) -> None:
+        """Keep an answer that was had with others: `of` gives it."""
+        self._derived.keep((derive, *details, *sorted(named.items())), answer)
 
 
 def _answer(view: _View, analysis: str, **params: Any) -> Result:
@@ -226,12 +230,28 @@ class RankView(_View):
         return device.end - device.start
 
 
-class JobView(_View):
-    """A job of several ranks as rules see it: the answers of analyses about all of them."""
+OF_JOB: Final[tuple[tuple[str, dict[str, str]], ...]] = (
+    ("step_breakdown", {}),
+    ("rank_balance", {}),
+    ("stragglers", {}),
+    ("stragglers", {"by": "step"}),
+)
+"""What rules of jobs ask, analysis and parameters: had at once, so that each trace is read once."""
 
-    def __init__(self, job: Job, select: Selection, program: ProgramKind = "unknown") -> None:
+
+class JobView(_View):
+    """A job of several ranks as rules see it: the answers of analyses about all of them.
+
+    `answers`: those to `OF_JOB`, in that order, where they are had already.
+    """
+
+    def __init__(
+        self, job: Job, select: Selection, program: ProgramKind = "unknown", answers: Sequence[Result] = ()
+    ) -> None:
         super().__init__(job, select)
         self.program = program
+        for (analysis, params), answer in zip(OF_JOB, answers, strict=False):
+            self.know(answer, _answer, analysis, **params)
 
     @cached_property
     def step(self) -> float:

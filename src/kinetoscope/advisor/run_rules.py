@@ -49,10 +49,16 @@ _MOSTLY_COUNTED: Final = 0.5
 """Share of a finding's time that others count already, from which on it is named after the one that counts most."""
 
 
-def findings_of_rank(trace: Trace, select: Selection, own: tuple[Rule, ...] = ()) -> Partial:
-    """The findings of all rules about one rank: rows of `FINDINGS`; `own` are those of extensions."""
+def findings_of_rank(
+    trace: Trace, select: Selection, own: tuple[Rule, ...] = (), only: tuple[int, ...] | None = None
+) -> Partial:
+    """The findings of all rules about one rank: rows of `FINDINGS`; `own` are those of extensions.
+
+    `only`: the ranks that rules are asked of; of others there is the length of the step. None: all.
+    """
     rank = RankView(trace, select)
-    every = (*(rule for of_family in ours().values() for rule in of_family), *own)
+    is_asked = only is None or trace.source.rank in only
+    every = (*(rule for of_family in ours().values() for rule in of_family), *own) if is_asked else ()
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)

@@ -17,7 +17,7 @@ def run(arguments: list[str]) -> int:
     with opened(args) as (job, _):
         from kinetoscope.outputs.summary import summary
 
-        digest = summary(job, select=chosen(args), jobs=args.jobs)
+        digest = summary(job, select=chosen(args))
     from kinetoscope.cli.shared.output import budget_of, form_of, width_of, write_lines, write_text
     from kinetoscope.screens.summary import lines
 

@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import named
-from kinetoscope.engines.threads import Threads
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import opened, stored
 from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
 from kinetoscope.reading import Readable
-from kinetoscope.schema import Result
 
 _LARGEST_BYTES: Final = 300_000_000
-"""Bytes of JSON up to which all ranks are kept and the rules of `advise` are asked; more would take long."""
+"""Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
 
 _PACKED_RATIO: Final = 15
 """So many times larger is JSON than its gzip or zstd, or than the same trace as Parquet."""
 
 
-def summary(of: Job | Readable, *, select: Selection = ALL, jobs: int | None = None) -> Digest:
+def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     """Where the time of a step goes, the largest loss, and what to change, on one screen.
 
-    Of large traces the rules are not asked, and ranks are not compared.
+    Each trace is read once. Ranks are compared however many they are. Rules about one rank are asked of as many as have
+    300 MB of JSON together, spread evenly, and it says so; of one trace that is larger no rule is asked.
 
     Args:
         of: a job, or what `read` takes.
         select: what is looked at; by default all steps without the warm-up.
-        jobs: how many traces to work on at once; by default all.
 
     Raises:
         InputError: no rank can be read.
     """
     job, select = opened(of), default_to_steady(select)
+    several = len(job.ranks) > 1
+    asked = QUESTIONS | (QUESTIONS_ACROSS_RANKS if several else {})
+    questions: dict[str, Callable[[Job], Any]] = {
+        name: partial(named(name), select=select, **params) for name, params in asked.items()
+    }
+    examined = _ranks_to_examine(job)
+    if several or examined:
+        only = None if len(examined) == len(job.ranks) else examined
+        questions["advise"] = partial(advise, select=select, only=only)
+    results = job.ask(questions)
+    return digest(job.path, results, results.pop("advise", None))
 
-    def ask(job: Job, asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Result]:
-        return job.ask({name: partial(named(name), select=select, **params) for name, params in asked.items()})
 
-    if _text_bytes(job) > _LARGEST_BYTES:
-        return digest(job.path, ask(job, QUESTIONS))
-    if isinstance(job.engine, Threads):
-        job = replace(job, engine=Threads(job.engine.trace, jobs=jobs or len(job), keep=len(job)))
-    results = ask(job, QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {}))
-    return digest(job.path, results, advise(job, select=select))
-
-
-def _text_bytes(job: Job) -> int:
-    """About how much JSON the files hold; of files whose size is not known, much."""
-    total = 0
+def _ranks_to_examine(job: Job) -> tuple[int, ...]:
+    """Ranks whose files are small enough together for rules about one rank, spread evenly over all."""
+    sizes: dict[int, int] = {}
     for source in job.sources:
         size = stored((source,))
-        total += _LARGEST_BYTES + 1 if size is None else size * (1 if source.name.endswith(".json") else _PACKED_RATIO)
-    return total
+        size = _LARGEST_BYTES + 1 if size is None else size * (1 if source.name.endswith(".json") else _PACKED_RATIO)
+        sizes[source.rank] = sizes.get(source.rank, 0) + size
+    ranks = sorted(sizes)
+    count = min(len(ranks), _LARGEST_BYTES // max(*sizes.values(), 1))
+    if sum(sizes.values()) <= _LARGEST_BYTES:
+        count = len(ranks)
+    return tuple(ranks[place * len(ranks) // count] for place in range(count))

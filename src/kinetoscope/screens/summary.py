@@ -79,6 +79,8 @@ def _changes(digest: Digest, width: int) -> Iterator[Line]:
         shortened = title if cells(title) <= room else f"{wrapped(title, room - 1)[0]}…"
         label: Piece = (padded(mark, wide), LOOKS[change.severity])
         yield (label, (f"  {stake}   ", "waiting"), (shortened, ""), (f"  {change.code}", "dim"))
+    if digest.advice is not None and digest.advice.limits:
+        yield from (plain(line, "dim") for line in wrapped(digest.advice.limits, width))
 
 
 def _step(digest: Digest, width: int) -> Iterator[Line]:

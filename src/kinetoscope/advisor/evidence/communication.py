@@ -25,7 +25,7 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 COLLECTIVES = Schema(
     Column("rank", pl.Int64, "The lowest rank that took part."),
@@ -132,14 +132,18 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     quiet = exposed < _NEGLIGIBLE_STEP_SHARE * step or ranks < 2
     collectives = COLLECTIVES.empty()
     if not quiet:
-        collectives = job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select).frame
-        collectives = _limited(collectives, exposed - waiting)
+        collectives = _limited(job.of(collectives_of_steps).frame, exposed - waiting)
     late = tuple(_late(job, balance)) if waiting >= _NEGLIGIBLE_STEP_SHARE * step and not quiet else ()
     sends = float(collectives.filter(pl.col("kind").is_in(PAIRWISE))["exposed"].sum())
     pipeline = sends > _PIPELINE * float(collectives["exposed"].sum())
     return CommunicationCosts(
         collectives, ranks, len(balance) / ranks, step, exposed - waiting, waiting, late, pipeline, balance
     )
+
+
+def collectives_of_steps(job: JobView) -> Result:
+    """The collectives of the selected steps: rows of `COLLECTIVES`."""
+    return job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select)
 
 
 EARLY_WORK_SHARE: Final = 0.12
