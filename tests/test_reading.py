@@ -83,6 +83,32 @@ def test_what_is_not_there_is_said(tmp_path: Path, name: str, message: str) -> N
         read(tmp_path / name)
 
 
+EXPORT = "vm_77.rank0of1.step3.17.part"
+"""What torch exported, and the recorder has not finished."""
+
+
+def test_an_unfinished_recording_is_read_where_there_is_nothing_else(tmp_path: Path) -> None:
+    drawn.written(tmp_path / "0.json", MM).rename(tmp_path / EXPORT)
+    (tmp_path / EXPORT.replace(".part", ".gz.part")).write_bytes(b"half")
+    job = read(tmp_path)
+    assert files(job) == [(EXPORT, 0, 0)]
+    assert any("has not been finished" in note for note in job.notes)
+
+
+def test_unfinished_recordings_beside_traces_are_left_out_and_said(tmp_path: Path) -> None:
+    drawn.written(tmp_path / "0.json", MM)
+    (tmp_path / EXPORT).write_text("{")
+    job = read(tmp_path)
+    assert len(job) == 1
+    assert any(note.startswith("Left out: 1 unfinished file of a recording") for note in job.notes)
+
+
+def test_a_folder_with_nothing_but_remains_says_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / EXPORT.replace(".part", ".gz.part")).write_bytes(b"half")
+    with pytest.raises(NotFoundError, match="only 1 file of a recording that still runs, or was killed"):
+        read(tmp_path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     file = drawn.written(tmp_path / "0.json", MM)

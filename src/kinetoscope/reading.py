@@ -13,10 +13,10 @@ from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
-from kinetoscope.readers.job.discovery import common_name, find, find_all
+from kinetoscope.readers.job.discovery import common_name, find, find_all, is_export, unfinished
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
@@ -80,10 +80,28 @@ def read(
     if chosen_ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
+    if files is None:
+        notes += _unfinished_note(paths, candidates)
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
     make = engine_maker(engine)
     where = make(Files(load, stamp, __version__), address=address, jobs=at_once, ranks=len(sources), progress=progress)
     return Job(text, tuple(replace(source, options=options) for source in sources), where, tuple(notes))
+
+
+def _unfinished_note(paths: Sequence[str], candidates: Sequence[CandidateFile]) -> list[str]:
+    """What is to be said of files that a recorder has not finished."""
+    if any(is_export(each.url) for each in candidates):
+        note = (
+            "The recording has not been finished, as it still runs or was killed: what torch exported of it is read "
+            "(*.part), and nothing is known of the run. kinetoscope record to the same folder finishes it."
+        )
+        return [note]
+    parts = [file for path in paths if os.path.isdir(path) for file in unfinished(path)]
+    note = (
+        f"Left out: {number_of(len(parts), 'unfinished file')} of a recording that still runs or was killed (*.part). "
+        "kinetoscope record to the same folder finishes or removes what a killed one left."
+    )
+    return [note] if parts else []
 
 
 def _each(path: Readable) -> Iterable[str | os.PathLike[str]]:

@@ -152,3 +152,13 @@ def test_counters_stand_with_their_device_and_the_critical_path_is_marked(
     critical = {event["name"] for event in written if event.get("args", {}).get("critical")}
     assert "gemm" in critical
     assert {event["ph"] for event in written if event.get("cat") == "critical"} == {"s", "f"}
+
+
+@pytest.mark.parametrize("form", ["json", "parquet", "perfetto"])
+def test_a_url_with_one_slash_makes_no_folder_of_its_name(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", str(MLP.resolve()), "--to", form, "-o", "s3:/bucket/out"]) == 2
+    assert "s3://" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

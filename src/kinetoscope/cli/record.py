@@ -34,10 +34,13 @@ from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
-from kinetoscope.record.output import finishing, leftovers
-from kinetoscope.record.output.writing import Writer
+from kinetoscope.record.output import leftovers
+from kinetoscope.record.output.delivery import lacks_room
+from kinetoscope.record.output.finishing_process import refused
+from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
 from kinetoscope.record.session.options import DEFAULTS, rank_identity
+from kinetoscope.views.exports.target import spare_half_url
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
@@ -57,11 +60,12 @@ def run(arguments: list[str]) -> int:
         raise UsageError("what is to be recorded? `kinetoscope record -- python train.py` runs and records it")
     plan = _plan(args, command)
     _prepare(plan)
-    for line in _salvaged(plan):
+    for line in _salvaged(plan)[1]:
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
     before = _traces(plan)
     code = _run(command, _environment(plan))
-    for line in (*_salvaged(plan), _outcome(plan, before)):
+    finished, lines = _salvaged(plan)
+    for line in (*lines, _outcome(plan, before, finished)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
 
@@ -190,7 +194,10 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
     if args.seconds and (args.idle or args.every):
         raise UsageError("--for records once, by time; --idle and --every record by steps")
     folder = args.output or _folder(command)
+    if folder.startswith("memory:"):
+        raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
     if "://" not in folder:
+        spare_half_url(folder)
         folder = str(Path(folder).absolute())
     options = {
         "record_shapes": not args.no_shapes,
@@ -236,8 +243,10 @@ def _prepare(plan: Plan) -> None:
     try:
         if "://" not in plan.dir:
             Path(plan.dir).mkdir(parents=True, exist_ok=True)
-        else:
-            finishing.try_out(plan.dir)
+        elif why := refused(plan.dir):
+            raise OSError(why)
+        if why := Writer(plan.dir).ready() or lacks_room(Writer(plan.dir).spool, DEFAULTS.keep_free):
+            raise OSError(why)
         _clear(control)
         control.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -301,16 +310,18 @@ def _traces(plan: Plan) -> set[str]:
     return set() if "://" in plan.dir else {str(path) for path in Path(plan.dir).glob("*.pt.trace.json.gz")}
 
 
-def _salvaged(plan: Plan) -> Iterator[str]:
-    """Finish or remove what killed processes left without a final name, and say so."""
+def _salvaged(plan: Plan) -> tuple[int, list[str]]:
+    """Finish or remove what killed processes left without a final name: how many were finished, and what to say."""
+    lines = []
     writer = Writer(plan.dir, rank_identity().host)
     leftovers.settle(writer.spool, rank_identity().host, _SETTLING)
     finished, removed = writer.salvage()
     writer.flush(_SETTLING)
     if finished:
-        yield f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished"
+        lines.append(f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished")
     if removed:
-        yield f"{_many(removed, 'file')} of a process that was killed while it wrote {_was(removed)} removed"
+        lines.append(f"{_many(removed, 'file')} of a process that was killed while it wrote {_was(removed)} removed")
+    return finished, lines
 
 
 def _many(count: int, what: str) -> str:
@@ -321,14 +332,21 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _outcome(plan: Plan, before: set[str]) -> str:
-    """What came of it, in one line; `before` are the traces that were there already."""
+def _outcome(plan: Plan, before: set[str], finished: int) -> str:
+    """What came of it, in one line.
+
+    Args:
+        plan: of the run.
+        before: the traces that were there already.
+        finished: how many were finished after their process was killed.
+    """
     control = Path(plan.control)
     written = sorted(mailbox.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
     kept = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
     traces = (_traces(plan) - before) | kept
     problems = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and not note.get("path")]
     remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
+    missed = _missed(control)
     ranks, yielded = mailbox.read_all(control / "ranks"), mailbox.read_all(control / "yielded")
     opened, made = mailbox.read_all(control / "open"), mailbox.read_all(control / "optimizer")
     if not _someone_waits(mailbox.read(control / "request")):
@@ -342,6 +360,11 @@ def _outcome(plan: Plan, before: set[str]) -> str:
             what += f", which cost {costs[-1]:.2%} of the time"
         also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
         also += f" ({remarks[0]})" if remarks else ""
+        if lost := max(len(opened) - finished, 0):
+            also += f" ({_many(lost, 'window')} more {_was(lost)} lost, as the program was killed in the midst)"
+        if missed:
+            busy = f"{MAX_WAITING_TRACES} traces were still being written"
+            also += f" ({_many(missed, 'window')} {_was(missed)} skipped while {busy})"
         return f"{what}{also}; `kinetoscope summary {folder}` says where the time goes"
     if problems:
         return f"no trace was written: {problems[0]}"
@@ -357,6 +380,15 @@ def _outcome(plan: Plan, before: set[str]) -> str:
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
+
+
+def _missed(control: Path) -> int:
+    """Windows that were due while as many traces were being written as may be, of all processes."""
+    most: dict[str, int] = {}
+    for name, note in mailbox.read_all(control / "written").items():
+        process = name.rpartition(".")[0]
+        most[process] = max(most.get(process, 0), int(note.get("missed") or 0))
+    return sum(most.values())
 
 
 def _why_nobody(plan: Plan, *, waits: bool) -> str:

@@ -27,6 +27,7 @@ from kinetoscope.reading import Readable
 from kinetoscope.views.exports import perfetto, perfetto_merged, trace_json, trace_parquet
 from kinetoscope.views.exports.perfetto import PerfettoAdditions
 from kinetoscope.views.exports.perfetto_merged import RankPart
+from kinetoscope.views.exports.target import spare_half_url
 
 Form = Literal["json", "parquet", "perfetto"]
 
@@ -133,6 +134,7 @@ def check(output: str | None, to: Form, *, critical_path: bool = False, merge_ra
         raise UsageError(f"ranks are merged for Perfetto, not in {to}: convert to perfetto")
     if output is None and to != "perfetto":
         raise UsageError(f"{to} needs an output (-o OUT): {'a folder' if to == 'parquet' else 'a file'} to write")
+    spare_half_url(output or "")
     if to == "parquet" and is_url(output or ""):
         raise UsageError(f"{output}: convert writes Parquet to folders of this machine, such as a mounted store")
 

@@ -14,7 +14,7 @@ from kinetoscope.model.tables.parquet import FOLDER
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import Readable, read
-from kinetoscope.views.exports.target import written
+from kinetoscope.views.exports.target import spare_half_url, written
 
 
 def opened(of: Job | Readable) -> Job:
@@ -55,6 +55,7 @@ def destination(output: str | os.PathLike[str]) -> Iterator[Path]:
     """
     name = os.fspath(output)
     if not is_url(name):
+        spare_half_url(name)
         with _blamed(name):
             yield Path(name)
         return

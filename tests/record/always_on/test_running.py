@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import venv
@@ -262,8 +264,43 @@ def test_windows_wait_for_the_traces_that_are_being_written(script: Path, tmp_pa
     command = ["--wait", "1", "--warmup", "0", "--active", "1", "--repeat", "0"]
     done = run(kinetoscope("record", "-o", tmp_path / "a", *command, "--", sys.executable, script, "60"))
     assert "could not" not in done.stderr
-    assert "skipped" not in done.stderr
-    assert f"{len(traces(tmp_path / 'a'))} traces in" in done.stderr
+    count = len(traces(tmp_path / "a"))
+    assert f"{count} traces in" in done.stderr
+    missed = re.search(r"\((\d+) windows were skipped while 4 traces were still being written\)", done.stderr)
+    assert missed
+    assert int(missed[1]) + count <= 30
+
+
+def test_a_window_in_which_the_program_was_killed_is_counted(script: Path, tmp_path: Path) -> None:
+    end = "    if step == 8: os._exit(time.sleep(2) or 9)"
+    script.write_text("import os\n" + TRAIN.replace("    time.sleep(pause)", end))
+    done = run(kinetoscope("record", "-o", tmp_path / "a", "--repeat", "2", "--", sys.executable, script, "20"))
+    assert len(traces(tmp_path / "a")) == 1
+    assert "1 trace in" in done.stderr
+    assert "1 window more was lost, as the program was killed in the midst" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["memory://a", "s3:/bucket/a"])
+def test_places_where_nothing_would_remain_are_refused(tmp_path: Path, place: str) -> None:
+    done = run(kinetoscope("record", "-o", place, "--", *python("print('ran')")), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert place in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_without_room_is_refused_before_the_program_runs(tmp_path: Path) -> None:
+    from kinetoscope.record.output.delivery import lacks_room
+
+    assert not lacks_room(tmp_path, 0)
+    assert "MB are free on its disk" in lacks_room(tmp_path, 1 << 60)
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kinetoscope.record.output import finishing_process
+
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        monkeypatch.setattr(finishing_process, "TRY_S", 0.5)
+        assert finishing_process.refused(f"http://127.0.0.1:{deaf.getsockname()[1]}/a") == "no answer within 0 s"
 
 
 def test_a_url_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path: Path) -> None:

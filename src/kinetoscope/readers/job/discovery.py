@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
 from typing import Any, Final
 
 from kinetoscope.errors import NotFoundError
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
@@ -17,6 +19,9 @@ from kinetoscope.readers.registry import READERS
 
 _SUFFIXES: Final = tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
 _PATTERNS: Final = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
+
+_UNFINISHED: Final = re.compile(r"\.rank\d+of\d+\.step\d+\.\d+((?:\.\w+)*)\.part\Z")
+"""How the names end of what the recorder has not finished; between number and ending, what its helpers write."""
 
 _MAX_DEPTH: Final = 16
 """Folders in folders of a store: pages of a web server may lead to each other for ever."""
@@ -37,6 +42,13 @@ def find(path: str) -> list[CandidateFile]:
         if not candidates and errors:
             raise NotFoundError(f"{errors[0].filename}: cannot be listed: {errors[0].strerror}")
         if not candidates:
+            candidates = [CandidateFile(file, size=_size(file)) for file in unfinished(path) if is_export(file)]
+        if not candidates and (parts := unfinished(path)):
+            raise NotFoundError(
+                f"{path}: no finished trace in this folder, only {number_of(len(parts), 'file')} of a recording that "
+                f"still runs, or was killed (*.part); if it was, remove what it left: rm {path}/*.part"
+            )
+        if not candidates:
             raise NotFoundError(
                 f"{path}: no traces in this folder (looked for {_PATTERNS}); name the folder that torch.profiler "
                 "wrote to"
@@ -48,6 +60,20 @@ def find(path: str) -> list[CandidateFile]:
     if not matches:
         raise NotFoundError(f"{path}: no such file or folder")
     return find_all(matches)
+
+
+def unfinished(folder: str) -> list[str]:
+    """Files in a local folder that a recorder of ours has given no final name: of one that runs, or was killed."""
+    try:
+        return sorted(each.path for each in os.scandir(folder) if _UNFINISHED.search(each.name))
+    except OSError:
+        return []
+
+
+def is_export(file: str) -> bool:
+    """Whether an unfinished file is what torch exported: the trace, if it was written to its end."""
+    match = _UNFINISHED.search(file)
+    return match is not None and not match[1]
 
 
 def find_all(paths: Sequence[str]) -> list[CandidateFile]:

@@ -213,6 +213,7 @@ class _Job:
         self._seconds = 0.0
         self._recorder = Recorder(plan.dir, options, say=None if here.rank == 0 else lambda _: None)
         self._yielded = self._told_open = False
+        self._missed = 0
         self._spans = PassSpans(self._recorder.poll)
         self._ends = StepEnds()
         self._next = max(plan.wait, 1)
@@ -346,24 +347,28 @@ class _Job:
         if not (self._left and self._ended >= self._next and self._recorder.state == "idle"):
             return
         if others.active():
+            self._next = self._ended + 1
             self._gave_way()
         elif not self._recorder.full:
             self._left -= 1
-            self._next = self._ended + plan.warmup + plan.active + plan.wait
+            self._missed, self._next = self._missed_by_now(), self._ended + plan.window
             self._open(AgreedWindow("", None, plan.active, plan.warmup, reason="schedule"))
+
+    def _missed_by_now(self) -> int:
+        """Windows that there would have been, had the writers not been busy when one was due."""
+        return self._missed + max(self._ended - self._next, 0) // self._plan.window
 
     def _tell_open(self) -> None:
         """Should the process be killed now, it is known that a window was there."""
         records = self._recorder.state == "recording"
         if records and not self._told_open:
             with contextlib.suppress(OSError):
-                mailbox.leave(self._note_of_open, {"step": self._ended})
+                mailbox.leave(self._note_of_open(self._ended), {"step": self._ended})
         self._told_open = records
 
-    @property
-    def _note_of_open(self) -> Path:
+    def _note_of_open(self, first_step: int) -> Path:
         """The note that a window is open: from its first recorded step until its outcome is known."""
-        return self._control / "open" / self.process.name
+        return self._control / "open" / f"{self.process.name}.{first_step}"
 
     def _gave_way(self) -> None:
         """A window was due while a profiler of the program was at work."""
@@ -430,7 +435,7 @@ class _Job:
                 self._left += 1  # the next step tries again
                 self._gave_way()
                 return
-            self._note_of_open.unlink(missing_ok=True)
+            self._note_of_open(outcome.first_step).unlink(missing_ok=True)
             note = {
                 "rank": self.process.rank,
                 "path": outcome.path,
@@ -438,6 +443,7 @@ class _Job:
                 "truncated": outcome.truncated,
                 "first_step": outcome.first_step,
                 "last_step": outcome.last_step,
+                "missed": self._missed_by_now(),
                 "cost": None if self._always is None else self._always.cost(time.monotonic()),
             }
             left = self._control / "written" / f"{self.process.name}.{outcome.first_step}"

@@ -112,14 +112,19 @@ class TraceDelivery:
 
     def _room(self, need: int) -> str:
         """Why the disk has no room for so many bytes; "" if it has."""
-        try:
-            free = shutil.disk_usage(self.writer.spool).free
-        except OSError:  # the system does not tell
-            return ""
-        if free < need + self._keep_free:
-            kept = self._keep_free >> 20
-            return f"only {free >> 20} MB are free on its disk ({need >> 20} MB needed, {kept} MB to be left alone)"
+        return lacks_room(self.writer.spool, self._keep_free, need)
+
+
+def lacks_room(folder: Path, keep_free: int, need: int = 0) -> str:
+    """Why a local folder has no room for so many bytes; "" if it has."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:  # the system does not tell
         return ""
+    if free < need + keep_free:
+        kept = keep_free >> 20
+        return f"only {free >> 20} MB are free on its disk ({need >> 20} MB needed, {kept} MB to be left alone)"
+    return ""
 
 
 def resolved(folder: str | os.PathLike[str]) -> str:

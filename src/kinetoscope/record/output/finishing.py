@@ -1,8 +1,9 @@
 """Run as a process of low priority beside the job: check, compress, sync and name what torch exported.
 
-Reads one JSON object from its standard input (see `main`), prints one to its standard output: `status` is "ok" or
-"invalid" (the plain file is left), "full" (no room: everything is removed), "failed" (`message` says why). A bare
-interpreter runs it (`python -I -S`): it imports the standard library alone, and fsspec where the trace goes to a URL.
+Reads one JSON object from its standard input (see `finish`; or `try_out`: a URL that is tried), prints one to its
+standard output: `status` is "ok" or "invalid" (the plain file is left), "full" (no room: everything is removed),
+"failed" (`message` says why). A bare interpreter runs it (`python -I -S`): it imports the standard library alone, and
+fsspec where the trace goes to a URL.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _in_store(target: str, act: Callable[[Any, str], None]) -> None:
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from None
 
 
-def try_out(folder: str) -> None:
+def _try_out(folder: str) -> None:
     """Write an empty file to a store and remove it: who may write learns before there is something to lose.
 
     Raises:
@@ -191,7 +192,15 @@ def main() -> None:
     with contextlib.suppress(OSError):
         os.nice(task.get("nice", 0))
     sys.path.extend(task.get("path", ()))
-    json.dump(finish(task), sys.stdout)
+    json.dump(_tried(task["try_out"]) if "try_out" in task else finish(task), sys.stdout)
+
+
+def _tried(folder: str) -> dict[str, Any]:
+    try:
+        _try_out(folder)
+    except OSError as error:
+        return {"status": "failed", "message": f"{error.strerror or error}"}
+    return {"status": "ok", "message": ""}
 
 
 if __name__ == "__main__":

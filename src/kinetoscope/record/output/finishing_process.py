@@ -21,6 +21,10 @@ _POLL_S: Final = 0.25
 """Seconds between checks whether someone waits."""
 
 
+TRY_S: Final = 30.0
+"""Seconds in which a store has to take a file before the job starts."""
+
+
 class FinishingProcess:
     """Runs `finishing` for one writer."""
 
@@ -75,6 +79,21 @@ class FinishingProcess:
 
     def _is_waited_for(self) -> bool:
         return self._waiting > 0
+
+
+def refused(folder: str) -> str:
+    """Why the store at a URL takes no files, or "": one is written as the traces will be, and removed."""
+    task = {"try_out": folder, "path": [each for each in sys.path if each]}
+    with _started(task) as process:
+        try:
+            out, errors = process.communicate(_text(task, 0), TRY_S)
+            answer = json.loads(out)
+            return str(answer["message"])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"no answer within {TRY_S:.0f} s"
+        except (ValueError, KeyError, TypeError):
+            return (errors.decode(errors="replace").strip().splitlines() or ["it cannot be tried"])[-1][:300]
 
 
 def _text(task: dict[str, Any], nice: int) -> bytes:

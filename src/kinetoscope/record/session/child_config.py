@@ -60,6 +60,11 @@ class Plan:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def window(self) -> int:
+        """Steps from one window of the schedule to the next."""
+        return self.warmup + self.active + max(self.wait, 1)
+
+    @property
     def scheduled(self) -> bool:
         """Whether it records without a request, once the wait is over."""
         return not (self.idle or self.every or self.seconds)

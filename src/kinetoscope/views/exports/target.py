@@ -7,11 +7,14 @@ would take it from everybody. Of a link it is the file behind it that is replace
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
+
+from kinetoscope.errors import UsageError
 
 _NOT_STORED: Final = ("/dev/", "/proc/")
 """Below these a name is a thing of the system, even where it leads to a plain file that is somebody's output."""
@@ -49,6 +52,16 @@ def written(path: str | Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
+
+
+def spare_half_url(output: str) -> None:
+    """Refuse `s3:/bucket`, which would be a folder here of the name `s3:`.
+
+    Raises:
+        UsageError: it is such a name.
+    """
+    if match := re.match(r"([A-Za-z][\w+.-]+):/(?!/)", output):
+        raise UsageError(f"{output} would be a folder called {match[1]}: on this machine; a store is {match[1]}://…")
 
 
 def _status(path: Path) -> os.stat_result | None:
