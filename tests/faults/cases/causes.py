@@ -6,13 +6,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.faults.case import planted
-from tests.faults.cases.host import training
-from tests.faults.healthy import transformer
+from tests.faults.cases.host import on_host, small, training
+from tests.faults.healthy import perceptron, transformer
+from tests.faults.host import Body
+from tests.faults.kernels import elementwise, multi_tensor
 from tests.faults.network import Network
 from tests.faults.program import Program
 
 _A100: Final[dict[str, Any]] = {"device": "NVIDIA A100-SXM4-40GB", "capability": (8, 0), "memory": 40e9}
 _MI300: Final[dict[str, Any]] = {"device": "AMD Instinct MI300X", "capability": (9, 4), "memory": 192e9}
+
+_CPU: Final[dict[str, Any]] = {"device": None}
 
 Layers = Callable[[Network], None]
 
@@ -75,6 +79,137 @@ def falls_back(us: float, size: float) -> Callable[[Program], object]:
     return part
 
 
+def counted(elements: int) -> Callable[[Program, int], object]:
+    """A metric in plain Python: predictions and targets are compared one by one."""
+
+    def part(p: Program, n: int) -> None:
+        del n
+        with p.python("metrics.py(12): accuracy"):
+            for _ in range(2):
+                p.call("aten::unbind", elements, shapes=[[elements]])
+            for _ in range(elements):
+                p.host(1)
+                with p.op("aten::eq", 2, shapes=[[], []]):
+                    if p.device:
+                        p.kernel(elementwise("CompareEqFunctor", "long"), 2)
+                with p.op("aten::is_nonzero", 2, shapes=[[]]):
+                    if p.device:
+                        p.item()
+                    else:
+                        p.call("aten::item", 2, shapes=[[]])
+
+    return part
+
+
+def compared(p: Program, n: int) -> None:
+    """The same for all of them at once."""
+    del n
+    for op in ("aten::eq", "aten::sum"):
+        with p.op(op, 5, shapes=[[64], [64]]):
+            if p.device:
+                p.kernel(elementwise("CompareEqFunctor", "long"), 3)
+
+
+def embedded(rows: int, indices: int, width: int, *, sparse: bool, fused: bool = False) -> Body:
+    """A language model over a table, of whose rows a batch touches few."""
+
+    def body(p: Program, n: int) -> None:
+        p.loader(1500, workers=4)
+        net = Network(p, "bf16" if p.device else "fp32")
+        table, touched = [rows, width], [indices]
+        each = net.us(0, 4.0 * rows * width)
+        part = max(indices / rows, 0.001) * 3
+        net.work("aten::embedding", "indexSelectSmallIndex", net.us(0, 8.0 * indices * width), table, touched,
+                 grad="EmbeddingBackward0")  # fmt: skip
+        transformer(net, layers=4, batch=4, length=512) if p.device else perceptron(net, rows=64, width=256)
+
+        def backward() -> None:
+            with p.grad("EmbeddingBackward0"):
+                if sparse:
+                    net.work("aten::embedding_sparse_backward", "indexSelect", each * part, [indices, width], touched)
+                    return
+                net.work(
+                    "aten::embedding_dense_backward", "embedding_backward_feature_kernel", each * 1.2,
+                    [indices, width], touched, [], concrete=["", "", str(rows), "-1", "False"],
+                    types=["float", "long int", "Scalar", "Scalar", "Scalar"],
+                )  # fmt: skip
+
+        net._tape.insert(0, backward)
+        net.backward()
+        with p.annotation("Optimizer.step#Adam.step"):
+            factor = part if sparse else 1.0
+            if fused:
+                net.work("aten::_fused_adam_", multi_tensor("FusedAdam"), net.us(0, 28.0 * rows * width * factor),
+                         [indices if sparse else rows, width], types=["TensorList"])  # fmt: skip
+            else:
+                for op in ("lerp_", "mul_", "addcmul_", "sqrt", "div_", "addcdiv_"):
+                    us = net.us(0, 12.0 * rows * width * factor)
+                    net.work(f"aten::{op}", elementwise("CUDAFunctor_add", "float"), us,
+                             [indices if sparse else rows, width])  # fmt: skip
+
+    return body
+
+
+def padding(lengths: Callable[[int], list[int]]) -> Body:
+    """Sequences that the program pads itself, and a network that computes for all of it."""
+
+    def body(p: Program, n: int) -> None:
+        each = lengths(n)
+        lists: Any = [[[size, 512] for size in each]]
+        with p.op("aten::pad_sequence", 40, shapes=lists, types=["TensorList"], strides=[[]]):
+            p.call("aten::full", 20)
+        if p.device:
+            p.to_device(8 * len(each) * max(each), pinned=True, blocking=False)
+        net = Network(p, "bf16" if p.device else "fp32")
+        rows, width = len(each) * max(each), 2048 if p.device else 512
+        for _ in range(8):
+            net.linear(rows, width, width)
+            net.pointwise("aten::relu", rows, width)
+        net.backward()
+        net.optimizer(1e7 if p.device else 1e5)
+
+    return body
+
+
+def mixed(n: int) -> list[int]:
+    """Sequences of all lengths."""
+    del n
+    return [84 + 20 * place for place in range(48)]
+
+
+def alike(n: int) -> list[int]:
+    """Sequences of about one length; over 24 steps they are as long as those of all lengths."""
+    return [84 + 40 * (n % 24) + place % 20 for place in range(48)]
+
+
+def _no_work(p: Program, node: str) -> None:
+    """A node of the backward pass that only hands its gradient on."""
+    with p.grad(node):
+        pass
+
+
+def turned(times: int, size: tuple[int, int], *, copied: bool) -> Layers:
+    """Layers between which a tensor is transposed, with copies and without."""
+
+    def layers(net: Network) -> None:
+        rows, width = size
+        for _ in range(times):
+            net.linear(rows, width, width)
+            for _ in range(2):
+                net.p.call("aten::transpose", 3, shapes=[[8, rows // 8, width], [], []])
+                if copied:
+                    with net.p.op("aten::contiguous", 2, shapes=[[8, width, rows // 8], []]):
+                        us = net.us(0, 2.0 * net.width * rows * width)
+                        kernel = elementwise("direct_copy_kernel_cuda", net.type)
+                        net.work("aten::clone", kernel, us, [8, width, rows // 8], grad="CloneBackward0")
+                    net._later(lambda: _no_work(net.p, "CloneBackward0"))
+            net.pointwise("aten::relu", rows, width)
+
+    return layers
+
+
+_METRIC: Final = training(on_host, after=counted(64), precision="fp32")
+
 CASES = (
     planted(
         "HOST010",
@@ -115,5 +250,71 @@ CASES = (
         seed=905,
         still=("DEVICE003",),
         **_MI300,
+    ),
+    planted(
+        "HOST015",
+        "a metric in plain Python, on the host alone",
+        _METRIC,
+        training(on_host, after=compared, precision="fp32"),
+        seed=910,
+        stacks=True,
+        **_CPU,
+    ),
+    planted(
+        "HOST015",
+        "a metric in plain Python that fetches each value",
+        training(small, after=counted(64)),
+        training(small, after=compared),
+        seed=911,
+        steps=8,
+    ),
+    planted(
+        "MEMORY006",
+        "a table of 500,000 rows, Adam by parameter",
+        embedded(500_000, 4096, 128, sparse=False),
+        embedded(500_000, 4096, 128, sparse=True),
+        seed=920,
+    ),
+    planted(
+        "MEMORY006",
+        "a table of two million rows, Adam fused, A100",
+        embedded(2_000_000, 8192, 64, sparse=False, fused=True),
+        embedded(2_000_000, 8192, 64, sparse=True, fused=True),
+        seed=921,
+        **_A100,
+    ),
+    planted(
+        "MEMORY006",
+        "a table of 100,000 rows, on the host alone",
+        embedded(100_000, 640, 32, sparse=False),
+        embedded(100_000, 640, 32, sparse=True),
+        seed=922,
+        **_CPU,
+    ),
+    planted("DATA008", "sequences of all lengths in a batch", padding(mixed), padding(alike), seed=930, steps=24),
+    planted(
+        "DATA008",
+        "sequences of all lengths, on the host alone",
+        padding(mixed),
+        padding(alike),
+        seed=931,
+        steps=24,
+        **_CPU,
+    ),
+    planted(
+        "DEVICE007",
+        "copies between transpositions",
+        training(turned(8, (16384, 1024), copied=True)),
+        training(turned(8, (16384, 1024), copied=False)),
+        seed=940,
+        still=("DEVICE003",),
+    ),
+    planted(
+        "DEVICE007",
+        "copies between transpositions, on the host alone",
+        training(turned(4, (512, 256), copied=True), precision="fp32"),
+        training(turned(4, (512, 256), copied=False), precision="fp32"),
+        seed=941,
+        **_CPU,
     ),
 )

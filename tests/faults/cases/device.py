@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tests.faults.case import Healthy, drawing, planted
-from tests.faults.healthy import recommender, resnet
+from tests.faults.healthy import recommender, resnet, transformer
 from tests.faults.host import Body
 from tests.faults.kernels import elementwise, gemm
 from tests.faults.network import Network
@@ -38,6 +38,11 @@ def training(layers: Layers, precision: str = "bf16", *, last: bool = True) -> B
 def vision(net: Network) -> None:
     """A residual network."""
     resnet(net, batch=96, blocks=8)
+
+
+def language(net: Network) -> None:
+    """A language model."""
+    transformer(net, layers=6)
 
 
 def products(net: Network) -> None:
@@ -206,6 +211,23 @@ CASES = (
         training(recommender, "fp32"),
         training(recommender, "tf32"),
         seed=405,
+        **_A100,
+    ),
+    planted(
+        "DEVICE001",
+        "a language model in TF32",
+        training(language, "tf32"),
+        training(language, "bf16"),
+        seed=406,
+        steps=6,
+    ),
+    planted(
+        "DEVICE001",
+        "a residual network in TF32, A100",
+        training(vision, "tf32"),
+        training(vision, "bf16"),
+        seed=407,
+        steps=6,
         **_A100,
     ),
     planted(

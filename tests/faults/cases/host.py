@@ -166,6 +166,42 @@ def at_once(name: str, us: float) -> Layers:
     return update
 
 
+def in_passes(name: str, accesses: tuple[int, ...], elements: float, *, tensors: int = 240) -> Layers:
+    """An update with `foreach`: each operator goes through all parameters, with so many reads and writes of each."""
+
+    def update(net: Network) -> None:
+        launches = max(1, tensors // 60)
+        with net.p.annotation(f"Optimizer.step#{name}.step"):
+            net.p.host(250)
+            for place, many in enumerate(accesses):
+                op = ("add_", "lerp_", "mul_", "addcmul_", "sqrt", "div_", "add_", "addcdiv_")[place % 8]
+                with net.p.op(f"aten::_foreach_{op}", 60, shapes=[[int(elements)]], types=["TensorList"]):
+                    for _ in range(launches):
+                        us = net.us(0, 4.0 * many * elements / launches)
+                        net.p.kernel(multi_tensor("BinaryOpListAlphaFunctor"), us, grid=(2000, 1, 1))
+        with net.p.annotation(f"Optimizer.zero_grad#{name}.zero_grad"):
+            net.p.host(15)
+
+    return update
+
+
+def in_one_pass(name: str, accesses: int, elements: float, *, tensors: int = 240) -> Layers:
+    """The same with `fused`."""
+
+    def update(net: Network) -> None:
+        launches = max(1, tensors // 60)
+        with net.p.annotation(f"Optimizer.step#{name}.step"):
+            net.p.host(200)
+            with net.p.op(f"aten::_fused_{name.lower()}_", 60, shapes=[[int(elements)]], types=["TensorList"]):
+                for _ in range(launches):
+                    us = net.us(0, 4.0 * accesses * elements / launches)
+                    net.p.kernel(multi_tensor("FusedAdamMathFunctor"), us, grid=(2000, 1, 1))
+        with net.p.annotation(f"Optimizer.zero_grad#{name}.zero_grad"):
+            net.p.host(15)
+
+    return update
+
+
 ADAM: Final = (
     "aten::lerp_",
     "aten::mul_",
@@ -365,6 +401,21 @@ CASES = (
         training(large, update=by_parameter(100, "Adam", ADAM, us=8)),
         training(large, update=at_once("Adam", 100 * 7 * 8 * 0.6)),
         seed=233,
+    ),
+    planted(
+        "HOST004",
+        "Adam with foreach where fused would do",
+        training(large, update=in_passes("Adam", (3, 2, 3, 2, 2, 2, 4), 15e7)),
+        training(large, update=in_one_pass("Adam", 7, 15e7)),
+        seed=234,
+    ),
+    planted(
+        "HOST004",
+        "SGD with foreach, A100",
+        training(large, update=in_passes("SGD", (3, 2, 3, 3), 4e8)),
+        training(large, update=in_one_pass("SGD", 5, 4e8)),
+        seed=235,
+        **_A100,
     ),
     planted(
         "HOST004",

@@ -6,10 +6,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tests.faults.case import Case, planted
+from tests.faults.cases.autograd import anomaly
+from tests.faults.cases.causes import compared, counted, falls_back, on_the_device, on_the_host
+from tests.faults.cases.host import in_one_pass, in_passes, launch_blocking
 from tests.faults.cases.mixes import Part, by_lists, by_parameter, loading, looked_at, nothing, slept
 from tests.faults.cases.ranks import job
 from tests.faults.healthy import perceptron, transformer
 from tests.faults.host import Body
+from tests.faults.kernels import elementwise
 from tests.faults.network import Network
 from tests.faults.program import Program
 from tests.simulator import Fault, Model
@@ -119,6 +123,63 @@ def _job(**more: Any) -> Model:
 
 _READY: Final = loading(2000)
 _GOOD: Final = stepping(_READY)
+
+
+def large_model(p: Program, n: int) -> None:
+    """A training step of long kernels."""
+    del n
+    loading(2000, 4)(p)
+    net = Network(p)
+    transformer(net, layers=8, batch=32, length=2048, width=2048)
+    net.backward()
+    net.optimizer(1e8)
+
+
+def heads(*, twice: bool) -> Body:
+    """Two losses behind a model; the backward pass of the second goes through its last layers again, or is added."""
+
+    def body(p: Program, n: int) -> None:
+        loading(2000, 4)(p)
+        net = Network(p)
+        transformer(net, layers=8, batch=8, length=1024)
+        last, numbers = list(net._tape[-8:]), list(p._tape[-10:])
+        net.backward()
+        if twice:
+            net._tape[:], p._tape[:] = last, numbers
+            net.backward()
+        net.optimizer(1e8)
+
+    return body
+
+
+def transposed(p: Program, *, copied: bool) -> None:
+    """Two transpositions, with copies of large tensors between."""
+    net = Network(p, training=False)
+    for _ in range(2):
+        p.call("aten::transpose", 3, shapes=[[8, 4096, 4096], [], []])
+        if copied:
+            with p.op("aten::contiguous", 2, shapes=[[8, 4096, 4096], []]):
+                net.work("aten::clone", elementwise("direct_copy_kernel_cuda", net.type), 150, [8, 4096, 4096])
+    p.call("aten::transpose", 3, shapes=[[8, 4096, 4096], [], []])
+
+
+def table(net: Network, *, dense: bool) -> None:
+    """The gradient and the update of a table of 40,000 rows."""
+    left = 1.0 if dense else 0.1
+    with net.p.backward():
+        shapes: tuple[list[int], ...] = ([1024, 256], [1024], [])
+        net.work(
+            f"aten::embedding_{'dense' if dense else 'sparse'}_backward",
+            "embedding_backward_feature_kernel",
+            90 * left,
+            *shapes,
+            concrete=["", "", "40000", "-1", "False"],
+            types=["float", "long int", "Scalar"],
+        )
+    net.optimizer(1e8)
+    with net.p.annotation("Optimizer.step#SGD.step"):
+        net.work("aten::add_", elementwise("CUDAFunctor_add", "float"), 120 * left, [40000 if dense else 1024, 256])
+
 
 CASES = (
     planted("DATA001", "a loader that is a little slow", stepping(loading(14e3, 0)), _GOOD, seed=501),
@@ -242,5 +303,108 @@ CASES = (
         "a checkpoint each fourth step, 16 ranks",
         _job(seed=527, ranks=16, steps=16, fault=Fault("host_gap", 0, 4_000_000, 1, 4)),
         fault=Fault(),
+    ),
+    planted(
+        "HOST010",
+        "a short operator on the host",
+        stepping(loading(2000, 4), on_the_host(350, 2e4)),
+        stepping(loading(2000, 4), on_the_device(20)),
+        seed=531,
+        steps=8,
+    ),
+    planted(
+        "HOST010",
+        "a short operator that falls back to the host, A100",
+        stepping(loading(2000, 4), falls_back(600, 4e5)),
+        stepping(loading(2000, 4), on_the_device(8)),
+        seed=532,
+        steps=8,
+        **_A100,
+    ),
+    planted(
+        "HOST015",
+        "twenty values fetched one by one",
+        stepping(loading(2000, 4), last=lambda p: counted(20)(p, 0)),
+        stepping(loading(2000, 4), last=lambda p: compared(p, 0)),
+        seed=533,
+        steps=8,
+    ),
+    planted(
+        "HOST004",
+        "Adam with foreach, small",
+        stepping(loading(2000, 4), optimizer=in_passes("Adam", (3, 2, 3, 2, 2, 2, 4), 2e7, tensors=100)),
+        stepping(loading(2000, 4), optimizer=in_one_pass("Adam", 7, 2e7, tensors=100)),
+        seed=534,
+        steps=8,
+    ),
+    planted(
+        "HOST004",
+        "SGD with foreach, small, A100",
+        stepping(loading(2000, 4), optimizer=in_passes("SGD", (3, 2, 3, 3), 8e7, tensors=100)),
+        stepping(loading(2000, 4), optimizer=in_one_pass("SGD", 5, 8e7, tensors=100)),
+        seed=535,
+        steps=8,
+        **_A100,
+    ),
+    planted(
+        "HOST011",
+        "anomaly detection left on, large model",
+        anomaly(large_model),
+        large_model,
+        seed=536,
+        steps=6,
+    ),
+    planted(
+        "HOST014",
+        "two heads with a backward pass each through the last layers",
+        heads(twice=True),
+        heads(twice=False),
+        seed=537,
+        steps=8,
+    ),
+    planted(
+        "DEVICE007",
+        "two copies between transpositions",
+        stepping(loading(2000, 4), lambda p: transposed(p, copied=True)),
+        stepping(loading(2000, 4), lambda p: transposed(p, copied=False)),
+        seed=538,
+        steps=8,
+    ),
+    planted(
+        "MEMORY006",
+        "a table of 40,000 rows beside a large model",
+        stepping(loading(2000, 4), optimizer=lambda net: table(net, dense=True)),
+        stepping(loading(2000, 4), optimizer=lambda net: table(net, dense=False)),
+        seed=539,
+        steps=8,
+    ),
+    planted(
+        "HOST009",
+        "launches that wait, MI300X",
+        launch_blocking(stepping(loading(2000, 4))),
+        stepping(loading(2000, 4)),
+        seed=540,
+        steps=6,
+        still=("DEVICE003",),
+        **_MI300,
+    ),
+    planted(
+        "HOST010",
+        "a short operator on the host, MI300X",
+        stepping(loading(2000, 4), on_the_host(500, 2e4)),
+        stepping(loading(2000, 4), on_the_device(20)),
+        seed=541,
+        steps=8,
+        still=("DEVICE003",),
+        **_MI300,
+    ),
+    planted(
+        "HOST015",
+        "forty values fetched one by one, A100",
+        stepping(loading(2000, 4), last=lambda p: counted(40)(p, 0)),
+        stepping(loading(2000, 4), last=lambda p: compared(p, 0)),
+        seed=542,
+        steps=8,
+        **_A100,
     ),
 )

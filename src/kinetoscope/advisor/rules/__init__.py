@@ -22,6 +22,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "copies_from_pageable_memory",
         "images_copied_as_floats",
         "blocking_copies",
+        "padded_sequences",
     ),
     "Host": (
         "launch_bound_steps",
@@ -38,6 +39,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "graph_without_backward",
         "forward_twice",
         "backward_twice",
+        "values_one_by_one",
     ),
     "Device": (
         "matrix_units_unused",
@@ -46,6 +48,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "layout_transposes",
         "unfused_attention",
         "idle_device",
+        "needless_copies",
     ),
     "Memory": (
         "unused_memory",
@@ -53,6 +56,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "allocator_calls_in_steady_state",
         "fragmented_memory",
         "growing_memory",
+        "dense_embedding_gradient",
     ),
     "Across ranks": (
         "data_parallel",

@@ -154,6 +154,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
     if gradients.is_late or spare <= 0:
         return
     halved = gradients.exposed - max(gradients.last / 2, gradients.transfer / 2 - gradients.hidden)
+    halved = min(halved, max(float(costs.collectives["halved"][0]), 0.0))
     accumulate = "+ with model.no_sync():  # for all but the last of several batches\n+     loss.backward()"
     follows_bytes = not gradients.by_host and gradients.size >= _MIN_BYTES * gradients.calls
     if gradients.wide:

@@ -1,4 +1,4 @@
-"""DEVICE001: matrix products and convolutions are computed in plain FP32 though the device has tensor cores."""
+"""DEVICE001: matrix products and convolutions are computed in FP32 or TF32 though the device has 16 bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import Peak
-from kinetoscope.model.flops.precision import FP32
+from kinetoscope.model.flops.precision import FP32, TF32
 from kinetoscope.model.flops.rates import FlopRates, flop_rates, known_peaks
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_containing
@@ -49,12 +49,18 @@ _FEW_BYTES_TIME_LEFT: Final = 0.3
 """The same at least of other kernels outside the optimizer, which move half as many bytes with 16 bits, where there is
 no TF32 and products take more than this share of the step: then all of the model is to change."""
 
+_MIN_TF32_SHARE: Final = 0.1
+"""Share of the steps' time from which on products in TF32 are reported."""
+
+_TF32_TIME_LEFT: Final = (0.8, 0.4)
+"""Share of the time that such a product takes in BF16 at most, its casts included, and at least."""
+
 _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_convolve_sgemm")
 """What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
 
 
 def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
-    """Are products computed in FP32 on a device that has tensor cores?
+    """Are products computed in FP32 or TF32 on a device that has tensor cores?
 
     What it checks. Matrix products, convolutions and attention with FP32 elements whose kernels, by their names, do not
     use tensor cores, on NVIDIA devices of compute capability 7.0 and above. Where shapes were not recorded, only
@@ -64,7 +70,8 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     Ampere on they are 8 times as fast in TF32, which needs one line. At most, the steps gain if each product runs at 80
     % of the peak in 16 bits, or at the memory's bandwidth. Sure is the gain at 30 % of the peak in TF32 (without TF32:
     in FP16, large products at 60 %) and 60 % of the bandwidth. Without TF32 other kernels may gain, too: 16 bits halve
-    the bytes that they move.
+    the bytes that they move. Products in TF32 are reported, too, as a note, since 16 bits change the numbers: they take
+    40 to 80 % of their time in BF16 (casts included), and at most, other kernels but the optimizer's half of theirs.
 
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
@@ -73,6 +80,7 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     if not rank.has_device or not rank.step_count or not numbers:
         return
     rates = flop_rates(rank.scope, None)
+    yield from _in_tf32(rank, rates)
     at_most, at_least = _left(rank, rates, numbers)
     concerned = at_least < 1
     spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
@@ -105,6 +113,42 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(row, "the longest such kernel", "kernels"),),
         time=spans,
     )  # fmt: skip
+
+
+def _in_tf32(rank: RankView, rates: FlopRates) -> Iterator[Finding]:
+    """Products on tensor cores in TF32, which 16 bits make up to twice as fast."""
+    calls = rates.place[(rates.precision == TF32) & rates.ran & (rates.flop > 0)]
+    is_product = np.zeros(len(rates.counts) + 1, np.bool_)
+    is_product[calls] = True
+    kernels = rates.work & rank.work.of(WorkKind.COMPUTATION)
+    named = rows_containing(rank.trace, ("tf32", "TF32"), EventKind.KERNEL)
+    mine = kernels & (is_product[rates.counts.call] | named[rank.work.rows])
+    spans = intersection(union(rank.work.start[mine], rank.work.end[mine]), rank.time)
+    if spans.length < _MIN_TF32_SHARE * rank.time.length:
+        return
+    others = kernels & ~mine & ~launched_in(rank.trace, optimizer_steps(rank.trace).inside)
+    low, high = unblocked_launches(rank), unblocked_launches(rank)
+    low.work[mine], high.work[mine] = _TF32_TIME_LEFT
+    high.work[others] = _OTHER_TIME_LEFT
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    longest = int(np.flatnonzero(mine)[np.argmax(rank.work.duration[mine])])
+    row = int(rank.work.rows[longest])
+    name = rank.trace.strings.glance(int(rank.trace.name[row]))
+    yield Finding(
+        message="Matrix products run in TF32, where BF16 is up to twice as fast. They take"
+        f" {share(spans.length, rank.time.length)} of the step, in kernels such as {quoted(name)}.",
+        stake=stake,
+        change='+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # forward pass and loss',
+        why="Products take 40 to 80 % of their time; at most, kernels outside the optimizer move half as many bytes."
+        " Sums keep FP32, weights are rounded to 8 bits of mantissa: compare the loss.",
+        confidence="medium",
+        evidence=(rank.event(row, "the longest such kernel", "kernels"),),
+        time=spans,
+        key="TF32",
+        at_most="note",
+    )
 
 
 def _has_tf32(rank: RankView, numbers: list[int]) -> bool:
@@ -151,4 +195,4 @@ def _named(rank: RankView, numbers: list[int]) -> Bools:
     return np.asarray(named[rank.work.rows] & rank.scope.device_work_mask & np.isin(rank.work.device, numbers))
 
 
-RULE = Rule("DEVICE001", "Tensor cores are not used", of_rank=matrix_units_unused)
+RULE = Rule("DEVICE001", "Tensor cores are not used, or not in 16 bits", of_rank=matrix_units_unused)

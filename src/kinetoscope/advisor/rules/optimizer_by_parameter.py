@@ -27,6 +27,12 @@ from kinetoscope.views.numbers import shown
 _MIN_OPERATORS: Final = 20
 """Operators a step from which on they are worth combining."""
 
+_MIN_PASSES: Final = 3
+"""The same of operators that each go through all parameters."""
+
+_MAX_ALONE_SHARE: Final = 0.2
+"""Share of an update's operators up to which the rest decides: they are counters and learning rates."""
+
 _FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
 """Optimizers that torch has a fused form of, on CPUs as on GPUs."""
 
@@ -71,13 +77,17 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     """Does the optimizer call several operators for each parameter?
 
     What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
-    all parameters at once (`_foreach_…`, `_fused_…`).
+    all parameters at once (`_foreach_…`, `_fused_…`); and on a device, whether three or more `_foreach_` operators go
+    through all parameters though the optimizer has a fused form.
 
     Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators
     each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish.
     Sure is the gain if three tenths of the calls and of the first 2 µs of each kernel remain. Of the rest of large
     kernels 30 to 70 % remain, as fewer tensors are read and written again; 50 to 85 % with three to five operators a
     parameter; 90 % and more with fewer. On the host alone a gain is sure only from six operators a parameter on.
+
+    Passes over all parameters have few launches, but read and write as much as an update parameter by parameter: the
+    same shares remain.
 
     What to do. Use the fused form, else `foreach=True`. Torch chooses `foreach` by itself only on GPUs, from 2.0 on,
     and only if all parameters are plain tensors there.
@@ -89,12 +99,15 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     within = spans.inside & rank.scope.host_mask
     ops = _direct(rank, within)
     alone = ops & ~works_on_all(trace)
-    count = int(alone.sum())
-    if count < _MIN_OPERATORS * rank.step_count or count < 0.8 * int(ops.sum()):
+    in_passes = rank.has_device and spans.name in _FUSED and alone.sum() < _MAX_ALONE_SHARE * ops.sum()
+    mine = ops & ~alone if in_passes else alone
+    count = int(mine.sum())
+    least = _MIN_PASSES if in_passes else _MIN_OPERATORS
+    if count < least * rank.step_count or count < 0.8 * int(ops.sum()):
         return
-    at_most, at_least = _left(rank, alone)
-    low = rank.gains(_factors(rank, within, alone, at_most, _FLOOR))
-    high = rank.gains(_factors(rank, within, alone, at_least, _TINY_KERNEL_NS))
+    at_most, at_least = _left(rank, mine)
+    low = rank.gains(_factors(rank, within, mine, at_most, _FLOOR))
+    high = rank.gains(_factors(rank, within, mine, at_least, _TINY_KERNEL_NS))
     rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
     stake = stake_by_time(rank, low, high, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
@@ -103,8 +116,8 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     length = rank.per_step(int((trace.end[rows] - trace.start[rows]).sum()))
     option = "fused=True" if spans.name in _FUSED else "foreach=True"
     yield Finding(
-        message=f"{spans.name} updates the parameters one by one. {rank.each_step(count, 'operator')} take"
-        f" {shown(length, 'ns')} on the host.",
+        message=f"{spans.name} updates the parameters {'in several passes' if in_passes else 'one by one'}."
+        f" {rank.each_step(count, 'operator')} take {shown(length, 'ns')} on the host.",
         stake=stake,
         change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
         why="Part of the update's calls and kernels remains; the rule's page says how much.",

@@ -1,0 +1,144 @@
+"""MEMORY006: the gradient of a large embedding is dense, though a step touches few of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.views.numbers import shown
+
+_BACKWARD: Final = "aten::embedding_dense_backward"
+
+_ROWS_PER_INDEX: Final = 4
+"""Rows of the table for each index of a batch, from which on a sparse gradient is much smaller."""
+
+_CERTAIN_SHARE: Final = 0.6
+"""Certain share of the gain: indices of a sparse gradient have to be sorted and summed."""
+
+
+class _Table(NamedTuple):
+    """An embedding's sizes, and the share of its rows that a batch touches at most."""
+
+    rows: int
+    width: int
+    touched: float
+
+
+def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
+    """Is a dense gradient computed for an embedding of which a step touches few rows?
+
+    What it checks. Calls of `aten::embedding_dense_backward` for tables of at least four rows for each index, and the
+    operators of the optimizer and of `zero_grad` that work on a tensor of the table's size.
+
+    Why it matters. A dense gradient has a row for each row of the table: it is filled with zeros, and the optimizer
+    reads and writes the whole table and its own state, though all but the touched rows stay the same. At stake is the
+    time that the steps gain if this work shrinks to the touched rows; six tenths of it count as sure.
+
+    What to do. `sparse=True`, with `SGD`, `SparseAdam` or `Adagrad`. Adam then updates the state of touched rows only,
+    which changes the training a little; weight decay is not possible.
+    """
+    if not shows_computation(rank):
+        return
+    trace = rank.trace
+    rows, left, tables = _dense(rank)
+    if not tables:
+        return
+    of_event = np.ones(len(trace))
+    of_event[rows] = left
+    is_row = np.zeros(len(trace), np.bool_)
+    is_row[rows] = True
+    around = ancestor(call_tree(trace).parent, is_row)
+    of_event = np.where(around >= 0, of_event[around], 1.0)
+    caller = rank.work.caller
+    of_work = np.where(caller >= 0, of_event[caller], 1.0) if len(rank.work) else np.empty(0)
+    factors = rank.factors()
+    factors.host[:] = of_event
+    launched = of_work < 1
+    leave_only(factors, launched, of_work[launched])
+    gains = rank.gains(factors)
+    spans, work = rank.spans(rows), union(rank.work.start[launched], rank.work.end[launched])
+    time = work if rank.has_device else spans
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, time)
+    if not is_worth_reporting(rank, stake):
+        return
+    table = max(tables, key=lambda each: each.rows * each.width)
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    yield Finding(
+        message=f"The gradient of an embedding of {shown(table.rows, '')} rows is dense{in_source(where)}. A batch"
+        f" touches {share(table.touched, 1.0)} of them at most; gradient and update take"
+        f" {rank.time_per_step(time.length)} ({share(time.length, rank.time.length)} of the step).",
+        stake=stake,
+        change="- nn.Embedding(rows, width); Adam(...)\n"
+        "+ nn.Embedding(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
+        why="The work on the table shrinks to the rows that a batch touches; six tenths of that count as sure, as"
+        " indices are sorted and summed then.",
+        confidence="medium",
+        evidence=(rank.event(longest, "the longest operator on the whole table", "operators", where),),
+        time=intersection(merge(rank.exposed(spans), work), rank.time),
+    )
+
+
+def _dense(rank: RankView) -> tuple[Int64s, Floats, set[_Table]]:
+    """Operators on whole tables: rows, the share of the time that is left of each; and the tables."""
+    trace = rank.trace
+    named = rows_named(trace, _BACKWARD.__eq__, EventKind.HOST_OP) & rank.scope.host_mask
+    backward: Int32s = np.flatnonzero(named).astype(np.int32)
+    texts = np.stack([arguments.codes(trace, name, backward) for name in ("input_dims", "concrete_inputs")])
+    keys, place = np.unique(texts, axis=1, return_inverse=True)
+    known = [_table(*(trace.strings.nested(code) if code >= 0 else None for code in key)) for key in keys.T.tolist()]
+    each = [known[number] for number in place.reshape(-1).tolist()]
+    rows = [int(row) for row, table in zip(backward.tolist(), each, strict=True) if table]
+    left = [table.touched for table in each if table]
+    tables = {table for table in each if table}
+    sizes = {(table.rows, table.width): table.touched for table in tables}
+    updates = (optimizer_steps(trace).inside | zero_grads(trace).inside) & rank.scope.host_mask
+    candidates: Int32s = np.flatnonzero(updates & (trace.kind == EventKind.HOST_OP) & bool(tables)).astype(np.int32)
+    dims = arguments.codes(trace, "input_dims", candidates)
+    for code in np.unique(dims[dims >= 0]).tolist():
+        part = _left(trace.strings.nested(code), sizes)
+        if part < 1:
+            same = candidates[dims == code].tolist()
+            rows += same
+            left += [part] * len(same)
+    return np.array(rows, np.int64), np.array(left), tables
+
+
+def _table(dims: Any, concrete: Any) -> _Table | None:
+    """The table of a gradient, if a batch has few indices for its size."""
+    try:
+        gradient, indices, rows = dims[0], dims[1], int(concrete[2])
+        width, count = int(gradient[-1]), prod(indices)
+    except (TypeError, ValueError, IndexError, KeyError):
+        return None
+    return _Table(rows, width, count / rows) if 0 < _ROWS_PER_INDEX * count <= rows else None
+
+
+def _left(dims: Any, sizes: dict[tuple[int, int], float]) -> float:
+    """What is left of an operator on such a table, or on a list of tensors with one among them."""
+    first = dims[0] if isinstance(dims, list) and dims and isinstance(dims[0], list) else []
+    shapes = [each for each in (first if first and isinstance(first[0], list) else [first])
+              if all(isinstance(size, int) for size in each)]  # fmt: skip
+    elements = [prod(shape) for shape in shapes]
+    saved = sum(count * (1 - sizes.get((shape[0], shape[1]), 1.0))
+                for shape, count in zip(shapes, elements, strict=True) if len(shape) == 2)  # fmt: skip
+    return 1 - saved / max(sum(elements), 1)
+
+
+RULE = Rule("MEMORY006", "The gradient of a large embedding is dense", of_rank=dense_embedding_gradient)

@@ -1,0 +1,105 @@
+"""DEVICE007: `contiguous()` copies tensors for operators that read any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.elementwise import elementwise_ops
+from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.model.execution.autograd import backward_links
+from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+
+_CONTIGUOUS: Final = "aten::contiguous"
+_COPY: Final = "aten::clone"
+_NAMES: Final = (
+    "transpose permute t movedim swapaxes sum mean amax amin max min norm var std softmax log_softmax mm bmm relu gelu"
+    " dropout silu"
+)
+_TURNS: Final = frozenset({"aten::transpose", "aten::t", "aten::swapaxes"})
+_READS_ANY: Final = frozenset(f"aten::{name}" for name in _NAMES.split())
+"""Operators that read a transposed tensor as fast as another, beside element-wise ones."""
+
+
+def needless_copies(rank: RankView) -> Iterator[Finding]:
+    """Does `contiguous()` copy tensors that the next operator could read as they are?
+
+    What it checks. Calls of `contiguous()` outside other operators that copy, and whose next operator on the thread
+    takes any layout: a transposition, an element-wise operator, a reduction, a product of two matrices. Before a
+    `view`, or an operator that asks for a layout, the copy is needed; but the copy after a second transposition that
+    undoes the first is needed only because of the first copy.
+
+    Why it matters. A copy reads and writes the whole tensor. At most, the steps gain what these copies and their nodes
+    of the backward pass take. None of it is sure: an operator that comes later may need the layout, and then copies.
+
+    What to do. Leave the call out, and see whether it becomes faster.
+    """
+    if not shows_computation(rank):
+        return
+    trace = rank.trace
+    rows = _needless(rank)
+    if not len(rows):
+        return
+    calls = np.zeros(len(trace), np.bool_)
+    calls[rows] = True
+    forward = backward_links(trace).forward
+    calls |= (forward >= 0) & inside(trace, calls)[forward]  # their nodes of the backward pass, too
+    within = inside(trace, calls)
+    launched, spans = launched_in(trace, within), rank.spans(rows)
+    factors = rank.factors()
+    factors.host[within] = 0.0
+    leave_only(factors, launched, 0.0)
+    gains = rank.gains(factors)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    time = work if rank.has_device else spans
+    stake = stake_by_time(rank, 0.0 * gains, gains, time)
+    if not is_worth_reporting(rank, stake):
+        return
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    yield Finding(
+        message=f"`contiguous()` copies tensors that could be read as they are{in_source(where)}."
+        f" {rank.each_step(len(rows), 'copy', 'copies')} take {rank.time_per_step(time.length)}"
+        f" ({share(time.length, rank.time.length)} of the step).",
+        stake=stake,
+        change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
+        why="The copies go; an operator that comes later may need the layout after all, so none of the gain is sure.",
+        confidence="medium",
+        evidence=(rank.event(longest, "the longest of these calls", "operators", where),),
+        time=intersection(merge(rank.exposed(spans), work), rank.time),
+    )
+
+
+def _needless(rank: RankView) -> Int64s:
+    trace = rank.trace
+    parent = call_tree(trace).parent
+    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask)
+    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    copying = np.zeros(len(trace) + 1, np.bool_)
+    copying[parent[rows_named(trace, _COPY.__eq__, EventKind.HOST_OP)]] = True
+    copying = copying[:-1] & rows_named(trace, _CONTIGUOUS.__eq__, EventKind.HOST_OP)
+    takes_any = elementwise_ops(trace) | rows_named(trace, _READS_ANY.__contains__, EventKind.HOST_OP)
+    follows = np.zeros(len(rows), np.bool_)
+    follows[:-1] = takes_any[rows[1:]] & (trace.track[rows[1:]] == trace.track[rows[:-1]])
+    is_turn = rows_named(trace, _TURNS.__contains__, EventKind.HOST_OP)[rows]
+    axes = arguments.codes(trace, "concrete_inputs", rows.astype(np.int32))
+    chosen = copying[rows] & follows
+    undone = np.zeros(
+        len(rows), np.bool_
+    )  # transposed, copied, transposed back, copied: the first copy made the second
+    undone[3:] = chosen[1:-2] & is_turn[:-3] & is_turn[2:-1] & (axes[:-3] == axes[2:-1])
+    return rows[chosen | (undone & copying[rows])]
+
+
+RULE = Rule("DEVICE007", "Copies that only make a tensor contiguous", of_rank=needless_copies)
