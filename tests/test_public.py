@@ -56,5 +56,5 @@ def test_every_analysis_is_a_public_name() -> None:
 
 
 def test_other_names_are_not_there() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'idle_gaps'"):
-        kinetoscope.idle_gaps  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'idle_hours'"):
+        kinetoscope.idle_hours  # type: ignore[attr-defined]  # noqa: B018

@@ -25,6 +25,7 @@ HOMES = {
     "Trace": "model.trace.trace",
     "advise": "advisor.advice",
     "convert": "outputs.convert",
+    "critical_path_graph": "model.critical_path.frames",
     "delivery": "compare.delivery",
     "diff": "compare.diff.diff",
     "extend": "extensions",

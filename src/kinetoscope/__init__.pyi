@@ -11,6 +11,7 @@ from kinetoscope.compare.ledger.ledger import ledger as ledger
 from kinetoscope.errors import KinetoscopeError as KinetoscopeError
 from kinetoscope.extensions import extend as extend
 from kinetoscope.integrations.notebook import view as view
+from kinetoscope.model.critical_path.frames import critical_path_graph as critical_path_graph
 from kinetoscope.model.job import Job as Job
 from kinetoscope.model.steps.selection import ALL as ALL
 from kinetoscope.model.steps.selection import Selection as Selection

@@ -382,3 +382,15 @@ def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, t
 def test_the_devices_of_several_cycles_are_counted_once(shared_traces: Path) -> None:
     found = named("overview").page(read(str(shared_traces / "resnet50_v100" / "num_workers_0")), ALL, {})
     assert found.facts[:2] == ("num_workers_0", "Tesla V100-DGXS-32GB")
+
+
+def test_the_same_kernels_are_drawn_for_all_ranks(tmp_path: Path) -> None:
+    paths = [
+        drawn.written(tmp_path / f"rank{rank}.json", launch(0, 5, 1), kernel("gemm", 10, 20 + rank, 1))
+        for rank in range(2)
+    ]
+    rows = one(made(read(paths), "distributed"), ChartBlock).spec["data"]["values"]
+    assert [(row["label"], row["text"]) for row in rows] == [
+        ("rank 0", "20.0\u00a0µs (20.0 to 20.0)"),
+        ("rank 1", "21.0\u00a0µs (21.0 to 21.0)"),
+    ]

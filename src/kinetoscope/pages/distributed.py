@@ -26,6 +26,7 @@ from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
 from kinetoscope.pages.parts.sentences import who_waits
 from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
+from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.text import printable
 
@@ -54,7 +55,7 @@ _SPLIT_UNKNOWN_DOC: Final = (
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of how the ranks work together."""
     del params
-    questions = ("stragglers", "rank_balance", "collectives", "overlap")
+    questions = ("stragglers", "rank_balance", "collectives", "overlap", "kernel_spread")
     results = {name: named(name)(job, select=select) for name in questions}
     ranks = len(job.ranks)
     return Page(
@@ -112,6 +113,10 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     if one:
         return
     yield TableBlock("Start of each step", "step_skew", links={"rank": "rank", "step": "step"})
+    if results["kernel_spread"].frame.height:
+        spec = specification(results["kernel_spread"], width=None)
+        note = "A line goes from the shortest call on any rank to the longest; a dot is the mean of a rank."
+        yield ChartBlock("The same kernels on all ranks", spec, note=note)
     yield TableBlock(
         "Kernels that differ between ranks", "kernel_spread", sort="-ratio", links={"rank": "rank", "name": "name"}
     )

@@ -9,6 +9,7 @@ from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, ChartBlock, NoteBlock, Page, TableBlock
+from kinetoscope.views.charts.chart import specification
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -30,5 +31,5 @@ def _blocks(name: str, job: Job, select: Selection) -> Iterator[Block]:
         yield NoteBlock(f"{analysis.title}: {error}")
         return
     if result.chart_facts is not None and result.frame.height:
-        yield ChartBlock(analysis.title, result.chart(), note=analysis.question)
+        yield ChartBlock(analysis.title, specification(result, width=None), note=analysis.question)
     yield TableBlock(analysis.title, name, note=" ".join((analysis.question, *result.notes)))

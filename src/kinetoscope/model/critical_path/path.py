@@ -111,11 +111,9 @@ def critical_path(
         of_run: one path, to the end of the last step, and of it what lies in each step.
     """
     graph, every = critical_graph(trace, steps_by, use_recorded), steps(trace, steps_by)
-    ends, begin = _ends(trace, graph, every), every.device.start
-    if of_run:
-        ends, begin = ends[ends >= 0][-1:], begin[:1]
-    edges, offsets = paths(graph.time, graph.edges, graph.last, ends, begin[: len(ends)])
-    step = np.repeat(np.arange(len(ends), dtype=np.int32), np.diff(offsets))
+    begin = every.device.start[:1] if of_run else every.device.start
+    edges, offsets = edges_of_paths(trace, steps_by, use_recorded, of_run=of_run)
+    step = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
     target, source = graph.target[edges], graph.edges.source[edges]
     start = np.maximum(graph.time[source], begin[step]) if len(edges) else np.empty(0, np.int64)
     dependency = graph.dependency[edges]
@@ -139,6 +137,17 @@ def critical_path(
     )
     pieces = _limited(trace, _with_stretches(trace, path, graph.track[target]))
     return _filled(every, _cut(pieces, every.device) if of_run else pieces)
+
+
+def edges_of_paths(
+    trace: Trace, steps_by: str | None = None, use_recorded: bool = True, *, of_run: bool = False
+) -> tuple[Int64s, Int64s]:
+    """Edges of the graph on the path of each step, in order of time, and offsets: int64 [edges], [paths + 1]."""
+    graph, every = critical_graph(trace, steps_by, use_recorded), steps(trace, steps_by)
+    ends, begin = _ends(trace, graph, every), every.device.start
+    if of_run:
+        ends, begin = ends[ends >= 0][-1:], begin[:1]
+    return paths(graph.time, graph.edges, graph.last, ends, begin[: len(ends)])
 
 
 def run_path(trace: Trace, steps_by: str | None = None) -> CriticalPath:

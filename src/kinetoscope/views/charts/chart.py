@@ -295,7 +295,7 @@ def _row(name: str, label: str, part: str, value: float, unit: Scale, meaning: s
 def _names(category: str, *, titled: bool) -> dict[str, Any]:
     """The axis of names, in the order of the rows; numbers need a title, names would stand under it."""
     title = category if titled else None
-    return {"field": "label", "type": "nominal", "title": title, "sort": None, "axis": {"labelLimit": 360}}
+    return {"field": "label", "type": "nominal", "title": title, "sort": None, "axis": {"labelLimit": 400}}
 
 
 def _labels(frame: pl.DataFrame, category: str) -> list[tuple[str, str]]:
