@@ -391,6 +391,6 @@ def test_the_same_kernels_are_drawn_for_all_ranks(tmp_path: Path) -> None:
     ]
     rows = one(made(read(paths), "distributed"), ChartBlock).spec["data"]["values"]
     assert [(row["label"], row["text"]) for row in rows] == [
-        ("rank 0", "20.0\u00a0µs (20.0 to 20.0)"),
-        ("rank 1", "21.0\u00a0µs (21.0 to 21.0)"),
+        ("rank 0", "20\u00a0ns (20 to 20)"),
+        ("rank 1", "21\u00a0ns (21 to 21)"),
     ]
