@@ -412,6 +412,8 @@ def test_an_area(device: Client) -> None:
         None,
     )
     assert answer["scales"]["total"]["label"]
+    work = device.get(path, {"time": "0-190000", "lanes": "0/w", "by": "lane"})
+    assert sorted(each[1] for each in work["rows"]) == ["stream 7", "stream 8"]
     sorted_ = device.get(path, {"time": "0-190000", "sort": "-count", "search": "op"})
     assert [each[0] for each in sorted_["rows"]] == ["aten::op0", "aten::op1", "aten::op2"]
     text = device.ask(f"/api/{path}", {"time": "0-190000", "by": "lane", "format": "csv"}).body.decode()
@@ -435,6 +437,8 @@ def test_an_area_of_several_ranks_is_on_their_common_clock(ranks: Client) -> Non
     column = [each["name"] for each in both["columns"]].index("rank")
     assert {row[column] for row in both["rows"]} == {0, 1}
     assert one["total"] < both["total"]
+    every = ranks.get(f"runs/{run}/timeline/area", {"rank": "0,1", "time": f"0-{end}", "by": "lane", "lanes": "0-1/*"})
+    assert every["rows"] == both["rows"]
     late = lanes["ranks"][1]["offset"]
     assert late, "the clocks differ"
     counts = [

@@ -59,7 +59,7 @@ test("the line of a rank and the head of a group stand for what is folded in the
   const folded = new Set([keyOf.rank(3), keyOf.group(0, "h")]);
   const at = layout(two, { ...PLAIN, folded }, 1200);
   const [line, head] = [middle(at, keyOf.rank(3)), middle(at, keyOf.group(0, "h"))];
-  expect(lanesBetween(at, two, { y: line, scroll: 0 }, line, 0)).toEqual(["l3/7w", "l3/0", "l3/1"]);
+  expect(lanesBetween(at, two, { y: line, scroll: 0 }, line, 0)).toEqual(["l3/7w"]);
   expect(lanesBetween(at, two, { y: head, scroll: 0 }, head, 0)).toEqual(["l0/0", "l0/1"]);
 });
 
@@ -67,9 +67,14 @@ test("the address names lanes shortly, and what it names is read again", () => {
   expect(textOfLanes(one, ["l0/7w", "l0/0"])).toBe("7w,0");
   expect(textOfLanes(two, ["l3/7w", "l3/0", "l3/1", "l0/0"])).toBe("0/0,3/*");
   expect(textOfLanes(two, null)).toBe("");
+  const five: Lanes = { ranks: [0, 1, 2, 3, 4].map(rank), start: 0, end: 100 };
+  expect(textOfLanes(five, ["l1/7w", "l2/7w", "l4/0"])).toBe("4/0,1-2/w");
+  expect(textOfLanes(five, lanesFrom(five, "1/*,2/*,3/*"))).toBe("1-3/*");
   for (const [lanes, keys] of [
     [one, ["l0/7w", "l0/0"]],
     [two, ["l0/0", "l3/7w", "l3/0", "l3/1"]],
+    [five, ["l1/7w", "l2/7w", "l4/0"]],
+    [five, [1, 2, 3].flatMap((at) => [`l${at}/7w`, `l${at}/0`, `l${at}/1`])],
   ] as const)
     expect(lanesFrom(lanes, textOfLanes(lanes, keys))).toEqual(keys);
   expect(lanesFrom(one, "none,9/*")).toBeNull();

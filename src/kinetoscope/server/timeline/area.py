@@ -9,18 +9,19 @@ from starlette.responses import Response
 
 from kinetoscope.model.matching.match import rank_offsets
 from kinetoscope.model.timeline.area import GROUPINGS, LanesOfRank, area_table, occurrence
-from kinetoscope.model.timeline.layout import Lane, timeline
+from kinetoscope.model.timeline.layout import WORK, Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest, json_response
-from kinetoscope.server.query import integer, run_part
+from kinetoscope.server.query import integer, numbers, run_part
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.results.table import arrangement_of, window_of
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 
 _EVERY: Final = "*"
+_DEVICE_WORK: Final = "w"
 _DIRECTIONS: Final = "next", "previous", "longest"
 
 LanesByRank = dict[int, tuple[str, ...] | None]
@@ -89,13 +90,14 @@ def _inside(trace: Trace, time: int) -> int:
 
 
 def _lanes(text: str, ranks: Sequence[int]) -> LanesByRank:
-    """`12,12w` of the first rank, `3/12,3/12w` of rank 3, `3/*` all of rank 3; "" all of all ranks."""
+    """`12,12w` of the first rank, `3/12` of rank 3, `3-7/w` device work of five ranks, `3-7/*` all of them; "": all."""
     if not text:
         return dict.fromkeys(ranks)
     found: dict[int, list[str]] = {}
     for each in text.split(","):
-        rank, _, name = each.rpartition("/")
-        found.setdefault(integer("lanes", rank) if rank else ranks[0], []).append(name)
+        named, _, lane = each.rpartition("/")
+        for rank in numbers("lanes", named) if named else ranks[:1]:
+            found.setdefault(rank, []).append(lane)
     if strange := found.keys() - set(ranks):
         raise MissingError(f"rank {min(strange)} is not drawn")
     return {number: None if _EVERY in names else tuple(names) for number, names in found.items()}
@@ -105,6 +107,11 @@ def _chosen(trace: Trace, names: Sequence[str] | None) -> list[Lane]:
     lanes = timeline(trace).lanes
     if names is None:
         return list(lanes)
-    if missing := set(names) - {lane.id for lane in lanes}:
+    wanted = set(names)
+    if _DEVICE_WORK in wanted:
+        wanted = wanted - {_DEVICE_WORK} | {
+            lane.id for lane in lanes if lane.layer == WORK and lane.group.kind == "device"
+        }
+    if missing := wanted - {lane.id for lane in lanes}:
         raise MissingError(f"there is no lane {min(missing)[:60]!r} on rank {trace.source.rank}")
-    return [lane for lane in lanes if lane.id in set(names)]
+    return [lane for lane in lanes if lane.id in wanted]

@@ -18,13 +18,19 @@ const holds = ({ kind }: { kind: string }): boolean => kind === "host" || kind =
 const lanesOf = ({ rank, groups }: RankLanes): string[] =>
   groups.filter(holds).flatMap(({ lanes }) => lanes.map(({ id }) => keyOf.lane(rank, id)));
 
-/** The lanes that an item stands for: its own, those of a folded group, or those of a rank that is one line. */
+/** The lanes of device work, which the line of a rank is drawn of. */
+const streamsOf = ({ rank, groups }: RankLanes): string[] =>
+  groups
+    .filter(({ kind }) => kind === "device")
+    .flatMap(({ lanes }) => lanes.filter(({ id }) => id.endsWith("w")).map(({ id }) => keyOf.lane(rank, id)));
+
+/** The lanes that an item stands for: its own, those of a folded group, or the streams of a rank that is one line. */
 export function lanesBehind(item: Item, lanes: Lanes): readonly string[] {
   if (item.what === "lane") return holds(item) ? [item.key] : [];
   if (!item.folded) return [];
   const own = lanes.ranks.find(({ rank }) => rank === item.rank);
   if (!own) return [];
-  if (item.what === "rank") return lanesOf(own);
+  if (item.what === "rank") return streamsOf(own).length ? streamsOf(own) : lanesOf(own);
   const group = own.groups.find(({ id }) => keyOf.group(own.rank, id) === item.key);
   return group && holds(group) ? group.lanes.map(({ id }) => keyOf.lane(own.rank, id)) : [];
 }
@@ -52,33 +58,61 @@ export function lanesBetween(at: Layout, lanes: Lanes, from: Anchor, y: number, 
 export const isCovered = (item: Item, lanes: Lanes, chosen: ReadonlySet<string>): boolean =>
   lanesBehind(item, lanes).some((key) => chosen.has(key));
 
-/** `12,12w` of the first rank, `3/12` of others, `3/*` for all of a rank; "" for all. */
+/** `12,12w` of the one rank there is, `3/12` of one of several, `3-7/w` for their streams, `3-7/*` for all; "" for all. */
 export function textOfLanes(lanes: Lanes, chosen: Chosen): string {
   if (!chosen) return "";
   const keys = new Set(chosen);
-  return lanes.ranks
-    .flatMap((own, place) => {
-      const before = place || lanes.ranks.length > 1 ? `${own.rank}/` : "";
-      const every = lanesOf(own);
-      const mine = every.filter((key) => keys.has(key));
-      const prefix = keyOf.lane(own.rank, "").length;
-      return mine.length && mine.length === every.length && before
-        ? [`${before}*`]
-        : mine.map((key) => before + key.slice(prefix));
-    })
-    .join();
+  const many = lanes.ranks.length > 1;
+  const ranks: Record<string, number[]> = { w: [], "*": [] };
+  const some = lanes.ranks.flatMap((own) => {
+    const mine = lanesOf(own).filter((key) => keys.has(key));
+    const all = Object.entries({ "*": lanesOf(own), w: streamsOf(own) }).find(
+      ([, every]) => many && mine.length > 0 && mine.join() === every.join(),
+    );
+    if (!all) return mine.map((key) => (many ? `${own.rank}/` : "") + key.slice(keyOf.lane(own.rank, "").length));
+    ranks[all[0]]?.push(own.rank);
+    return [];
+  });
+  return [
+    ...some,
+    ...Object.entries(ranks).flatMap(([word, of]) => ranges(of).map((text) => `${text}/${word}`)),
+  ].join();
+}
+
+/** 3, 4, 5, 9 → `3-5`, `9`. */
+function ranges(numbers: readonly number[]): string[] {
+  const runs: number[][] = [];
+  for (const number of [...numbers].sort((a, b) => a - b))
+    if (runs.at(-1)?.at(-1) === number - 1) runs.at(-1)?.push(number);
+    else runs.push([number]);
+  return runs.map((run) => (run.length > 1 ? `${run[0]}-${run.at(-1)}` : `${run[0]}`));
 }
 
 /** The lanes that the address names, those that are not here left out. */
 export function lanesFrom(lanes: Lanes, text: string | undefined): Chosen {
   if (!text) return null;
   const first = lanes.ranks[0]?.rank ?? 0;
-  const named = new Set(text.split(","));
+  const named = new Set(
+    text.split(",").flatMap((word) => {
+      const [, from, to, id] = /^(\d+)-(\d+)\/(.*)$/.exec(word) ?? [];
+      return id === undefined
+        ? [word]
+        : lanes.ranks
+            .filter(({ rank }) => rank >= Number(from) && rank <= Number(to))
+            .map(({ rank }) => `${rank}/${id}`);
+    }),
+  );
   const keys = lanes.ranks.flatMap((own) => {
     const prefix = keyOf.lane(own.rank, "").length;
+    const streams = new Set(named.has(`${own.rank}/w`) ? streamsOf(own) : []);
     return lanesOf(own).filter((key) => {
       const id = key.slice(prefix);
-      return named.has(`${own.rank}/*`) || named.has(`${own.rank}/${id}`) || (own.rank === first && named.has(id));
+      return (
+        streams.has(key) ||
+        named.has(`${own.rank}/*`) ||
+        named.has(`${own.rank}/${id}`) ||
+        (own.rank === first && named.has(id))
+      );
     });
   });
   return keys.length ? keys : null;

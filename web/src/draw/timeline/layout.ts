@@ -250,7 +250,8 @@ function ofGroup(
 }
 
 function placed(list: Item[]): [Item[], number] {
-  let top = 0;
+  // The title of a thin line reaches above it.
+  let top = (list[0]?.height ?? TITLE) < TITLE ? TITLE / 2 - 2 : 0;
   const done = list.map((item) => {
     const here = { ...item, top };
     top += item.height;
@@ -280,14 +281,17 @@ function lineHeight(ranks: number, room: number, narrow: boolean): number {
   return narrow || room <= 0 ? RANK : Math.min(RANK, Math.max(THINNEST_RANK, each));
 }
 
-/** Of lines too thin for a title each, every so many have one; stragglers always do. */
+/** Of lines too thin for a title each, every so many have one: stragglers first. */
 function named(list: readonly Item[]): Item[] {
-  let free = -Infinity;
-  const loud = list.filter(({ what, note }) => what === "rank" && note).map(({ top }) => top);
+  let next = -Infinity;
+  const loud: number[] = [];
+  for (const { what, note, top } of list)
+    if (what === "rank" && note && top >= (loud.at(-1) ?? -Infinity) + TITLE) loud.push(top);
   return list.map((item) => {
     if (item.what !== "rank" || item.height >= TITLE) return item;
-    const shown = !!item.note || (item.top >= free && loud.every((top) => Math.abs(top - item.top) >= TITLE));
-    if (shown) free = item.top + TITLE;
+    const free = item.top >= next && loud.every((top) => Math.abs(top - item.top) >= TITLE);
+    const shown = loud.includes(item.top) || (!item.note && free);
+    if (shown) next = item.top + TITLE;
     return shown ? item : { ...item, quiet: true };
   });
 }

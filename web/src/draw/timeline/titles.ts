@@ -69,14 +69,14 @@ export class Titles {
     const { on, dpr } = this;
     const { theme, layout } = scene;
     const left = layout.gutter;
-    if (left) {
+    // The title of a thin line reaches over its neighbours.
+    if (left && item.height > 12) {
       on.fillStyle = theme.ground;
       on.fillRect(0, Math.round(y * dpr), Math.round((left - 2) * dpr), Math.ceil(item.height * dpr));
     }
     const loud = item.note ? (theme.kinds.waiting ?? theme.ink) : theme.ink;
-    if (item.quiet) return;
     const words = item.note ? { ...item, title: `${item.title} · ${item.note}` } : item;
-    this.words(words, y + (left ? item.height / 2 : 8), loud, theme.soft, (left || width / dpr) - 28);
+    if (!item.quiet) this.words(words, y + (left ? item.height / 2 : 8), loud, theme.soft, (left || width / dpr) - 28);
     if (!item.note || !left) return;
     on.fillStyle = loud;
     on.fillRect(
