@@ -35,7 +35,7 @@ RESULT = Schema(
         "duration", pl.Int64, "Length of the path, which is that of the device step; the eight causes sum to it.", "ns"
     ),
     Column("host", pl.Int64, "The path is on a host thread: operators, Python, or nothing recorded.", "ns"),
-    Column("data_loading", pl.Int64, "The path is in torch's data loader, on a host thread.", "ns"),
+    Column("data_loading", pl.Int64, "The path is in a data loader, on a host thread.", "ns"),
     Column("launch", pl.Int64, "In calls that launch device work, and until the work starts, 30 µs at most.", "ns"),
     Column("computation", pl.Int64, "In computation kernels.", "ns"),
     Column("communication", pl.Int64, "In kernels of collectives; waiting for other ranks is inside them.", "ns"),

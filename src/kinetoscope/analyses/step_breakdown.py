@@ -55,7 +55,9 @@ RESULT = Schema(
     Column("memcpy", pl.Int64, "A copy to, from or on a device runs, and nothing above.", "ns"),
     Column("memset", pl.Int64, "A memset runs on a device, and nothing above.", "ns"),
     Column("runtime", pl.Int64, "The host is in a call of the device's runtime or driver, and nothing above.", "ns"),
-    Column("data_loading", pl.Int64, "The host is in torch's data loader, and nothing above.", "ns"),
+    Column(
+        "data_loading", pl.Int64, "The host is in a data loader (see Numbers and definitions), and nothing above.", "ns"
+    ),
     Column("host", pl.Int64, "The host is in another operator, and nothing above.", "ns"),
     Column("other", pl.Int64, "None of these: Python between operators, waiting, or what was not recorded.", "ns"),
     Column("host_duration", pl.Int64, "Length of the host's step.", "ns"),

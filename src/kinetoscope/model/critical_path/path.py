@@ -16,6 +16,7 @@ from kinetoscope.algorithms.trees.longest_path import paths
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
 from kinetoscope.model.critical_path.graph import CriticalGraph, DependencyKind, critical_graph
 from kinetoscope.model.critical_path.points import NONE
+from kinetoscope.model.execution.activities import takes_next_batch
 from kinetoscope.model.execution.backward_handover import host_time
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
@@ -236,7 +237,7 @@ def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -
 @derived
 def host_causes(trace: Trace) -> Int8s:
     """Cause of the time in each call of the host, a `PathCause`: int8 [events]."""
-    loading = is_data_loading(trace)
+    loading = is_data_loading(trace) | takes_next_batch(trace)
     cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, PathCause.DATA_LOADING, PathCause.HOST).astype(
         np.int8
     )

@@ -7,11 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int8s
-from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading, is_mark
+from kinetoscope.algorithms.arrays import Bools, Int8s
+from kinetoscope.algorithms.trees.tree import subtree_sum
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading, is_mark, is_module_call
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -45,6 +49,32 @@ _OF_KIND: Final = {
 }
 
 
+_NEXT: Final = "<built-in function next>"
+_LEAST_NEXT_NS: Final = 1_000_000
+"""A shorter `next` is no batch."""
+
+
+@derived
+def takes_next_batch(trace: Trace) -> Bools:
+    """Python calls that take the next item of an iterator other than torch's data loader: bool [events].
+
+    `next` of 1 ms and more counts. It is no batch where a model runs inside or around it (a module's forward, or a
+    launch of computation), where torch's loader leaves its range inside, or if a context manager calls it.
+    """
+    calls = rows_named(trace, _NEXT.__eq__, EventKind.PYTHON, holding=(_NEXT,))
+    calls &= trace.end - trace.start >= _LEAST_NEXT_NS
+    if not calls.any():
+        return calls
+    tree, work = call_tree(trace), device_work(trace)
+    other = is_data_loading(trace) | is_module_call(trace)
+    other[work.launch[(work.launch >= 0) & work.of(WorkKind.COMPUTATION)]] = True
+    calls &= subtree_sum(other.astype(np.int64), tree.parent, tree.order) == 0
+    rows, parent = np.flatnonzero(calls), tree.parent
+    managers = rows_named(trace, lambda name: "contextlib.py(" in name, EventKind.PYTHON, holding=("contextlib.py(",))
+    calls[rows[(enclosing_module(trace)[rows] >= 0) | ((parent[rows] >= 0) & managers[parent[rows]])]] = False
+    return calls
+
+
 @derived
 def host_activities(trace: Trace) -> Int8s:
     """The `HostActivity` of each event: int8 [events]."""
@@ -54,6 +84,6 @@ def host_activities(trace: Trace) -> Int8s:
     activity[is_mark(trace)] = HostActivity.NONE
     activity[np.isin(calls, (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))] = HostActivity.ALLOCATION
     activity[np.isin(calls, SYNCHRONIZING_CALLS)] = HostActivity.SYNCHRONIZATION
-    activity[is_data_loading(trace)] = HostActivity.DATA_LOADING
+    activity[is_data_loading(trace) | takes_next_batch(trace)] = HostActivity.DATA_LOADING
     activity[is_asynchronous(trace)] = HostActivity.COMMUNICATION
     return activity

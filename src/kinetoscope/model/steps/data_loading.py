@@ -8,6 +8,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge, union
+from kinetoscope.model.execution.activities import takes_next_batch
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_module_call, is_step
@@ -81,7 +82,7 @@ def waits_for_data(trace: Trace) -> Bools:
 
 def _has_evidence(trace: Trace, work: DeviceWork, gaps: Intervals) -> Bools:
     """Gaps with evidence of data loading: a loader's span or frame, a queue's get, a copy to a device: bool [gaps]."""
-    spans = is_data_loading(trace) | waits_for_data(trace)
+    spans = is_data_loading(trace) | waits_for_data(trace) | takes_next_batch(trace)
     evidence = np.zeros(len(gaps.start), np.bool_)
     if spans.any():
         evidence |= covered(gaps, union(trace.start[spans], trace.end[spans])) > 0

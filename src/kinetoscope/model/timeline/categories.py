@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import UInt8s
+from kinetoscope.model.execution.activities import takes_next_batch
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, runtime_call_kinds
@@ -51,7 +52,7 @@ def mark_kinds(trace: Trace) -> UInt8s:
     number = {kind: place for place, kind in enumerate(MARK_KINDS)}
     of_event = np.array([number[_OF_EVENT.get(kind, "other")] for kind in EventKind], np.uint8)
     kinds = of_event[trace.kind]
-    kinds[is_data_loading(trace)] = number["data_loading"]
+    kinds[is_data_loading(trace) | takes_next_batch(trace)] = number["data_loading"]
     kinds[is_asynchronous(trace)] = number["communication"]
     kinds[np.isin(runtime_call_kinds(trace), SYNCHRONIZING_CALLS)] = number["waiting"]
     work = device_work(trace)
