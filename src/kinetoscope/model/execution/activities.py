@@ -49,8 +49,8 @@ _OF_KIND: Final = {
 }
 
 
-_NEXT: Final = "<built-in function next>"
-_LEAST_NEXT_NS: Final = 1_000_000
+_NEXT_CALL: Final = "<built-in function next>"
+_MIN_BATCH_NS: Final = 1_000_000
 """A shorter `next` is no batch."""
 
 
@@ -61,8 +61,8 @@ def takes_next_batch(trace: Trace) -> Bools:
     `next` of 1 ms and more counts. It is no batch where a model runs inside or around it (a module's forward, or a
     launch of computation), where torch's loader leaves its range inside, or if a context manager calls it.
     """
-    calls = rows_named(trace, _NEXT.__eq__, EventKind.PYTHON, holding=(_NEXT,))
-    calls &= trace.end - trace.start >= _LEAST_NEXT_NS
+    calls = rows_named(trace, _NEXT_CALL.__eq__, EventKind.PYTHON, holding=(_NEXT_CALL,))
+    calls &= trace.end - trace.start >= _MIN_BATCH_NS
     if not calls.any():
         return calls
     tree, work = call_tree(trace), device_work(trace)

@@ -14,7 +14,7 @@ GAP = 2
 SHORTEST_TEXT = 32
 """A column is left out rather than a text column made narrower than this."""
 
-_CHOSEN_TEXT = 12
+CHOSEN_TEXT = 12
 """A text column that the user chose is not made narrower than this, even if the lines become too long."""
 
 READABLE_TEXT = 36
@@ -50,7 +50,7 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
 
 def least_width(columns: Sequence[Formatted]) -> int:
     """What columns need that must all be shown: a text is cut to no less than its header, or some cells."""
-    return total([_least(_in_two_lines(each), max(_CHOSEN_TEXT, *map(cells, each.header))) for each in columns])
+    return total([_least(_in_two_lines(each), max(CHOSEN_TEXT, *map(cells, each.header))) for each in columns])
 
 
 def everything(columns: Sequence[Formatted], width: int) -> Choice:
