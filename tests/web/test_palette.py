@@ -30,7 +30,7 @@ def test_views_steps_analyses_runs_and_names_by_the_keyboard(at_ours: Tab, ours:
     assert "steps=" not in page.url
     go_to(at_ours, "queue length", "Queue length")
     assert "analyses?p.name=queue_length" in page.url
-    go_to(at_ours, "aten::addmm", "aten::addmm")
+    go_to(at_ours, "aten::addmm", "aten::addmmoperator")
     assert "operators?p.name=aten%3A%3Aaddmm" in page.url
     go_to(at_ours, "transformer compare", "transformer")
     assert f"base={ours.run('transformer')}" in page.url
