@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kinetoscope.caching import BoundedCache, SharedCache
-from kinetoscope.errors import InputError
+from kinetoscope.caching import ABANDONED, BoundedCache, SharedCache, checkpoint
+from kinetoscope.errors import InputError, StoppedError
 
 
 def ten(_: object) -> int:
@@ -105,3 +105,28 @@ def test_other_errors_are_not_kept(error: type[Exception]) -> None:
         with pytest.raises(error):
             cache.get("x", fail)
     assert cache.get("x", lambda: 5) == 5
+
+
+def test_who_waits_makes_what_another_gave_up() -> None:
+    """The first to ask leaves while the value is made; the second, who waits for it, gets it."""
+    cache: SharedCache[str] = SharedCache(100, ten)
+    began, left = threading.Event(), threading.Event()
+
+    def slowly() -> str:
+        began.set()
+        left.wait(10)
+        checkpoint()
+        return "made"
+
+    def leaving() -> str:
+        ABANDONED.set(left)
+        return cache.get("key", slowly)
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(leaving)
+        began.wait(10)
+        second = pool.submit(cache.get, "key", slowly)
+        left.set()
+        assert second.result(10) == "made"
+        with pytest.raises(StoppedError):
+            first.result(10)

@@ -7,11 +7,27 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.errors import KinetoscopeError, StoppedError
 
 V = TypeVar("V")
+
+ABANDONED: Final[ContextVar[threading.Event | None]] = ContextVar("abandoned", default=None)
+"""Set when whoever asked the question that is being answered in this context no longer waits for the answer."""
+
+
+def checkpoint() -> None:
+    """A place where work ends that nobody waits for.
+
+    Raises:
+        StoppedError: whoever asked has left.
+    """
+    abandoned = ABANDONED.get()
+    if abandoned is not None and abandoned.is_set():
+        raise StoppedError
+
 
 MEASURED_EACH_TIME: Final = 64
 """Values whose sizes are measured at each request; of more, once in as many requests."""
@@ -98,7 +114,17 @@ class SharedCache(Generic[V]):
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value of a key, by `make` if it is not kept; what `make` raises is raised for all who wait."""
+        """The value of a key, by `make` if it is not kept; what `make` raises is raised for all who wait.
+
+        But where the one who makes it leaves, one of those who wait makes it.
+        """
+        while True:
+            try:
+                return self._get(key, make)
+            except StoppedError:
+                checkpoint()
+
+    def _get(self, key: Hashable, make: Callable[[], V]) -> V:
         with self._lock:
             self._requests += 1
             if self._grows and (len(self) <= MEASURED_EACH_TIME or self._requests % MEASURED_EACH_TIME == 0):

@@ -62,6 +62,10 @@ class UsageError(KinetoscopeError):
     exit_code = 2
 
 
+class StoppedError(BaseException):
+    """Nobody waits for the answer any more. No error of the user's or ours: whoever handles those lets it pass."""
+
+
 def installing(extra: str) -> str:
     """What to type for an extra: Kinetoscope is not on PyPI yet."""
     return f"pip install '.[{extra}]' in a checkout of Kinetoscope"

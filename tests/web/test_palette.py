@@ -1,9 +1,19 @@
-"""Ctrl-K: by the keyboard alone to views, names, steps and runs, and to a report."""
+"""Ctrl-K: by the keyboard alone to views, names, steps and runs, and to a report; and what takes long is stopped."""
 
 from __future__ import annotations
 
+import re
+import threading
+import time
+
 import pytest
 
+from kinetoscope.caching import checkpoint
+from kinetoscope.errors import StoppedError
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages import memory
+from kinetoscope.pages.parts.blocks import Page
 from tests.web.conftest import Served, Tab, axe
 
 pytestmark = pytest.mark.slow
@@ -63,3 +73,33 @@ def test_the_report_is_downloaded(at_ours: Tab, ours: Served) -> None:
     text = download.value.path().read_text("utf-8")
     assert text.startswith("<!doctype html>")
     assert "Content-Security-Policy" in text[:300]
+
+
+def test_what_takes_long_says_how_long_and_is_stopped(
+    at_ours: Tab, ours: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = at_ours.page
+    at_ours.open(ours.run("mlp"), "overview")
+    ended = threading.Event()
+
+    def slow(job: Job, select: Selection, params: object) -> Page:
+        for _ in range(3000):
+            try:
+                checkpoint()
+            except StoppedError:
+                ended.set()
+                raise
+            time.sleep(0.01)
+        return Page("memory", "Memory", "Done.")
+
+    monkeypatch.setattr(memory, "page", slow)
+    page.get_by_role("navigation").get_by_text("Memory", exact=True).click()
+    page.get_by_text(re.compile(r"· [2-9] s")).wait_for()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("heading", name=re.compile("^Stopped after [2-9]")).wait_for()
+    assert ended.wait(10)
+    monkeypatch.undo()
+    page.get_by_role("button", name="Ask again").click()
+    at_ours.settle()
+    assert "Stopped" not in at_ours.sentence
+    at_ours.errors.clear()

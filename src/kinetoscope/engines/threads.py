@@ -12,6 +12,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Final
 
 from kinetoscope.caching import SharedCache
@@ -70,7 +71,7 @@ class Threads:
             try:
                 while True:
                     while len(running) < self._jobs and (source := next(waiting, None)) is not None:
-                        running[pool.submit(self._ask, source, task)] = source
+                        running[pool.submit(copy_context().run, self._ask, source, task)] = source
                     if not running:
                         return
                     done, _ = wait(running, return_when=FIRST_COMPLETED)

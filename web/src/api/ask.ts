@@ -1,6 +1,7 @@
 /** Answers as a component needs them: loading, there, or not to be had. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { shown } from "../base/numbers";
 import { api } from "./client";
 import { ApiError, pairs, type Query } from "./transport";
 
@@ -12,8 +13,8 @@ export interface Asked<T> {
   readonly again: () => void;
 }
 
-/** What is on its way, for the bar at the top of the page. */
-export const underway = new Set<object>();
+/** What is on its way, for the bar at the top of the page: since when, and how it is stopped. */
+export const underway = new Map<object, { readonly since: number; readonly stop?: (() => void) | undefined }>();
 
 /** Asks `path` whenever the question, or the version of what is asked, changes; null asks nothing. */
 export function useAnswer<T>(path: string | null, query: Query = {}, version = ""): Asked<T> {
@@ -24,20 +25,26 @@ export function useAnswer<T>(path: string | null, query: Query = {}, version = "
   useEffect(() => {
     if (path === null) return;
     const stop = new AbortController();
-    void tracked(api.json<T>(path, query, stop.signal)).then(
+    const began = performance.now();
+    // What was answered before to the same question stays: it is no less true for the server being away.
+    const fail = (error: ApiError) =>
+      set((before) => ({
+        key,
+        error,
+        ...(before.key === key && before.data !== undefined ? { data: before.data } : {}),
+      }));
+    const giveUp = () => {
+      stop.abort();
+      const after = `Stopped after ${shown((performance.now() - began) * 1e6, "ns")}.`;
+      fail(new ApiError(after, "What was computed is kept: to ask again takes less."));
+    };
+    void tracked(api.json<T>(path, query, stop.signal), giveUp).then(
       (data) => {
         if (stop.signal.aborted) return;
         last.current = data;
         set({ key, data });
       },
-      // What was answered before to the same question stays: it is no less true for the server being away.
-      (error: unknown) =>
-        !stop.signal.aborted &&
-        set((before) => ({
-          key,
-          error: told(error),
-          ...(before.key === key && before.data !== undefined ? { data: before.data } : {}),
-        })),
+      (error: unknown) => !stop.signal.aborted && fail(told(error)),
     );
     return () => stop.abort();
   }, [key, turn]);
@@ -51,9 +58,9 @@ export function useAnswer<T>(path: string | null, query: Query = {}, version = "
 }
 
 /** Counts as under way until it is settled. */
-export async function tracked<T>(promise: Promise<T>): Promise<T> {
+export async function tracked<T>(promise: Promise<T>, stop?: () => void): Promise<T> {
   const mark = {};
-  underway.add(mark);
+  underway.set(mark, { since: performance.now(), stop });
   try {
     return await promise;
   } finally {

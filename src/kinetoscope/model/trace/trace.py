@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.derived import DerivedCache, derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
@@ -101,7 +102,7 @@ class Trace:
 
         Beyond a budget of memory the least recently used answers are dropped, and computed again when they are needed.
         Threads that share a trace compute one answer at a time; for one that is kept they never wait. The answer is
-        shared: its arrays are read-only.
+        shared: its arrays are read-only. Nothing more is computed for whoever has left (`caching.checkpoint`).
         """
         question: tuple[Hashable, ...] = (derive, *details, *named.items())
         kept = self._derived.peek(question)
@@ -109,6 +110,7 @@ class Trace:
             return cast(T, kept and kept[0])
         try:
             if question not in self._derived:
+                checkpoint()
                 self._derived.keep(question, derive(self, *details, **named))
             return cast(T, self._derived[question])
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.caching import ABANDONED
+from kinetoscope.errors import KinetoscopeError, StoppedError
 from kinetoscope.server.errors import JSON, RefusedError, refused, status_of
 from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.runs.workspace import Workspace
@@ -64,10 +66,24 @@ def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callab
         request = ApiRequest(http.path_params, http.query_params, http.headers, body)
         limiter = None if quick else _limiter()
         job = partial(_answered, workspace, work, request, quick)
-        # When the server ends it does not wait for what is being computed.
-        return await anyio.to_thread.run_sync(job, limiter=limiter, abandon_on_cancel=True)
+        abandoned = threading.Event()
+        token = ABANDONED.set(abandoned)  # of the thread, too, which runs in a copy of this context
+        async with anyio.create_task_group() as group:
+            group.start_soon(_watch, http, abandoned)
+            # When the server ends it does not wait for what is being computed.
+            response = await anyio.to_thread.run_sync(job, limiter=limiter, abandon_on_cancel=True)
+            group.cancel_scope.cancel()
+        ABANDONED.reset(token)
+        return response
 
     return answer
+
+
+async def _watch(http: Request, abandoned: threading.Event) -> None:
+    """Say so when the client leaves. Whoever asks from within this process never does."""
+    message = await http.receive()
+    if message["type"] == "http.disconnect":
+        abandoned.set()
 
 
 def json_response(thing: Any, status: int = 200) -> Response:
@@ -96,6 +112,8 @@ def _answered(workspace: Workspace, work: Work, request: ApiRequest, quick: bool
             return work(request)
     except KinetoscopeError as error:
         return refused(status_of(error), str(error), error.hint if isinstance(error, RefusedError) else "")
+    except StoppedError:
+        return refused(499, "nobody waits for this answer any more")
     except MemoryError:
         return refused(500, "not enough memory", "Fewer steps or ranks need less.")
     except Exception as error:  # noqa: BLE001 - our own mistake is shown on the page, and in full where it runs
