@@ -266,8 +266,38 @@ def test_marks_are_coloured_by_kind_by_name_and_by_module(at_ours: Tab, ours: Se
     page.keyboard.press("c")
     page.wait_for_function("() => !location.hash.includes('p.colour')")
     assert colours() == seen[0]
-    page.get_by_role("button", name="Colour kind").click()
-    page.get_by_label("by name").check()
+    page.get_by_role("button", name="Show kind").click()
+    page.get_by_label("colour by name").check()
     page.wait_for_function("() => location.hash.includes('p.colour=name')")
     top = ours.client.get(f"runs/{run}/timeline/range", {"time": "0..1s"})["top"][0]["name"]
-    assert top in str(page.locator(".tl-facts").text_content())
+    assert top[:30] in str(page.locator(".tl-facts").text_content())
+
+
+def test_the_critical_path_is_shown_by_a_key_and_leads_to_events(at_theirs: Tab, theirs: Served) -> None:
+    page = at_theirs.page
+    opened(at_theirs, theirs.run("owlv2_h100"))
+    page.keyboard.press("k")
+    page.wait_for_function(SEEN, arg="extra: critical path")
+    page.wait_for_function(DRAWN)
+    box: Any = page.locator(".tl-stage").bounding_box()
+    page.mouse.click(box["x"] + 184 + (box["width"] - 184) / 2, box["y"] + 54 + 26 + 10)
+    page.locator(".tl-panel").wait_for()
+    at_theirs.shot("timeline-path")
+    page.keyboard.press("Escape")
+    page.keyboard.press("k")
+    page.wait_for_function("() => !document.querySelector('.tl-stage')?.dataset.sight?.includes('critical path')")
+
+
+def test_an_event_is_copied_and_said_relative_to_its_step(at_theirs: Tab, theirs: Served) -> None:
+    page, run = at_theirs.page, theirs.run("resnet50_v100/num_workers_0")
+    row = theirs.client.get(f"runs/{run}/timeline/search", {"q": "gemm"})["row"]
+    about = theirs.client.get(f"runs/{run}/timeline/event", {"row": row})
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(at_theirs, run, f"?p.row={row}")
+    panel = page.locator(".tl-panel")
+    panel.wait_for()
+    assert re.search(r"\d.* into step \d", panel.inner_text())
+    for what, said in (("name", about["name"]), ("link", f"p.row={row}"), ("stack", about["stack"][0]["name"])):
+        panel.get_by_role("button", name=what, exact=True).click()
+        panel.get_by_text(f"The {what} is copied.").wait_for()
+        assert said in page.evaluate("navigator.clipboard.readText()")

@@ -29,7 +29,7 @@ from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 
-_CAUSES: Final = {
+CAUSES: Final = {
     "host": ("host", "Host"),
     "data_loading": ("data_loading", "Data loading"),
     "launch": ("runtime", "Launch"),
@@ -77,10 +77,10 @@ def _share(params: Mapping[str, str], cause: str) -> float:
 
 
 def _sentence(frame: pl.DataFrame) -> str:
-    mean = frame.select(pl.col("duration", *_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
-    cause = max(_CAUSES, key=lambda name: mean[name])
+    mean = frame.select(pl.col("duration", *CAUSES).cast(pl.Float64).mean()).row(0, named=True)
+    cause = max(CAUSES, key=lambda name: mean[name])
     share = mean[cause] / mean["duration"] if mean["duration"] else 0.0
-    words = f"A step of {shown(mean['duration'], 'ns')} is bound by {_CAUSES[cause][1].lower()}"
+    words = f"A step of {shown(mean['duration'], 'ns')} is bound by {CAUSES[cause][1].lower()}"
     return f"{words}: {shown(mean[cause], 'ns')} of its critical path ({shown(share, 'fraction')})."
 
 
@@ -89,7 +89,7 @@ def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
     mean = frame.select(pl.col("duration", "what_if").cast(pl.Float64).mean()).row(0, named=True)
     if mean["what_if"] is None:
         return ""
-    changes = [f"{_CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
+    changes = [f"{CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
     change = mean["what_if"] - mean["duration"]
     sign = "−" if change < 0 else "+"
     share = shown(abs(change) / mean["duration"], "fraction") if mean["duration"] else "0%"
@@ -98,13 +98,13 @@ def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
 
 def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:
     yield _parts(times)
-    path = ribbon(events, {cause: kind for cause, (kind, _) in _CAUSES.items()}, device_labels(job))
+    path = ribbon(events, {cause: kind for cause, (kind, _) in CAUSES.items()}, device_labels(job))
     if path.start:
         yield path
     sliders = [
         Control(
             cause,
-            _CAUSES[cause][1],
+            CAUSES[cause][1],
             f"{share:g}",
             low=0,
             high=_MAX_PERCENT,
@@ -117,7 +117,7 @@ def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]
     note = "The schedule of each step is computed again: what was hidden may come to the fore."
     yield ControlsBlock(sliders, "What if it took …", note=note, width="wide")
     yield _prediction(times)
-    of_step = ("step", "duration", *_CAUSES, "inferred_share", "what_if", "gain")
+    of_step = ("step", "duration", *CAUSES, "inferred_share", "what_if", "gain")
     yield TableBlock("Steps", "critical_path", columns=of_step, links={"step": "step", "start": "start"})
     columns = ("cause", "name", "pieces", "time", "share")
     yield TableBlock(
@@ -132,8 +132,8 @@ def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]
 
 
 def _parts(times: Result) -> PartsBlock:
-    mean = times.frame.select(pl.col(*_CAUSES).cast(pl.Float64).mean()).row(0, named=True)
-    parts = [Part(kind, label, mean[name], times.schema[name].doc) for name, (kind, label) in _CAUSES.items()]
+    mean = times.frame.select(pl.col(*CAUSES).cast(pl.Float64).mean()).row(0, named=True)
+    parts = [Part(kind, label, mean[name], times.schema[name].doc) for name, (kind, label) in CAUSES.items()]
     return PartsBlock("What an average step waits for", [part for part in parts if part.value])
 
 

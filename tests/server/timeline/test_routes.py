@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import struct
 import threading
@@ -173,6 +174,40 @@ def test_hues_of_names_and_of_modules(tmp_path: Path) -> None:
             for colour in ("", "module")
         }
         assert len(tags) == 2
+
+
+def test_the_critical_path_is_a_lane_and_a_line(tmp_path: Path) -> None:
+    ops = [annotation("ProfilerStep#1", 0, 1_000), op("a", 0, 900), launch(700, 50, 1)]
+    job(tmp_path, *ops, kernel("k", 800, 3_000, 1), annotation("ProfilerStep#2", 4_000, 500), op("b", 4_000, 400))
+    with serving(tmp_path) as client:
+        _check_the_path(client)
+
+
+def _check_the_path(client: Client) -> None:
+    run = client.run()
+    lanes = client.get(f"runs/{run}/timeline/lanes", {"path": 1})
+    assert lane_ids(lanes, "extra") == ["path"]
+    assert lane_ids(client.get(f"runs/{run}/timeline/lanes"), "extra") == []
+    header, arrays = tile_of(client, run, z=4, i=0, lanes="path,0")
+    assert [lane["id"] for lane in header["lanes"]] == ["0", "path"]
+    first, count = header["lanes"][1]["offset"], header["lanes"][1]["count"]
+    place = slice(first, first + count)
+    table = client.get(f"runs/{run}/analyses/critical_path", {"limit": 1, "steps": 1})
+    duration = table["rows"][0][[column["name"] for column in table["columns"]].index("duration")]
+    begin, end = lanes["ranks"][0]["steps"][0]["start"], lanes["ranks"][0]["steps"][0]["end"]
+    assert end - begin == duration
+    inside = (arrays["start"][place] * 16 < end) & (arrays["end"][place] * 16 > begin)
+    drawn = (np.minimum(arrays["end"][place] * 16, end) - np.maximum(arrays["start"][place] * 16, begin))[inside]
+    assert drawn.sum() == pytest.approx(duration, rel=0.01), "without a gap"
+    found = client.get(f"runs/{run}/timeline/path", {"time": f"{begin}-{end}"})
+    runs = found["runs"]
+    assert found["total"] == len(runs) > 1
+    assert [one["end"] for one in runs[:-1]] == [one["start"] for one in runs[1:]]
+    assert (runs[0]["start"], runs[-1]["end"]) == (begin, end)
+    assert all(one["lane"] != other["lane"] for one, other in itertools.pairwise(runs))
+    for one in runs:
+        about = client.get(f"runs/{run}/timeline/event", {"row": one["row"]})
+        assert (about["lane"], about["depth"]) == (one["lane"], one["depth"])
 
 
 def test_an_event(device: Client) -> None:

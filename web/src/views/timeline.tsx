@@ -42,7 +42,7 @@ import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
 import { LanesMenu } from "../draw/timeline/lanesmenu";
 import { ColourMenu, Export, Search } from "../draw/timeline/tools";
-import type { EventFacts, Lanes, Mark, Occurrence, RangeFacts, Span, Step } from "../draw/timeline/types";
+import type { EventFacts, Lanes, Mark, Occurrence, PathFacts, RangeFacts, Span, Step } from "../draw/timeline/types";
 import { centred, fitted, stepBeside } from "../draw/timeline/view";
 import type { Answer } from "../api/types";
 import { Failed, FailedHere, Waiting } from "../frame/states";
@@ -60,9 +60,10 @@ export function Timeline(props: ViewProps) {
   const ranks = select.rank ?? all ?? select.ranks ?? String(about.ranks[0] ?? 0);
   const path = runPath(run, "timeline");
   const { cycle } = select;
+  const withPath = props.params["path"] === "1" && !props.api.embedded;
   const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);
-  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks }, version);
-  const question = `${path} ${ranks} ${cycle ?? ""}`;
+  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks, ...(withPath && { path: "1" }) }, version);
+  const question = `${path} ${ranks} ${cycle ?? ""} ${withPath ? "path" : ""}`;
   const held = useRef({ question: "", lanes: null as Lanes | null });
   if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
   const known = held.current.question === question;
@@ -420,6 +421,20 @@ function Drawn({
     ...(colouring === "module" && !api.embedded && { colour: colouring }),
   });
 
+  const withPath = params["path"] === "1" && !api.embedded;
+  const setPath = (on: boolean) => go({ params: { path: on ? "1" : null } }, { replace: true });
+  const pathFacts = useAnswer<PathFacts>(withPath && spanOf(asked) ? `${path}/path` : null, {
+    ...query,
+    rank: spoken,
+    time: asked,
+  });
+  useEffect(() => {
+    const { data } = pathFacts;
+    stage.current?.setPath(withPath && data ? { rank: spoken, runs: data.runs } : null);
+    if (withPath && data && data.total > data.runs.length)
+      say(`The line of the critical path has the ${data.runs.length} longest of ${data.total} runs; its lane has all`);
+  }, [pathFacts.data, withPath, spoken]);
+
   // One thing at a time, the innermost first.
   const clear = () => {
     say("");
@@ -486,6 +501,7 @@ function Drawn({
           setColouring(next[(next.indexOf(colouring) + 1) % next.length] ?? "kind");
         },
       },
+      k: { does: "the critical path: a lane, and a line through the others", run: () => setPath(!withPath) },
       t: { does: "write a note on the selected event or range, or at the pointer", run: addNote },
       h: { does: "all that was found, in a list", run: () => setBeside(beside === "hits" ? "" : "hits") },
       ".": { does: "next event of the same name", run: () => alike("next") },
@@ -573,7 +589,13 @@ function Drawn({
               list={{ open: beside === "hits", toggle: () => setBeside(beside === "hits" ? "" : "hits") }}
             />
           )}
-          <ColourMenu colouring={colouring} set={setColouring} embedded={api.embedded} />
+          <ColourMenu
+            colouring={colouring}
+            set={setColouring}
+            embedded={api.embedded}
+            path={withPath}
+            setPath={setPath}
+          />
           <button
             class="pill"
             aria-pressed={beside === "notes"}

@@ -42,14 +42,16 @@ def name_hues(trace: Trace) -> UInt8s:
     hues = np.full(len(event), NO_HUE, np.uint8)
     for code in np.flatnonzero(event >= 0).tolist():
         hues[code] = hue_of(call_name(trace.strings.glance(code), int(trace.kind[event[code]])))
-    return hues[names]
+    found: UInt8s = hues[names]
+    return found
 
 
 @derived
 def module_hues(trace: Trace) -> UInt8s:
     """The hue of the class of the innermost module that each event works for: uint8 [events]."""
     hues = np.array([*(hue_of(name) for name in _classes(trace)), NO_HUE], np.uint8)
-    return hues[_class_numbers(trace)]
+    found: UInt8s = hues[_class_numbers(trace)]
+    return found
 
 
 def module_classes(trace: Trace, begin: int, end: int) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.json_encoding import MAX_INTEGER
+from kinetoscope.server.timeline.path import path_group
 
 MAX_LANES: Final = 400
 """Lanes of a rank that are listed, and asked for in one tile."""
@@ -86,13 +87,17 @@ def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
     return {lane.id: lane for lane in timeline(trace).lanes}, {each.id: each for each in counter_lanes(trace)}
 
 
-def lanes_answer(traces: Sequence[Trace], version: str, steps_by: str | None = None) -> dict[str, Any]:
-    """The lanes of some ranks, beneath one another on one clock."""
+def lanes_answer(
+    traces: Sequence[Trace], version: str, steps_by: str | None = None, *, path: bool = False
+) -> dict[str, Any]:
+    """The lanes of some ranks, beneath one another on one clock; with that of the critical path if `path`."""
     shifts, clock_notes = rank_offsets(traces)
     notes = list(clock_notes)
     ranks = []
     for trace, shift in zip(traces, shifts, strict=True):
         ranks.append(_rank(trace, shift, steps_by))
+        if path:
+            ranks[-1]["groups"].insert(1, path_group(trace))
         notes += _notes(trace, steps_by)
     start = min([min(shift, 0) for shift in shifts], default=0)
     end = max((shift + max(timeline(trace).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1)

@@ -25,6 +25,7 @@ from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.timeline.area import Areas
 from kinetoscope.server.timeline.lanes import lanes_answer, named
+from kinetoscope.server.timeline.path import PATH_LANE, path_answer
 from kinetoscope.server.timeline.range import range_answer
 from kinetoscope.server.timeline.request import row_of, trace_of, traces_of, whole
 from kinetoscope.server.timeline.search_routes import SearchRoutes
@@ -47,9 +48,10 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
     def lanes(request: ApiRequest) -> Response:
         run, about = workspace.run(request.path["run"]), run_part(request.query)
         by = about.select.steps_by
-        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by)
+        with_path = bool(request.query.get("path"))
+        question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by, with_path)
         body = workspace.answers.get(
-            question, lambda: to_json(lanes_answer(traces_of(run, request), _version(run), by))
+            question, lambda: to_json(lanes_answer(traces_of(run, request), _version(run), by, path=with_path))
         )
         return Response(body, media_type=JSON)
 
@@ -63,7 +65,10 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         headers = {"ETag": tag, "Cache-Control": _caching(run, request)}
         if tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        content = tile(trace, scale, number, *named(trace, chosen), by_module=colour == _BY_MODULE)
+        with_path = PATH_LANE in (chosen or ())
+        own = None if chosen is None else [name for name in chosen if name != PATH_LANE]
+        by_module = colour == _BY_MODULE
+        content = tile(trace, scale, number, *named(trace, own), by_module=by_module, with_path=with_path)
         return Response(content, media_type=_BINARY_TYPE, headers=headers)
 
     def event(request: ApiRequest) -> Response:
@@ -82,6 +87,11 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by, modules=modules)))
         return Response(body, media_type=JSON)
 
+    def path(request: ApiRequest) -> Response:
+        """The line of the critical path in a range."""
+        trace, time = trace_of(workspace.run(request.path["run"]), request), _time(request)
+        return json_response(path_answer(trace, *time))
+
     def cut(request: ApiRequest) -> Response:
         trace = trace_of(workspace.run(request.path["run"]), request)
         return _file(trace, *_time(request))
@@ -94,6 +104,7 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         "search": searches.search,
         "hits": searches.hits,
         "range": in_range,
+        "path": path,
         "area": areas.table,
         "occurrence": areas.occurrence,
     }

@@ -23,7 +23,8 @@ from kinetoscope.model.timeline.counters import Counter, counter_curve
 from kinetoscope.model.timeline.layout import Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
-from kinetoscope.server.timeline.hues import module_hues, name_hues
+from kinetoscope.server.timeline.hues import NO_HUE, module_hues, name_hues
+from kinetoscope.server.timeline.path import PATH_LANE, path_lane
 
 FORM: Final = "2"
 """Version of the form of tiles: part of their addresses, so that a browser does not use those of another one."""
@@ -43,8 +44,11 @@ def tile(
     counters: Sequence[Counter],
     *,
     by_module: bool = False,
+    with_path: bool = False,
 ) -> bytes:
     """The tile `number` of units of 2^`scale` ns; the hues of its marks are of their names, or of their modules.
+
+    `with_path` adds the lane of the critical path.
 
     Raises:
         BadValueError: there cannot be such a tile.
@@ -55,20 +59,17 @@ def tile(
     drawn = marks(layout.pyramid, rows.astype(np.int64), origin=layout.origin, scale=scale, tile=number)
     ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
     depths = np.concatenate([np.arange(lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
-    names = trace.name[drawn.span]
-    columns: dict[str, NDArray[Any]] = {
-        "start": drawn.start,
-        "end": drawn.end,
-        "depth": np.repeat(depths, np.diff(drawn.rows)).astype(np.uint16),
-        "row": drawn.span,
-        "count": drawn.count,
-        "kind": drawn.kind,
-        "name": names,
-        "hue": name_hues(trace)[drawn.span],
-        "cover": _cover(drawn),
-    }
-    if by_module:
-        columns["hue"] = module_hues(trace)[drawn.span]
+    depth = np.repeat(depths, np.diff(drawn.rows)).astype(np.uint16)
+    parts = [_columns(trace, drawn, depth, drawn.span, by_module=by_module)]
+    ids = [lane.id for lane in lanes]
+    if with_path:
+        of_path = path_lane(trace)
+        pieces = marks(of_path.pyramid, np.zeros(1, np.int64), origin=layout.origin, scale=scale, tile=number)
+        event = np.where(pieces.span >= 0, of_path.row[pieces.span], -1).astype(np.int32)
+        parts.append(_columns(trace, pieces, np.zeros(len(pieces), np.uint16), event, by_module=by_module))
+        ids, ends = [*ids, PATH_LANE], [*ends, ends[-1] + len(pieces)]
+    columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    names = columns["name"][columns["end"] - columns["start"] >= MIN_NAMED_UNITS]
     sampled = [_sampled(trace, counter, layout.origin + begin, 1 << scale) for counter in counters]
     for place, key in enumerate(("time", "mean", "max")):
         columns[key] = np.concatenate([parts[place] for parts in sampled] or [np.empty(0, np.float32)])
@@ -76,12 +77,31 @@ def tile(
     header = {
         "z": scale,
         "i": number,
-        "lanes": _slices([lane.id for lane in lanes], ends),
+        "lanes": _slices(ids, ends),
         "counters": _slices([counter.id for counter in counters], points),
         "kinds": MARK_KINDS,
-        "names": _names(trace, np.unique(names[drawn.end - drawn.start >= MIN_NAMED_UNITS])),
+        "names": _names(trace, np.unique(names[names >= 0])),
     }
     return packed(header, columns)
+
+
+def _columns(
+    trace: Trace, drawn: Marks, depth: NDArray[np.uint16], row: Int32s, *, by_module: bool
+) -> dict[str, NDArray[Any]]:
+    """The columns of some marks; those of row −1 are no events."""
+    known = row >= 0
+    hues = module_hues(trace) if by_module else name_hues(trace)
+    return {
+        "start": drawn.start,
+        "end": drawn.end,
+        "depth": depth,
+        "row": row,
+        "count": drawn.count,
+        "kind": drawn.kind,
+        "name": np.where(known, trace.name[row], -1).astype(np.int32),
+        "hue": np.where(known, hues[row], NO_HUE).astype(np.uint8),
+        "cover": _cover(drawn),
+    }
 
 
 def begin_of(scale: int, number: int) -> int:

@@ -35,6 +35,7 @@ const OVER = new Set<keyof Scene>([
   "drop",
   "measures",
   "notes",
+  "path",
   "focus",
 ]);
 
@@ -164,7 +165,7 @@ export class Engine {
         ].map((item) => (item.line && !item.folded ? "device" : item.kind)),
       );
       const shares: Share[] = [];
-      if (kinds.has("host") || kinds.has("device")) shares.push("marks");
+      if (kinds.has("host") || kinds.has("device") || kinds.has("extra")) shares.push("marks");
       else if (kinds.has("rank")) shares.push("line");
       if (kinds.has("counter")) shares.push("counters");
       const begin = lanes.start - offset;

@@ -42,7 +42,7 @@ export class Hovering {
     if (this.now !== fresh) {
       this.now = fresh;
       clearTimeout(this.timer);
-      const name = mark.name || (this.names.get(key) ?? "");
+      const name = mark.name || (mark.row < 0 ? kindWords(mark.kind) : (this.names.get(key) ?? ""));
       this.write(mark, name);
       if (!name) this.timer = setTimeout(() => void this.fetch(mark, key, fresh), PAUSE);
     }

@@ -34,6 +34,7 @@ const SIZES: Record<GroupKind, Size> = {
   counter: { pitch: 28, bar: 26, gap: 6 },
   host: { pitch: 15, bar: 14, gap: 8 },
   device: { pitch: 21, bar: 20, gap: 4 },
+  extra: { pitch: 21, bar: 20, gap: 4 },
 };
 /** Of a device with many streams, of many counters, and of what is folded or holds nothing in view. */
 const DENSE: Size = { pitch: 15, bar: 14, gap: 2 };

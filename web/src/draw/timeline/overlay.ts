@@ -50,6 +50,7 @@ export class Overlay {
     this.box(scene);
     on.font = `11px ${scene.theme.font}`;
     drawFlags(on, scene, (text, room) => this.letters.fit(text, room));
+    this.path(scene, lanes);
     this.marks(scene);
     this.arrows(scene, lanes);
     scene.measures.forEach((span, at) => this.measure(scene, span.start, span.end, at));
@@ -147,6 +148,40 @@ export class Overlay {
       on.strokeStyle = scene.theme.ink;
       on.strokeRect(box.x - grow, box.y - grow, box.width - 1 + 2 * grow, box.height + 2 * grow);
     }
+  }
+
+  /** The critical path: along each lane that it is in, and from lane to lane. Where lanes are folded it goes on. */
+  private path(scene: Scene, lanes: Lanes): void {
+    const { path, layout, theme } = scene;
+    if (!path) return;
+    const { on } = this;
+    const offset = lanes.ranks.find(({ rank }) => rank === path.rank)?.offset ?? 0;
+    const edge = layout.scrollTop;
+    const line = () => {
+      on.beginPath();
+      let begun = false;
+      for (const { lane, depth, start, end } of path.runs) {
+        const row = lane === null ? null : rowAt(layout, path.rank, lane, depth, scene.scroll);
+        if (!row) continue;
+        const y = Math.max(row.pinned ? 0 : edge, row.top + row.bar - 2);
+        const from = this.x(scene, start + offset);
+        if (begun) on.lineTo(from, y);
+        else on.moveTo(from, y);
+        on.lineTo(this.x(scene, end + offset), y);
+        begun = true;
+      }
+    };
+    on.lineJoin = "round";
+    for (const [colour, wide] of [
+      [theme.ground, 5],
+      [theme.kinds.waiting ?? theme.accent, 2.5],
+    ] as const) {
+      on.strokeStyle = colour;
+      on.lineWidth = wide;
+      line();
+      on.stroke();
+    }
+    on.lineJoin = "miter";
   }
 
   private arrows(scene: Scene, lanes: Lanes): void {

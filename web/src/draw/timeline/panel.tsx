@@ -1,17 +1,19 @@
 /** What is selected: the event; its arguments; where it was called from; the same op elsewhere. */
 
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api/ask";
 import type { Link } from "../../api/blocks";
 import type { Server } from "../../api/types";
 import { runPath } from "../../api/client";
+import { copyText } from "../../base/copy";
 import { shown } from "../../base/numbers";
 import { useProps } from "../../base/props";
 import { printable } from "../../base/text";
 import { editorAddress, isWhole } from "../../frame/follow";
 import { instant } from "./ruler";
 import { kindWords } from "./theme";
-import type { EventFacts, Frame, Lanes } from "./types";
+import type { EventFacts, Frame, Lanes, Step } from "./types";
 
 export type Alike = "previous" | "next" | "longest";
 
@@ -49,6 +51,7 @@ export function Panel(props: Props) {
         <h2 class="tl-name" data-tip={printable(facts.name)}>
           {printable(facts.name)}
         </h2>
+        <Copy facts={facts} />
       </div>
       <div>
         <About {...props} />
@@ -67,6 +70,31 @@ export function Panel(props: Props) {
         <Related {...props} />
       </div>
     </section>
+  );
+}
+
+/** What is taken along: the name, the stack as Python writes it, the address of what is shown. */
+function Copy({ facts }: { facts: EventFacts }) {
+  const [said, say] = useState("");
+  useEffect(() => say(""), [facts.row]);
+  const stack = (facts.stack ?? []).map(({ file, line, name }) => `${file ?? "?"}:${line ?? 0} ${name}`);
+  const texts: readonly (readonly [string, () => string])[] = [
+    ["name", () => facts.name],
+    ...(stack.length ? ([["stack", () => stack.join("\n")]] as const) : []),
+    ["link", () => location.href],
+  ];
+  const copy = async (what: string, text: string) =>
+    say((await copyText(text)) ? `The ${what} is copied.` : "The browser does not let the page copy.");
+  return (
+    <p class="tl-copy">
+      Copy
+      {texts.map(([what, text]) => (
+        <button class="link" key={what} onClick={() => void copy(what, text())}>
+          {what}
+        </button>
+      ))}
+      <span role="status">{said}</span>
+    </p>
   );
 }
 
@@ -117,7 +145,7 @@ function About({ facts, rank, lanes }: Props) {
         )}
         <Line name="Start" tip="After the first event of the trace.">
           {instant(facts.start, Math.max(1, facts.duration / 10))}
-          {facts.step != null ? `, step ${printable(String(facts.step))}` : ""}
+          {facts.step != null ? `, ${intoStep(facts, own?.steps ?? [], device)}` : ""}
         </Line>
         <Line name="Where">{printable(where)}</Line>
         {(facts.kind || facts.category) && (
@@ -130,6 +158,15 @@ function About({ facts, rank, lanes }: Props) {
       </dl>
     </>
   );
+}
+
+/** How far into its step: as the device sees the step, or as the host does. */
+function intoStep({ start, step, duration }: EventFacts, steps: readonly Step[], device: boolean): string {
+  const found = steps.find((one) => String(one.step) === String(step));
+  const begin = device ? found?.start : (found?.host_start ?? found?.start);
+  const words = `step ${printable(String(step))}`;
+  if (begin === undefined || start < begin) return words;
+  return `${instant(start - begin, Math.max(1, duration / 10))} into ${words}`;
 }
 
 /** As it was recorded: numbers here are mostly identifiers and shapes, which grouped digits would disfigure. */

@@ -80,6 +80,7 @@ export class Stage {
     box: null,
     measures: [],
     notes: [],
+    path: null,
     focus: "",
     drop: null,
     matches: null,
@@ -259,6 +260,10 @@ export class Stage {
     this.notes = notes;
     this.put({ notes });
     if (strip) this.arrange(this.how);
+  }
+
+  setPath(path: Scene["path"]): void {
+    this.put({ path });
   }
 
   /** The note whose tag is at a place of the canvas. */
@@ -441,7 +446,7 @@ export class Stage {
   private marksOf(): Item[] {
     return this.at
       ? [...this.at.pinned, ...this.at.scrolled].filter(
-          (item) => item.what === "lane" && (item.kind === "host" || item.kind === "device"),
+          (item) => item.what === "lane" && (item.kind === "host" || item.kind === "device" || item.kind === "extra"),
         )
       : [];
   }

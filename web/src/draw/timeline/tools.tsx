@@ -85,23 +85,43 @@ export function ColourMenu({
   colouring,
   set,
   embedded,
+  path,
+  setPath,
 }: {
   colouring: Colouring;
   set: (to: Colouring) => void;
   embedded: boolean;
+  path: boolean;
+  setPath: (on: boolean) => void;
 }) {
   return (
-    <Pill label="Colour" value={colouring} title="Colour of marks (C)" right>
+    <Pill
+      label="Show"
+      value={path ? `${colouring}, path` : colouring}
+      title="Colour of marks (C), critical path (K)"
+      right
+    >
       {() => (
-        <div class="tl-lanes" role="radiogroup" aria-label="Colour of marks">
+        <div class="tl-lanes" role="group" aria-label="Colour of marks, critical path">
           {COLOURINGS.filter((each) => each !== "module" || !embedded).map((each) => (
             <label class="tl-check tl-colouring" key={each}>
               <input type="radio" name="colouring" checked={each === colouring} onChange={() => set(each)} />
               <span>
-                by {each} <small>{COLOUR_WORDS[each]}</small>
+                colour by {each} <small>{COLOUR_WORDS[each]}</small>
               </span>
             </label>
           ))}
+          {!embedded && (
+            <label class="tl-check tl-colouring">
+              <input type="checkbox" checked={path} onChange={() => setPath(!path)} />
+              <span>
+                critical path{" "}
+                <small>
+                  A lane with what the length of each step follows from, and a line through the other lanes (K).
+                </small>
+              </span>
+            </label>
+          )}
         </div>
       )}
     </Pill>

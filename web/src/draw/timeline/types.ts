@@ -3,7 +3,8 @@
 import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
 
-export type GroupKind = "steps" | "counter" | "host" | "device";
+/** `extra`: what does not stand in the trace as a lane, such as the critical path. */
+export type GroupKind = "steps" | "counter" | "host" | "device" | "extra";
 
 export interface Lane {
   id: string;
@@ -197,6 +198,22 @@ export interface RangeFacts {
   modules?: { name: string; hue: number; ns: number }[];
 }
 
+/** A stretch of the critical path in one lane, at the place of its longest piece. */
+export interface PathRun extends Span {
+  row: number | null;
+  /** Null where nothing was recorded. */
+  lane: string | null;
+  depth: number;
+  kind: string;
+  pieces: number;
+}
+
+export interface PathFacts {
+  /** Runs in the range; those that are told are the longest. */
+  total: number;
+  runs: PathRun[];
+}
+
 /** Colours by what they mean, read from the page's tokens. */
 export interface Theme {
   dark: boolean;
@@ -287,6 +304,8 @@ export interface Scene {
   box: (Span & { top: number; bottom: number }) | null;
   measures: Span[];
   notes: readonly Flag[];
+  /** The line of the critical path, in the picture's time. */
+  path: { readonly rank: number; readonly runs: readonly PathRun[] } | null;
   /** The item that the keyboard is on. */
   focus: string;
   /** Where a dragged lane would come to stand, px from the top. */
