@@ -141,7 +141,7 @@ def test_kernels_over_ranks_say_what_they_are_of(three: Job) -> None:
     assert "median" not in result.schema
     assert result.schema["total"].doc.endswith("Sum over ranks.")
     assert result.notes[:3] == (
-        "Sum over 3 ranks: a row for each name and kind.",
+        "Sum over 3 ranks, by name and kind.",
         "2 of 3 rows are not on every rank: `ranks` says how many have the row.",
         "Left out, as they do not follow from those of the ranks: median, p99; min and max have them.",
     )

@@ -210,8 +210,9 @@ def _notes(
     of_all = f"{there} of {ranks}" if there < ranks else f"{ranks}"
     files = result.frame.select(name for name in _RECORDING if name in result.frame.columns).n_unique()
     cycles = f" ({files} files, a file a cycle)" if files > there else ""
-    rows = f"a row for each {_listing(keys)}" if keys else "one row"
-    yield f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}: {rows}."
+    told = [key for key in keys if joined[key].null_count() < len(joined)]
+    by = f", by {_listing(told)}" if told else ""
+    yield f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}{by}."
     lacking = joined.filter(pl.col(RANKS.name) < there).height
     if lacking:
         mean = "; a mean is over those that have it" if how == "mean" else ""

@@ -20,6 +20,7 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
+from kinetoscope.pages.parts.joined_tables import with_joined_tables
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
@@ -113,6 +114,7 @@ class Server:
                 readable = sum(not each.error for each in self.workspace.runs().runs)
                 more = {"runs": self._same_ranks_of_all(run, runs, ranks, part.cycle), "listed": readable}
             page = pages.named(name).page(job, select, params, **more)
+            page = with_joined_tables(page, job, params) if view.sums else page
             facts = (*_about_ranks(view, part, job, run.job), *page.facts)
             return to_json(replace(page, facts=facts, select=as_query(ranks)))
 

@@ -250,6 +250,29 @@ def test_a_view_of_one_rank_asks_its_tables_for_that_rank(ranks: Client) -> None
         assert page["select"] == (query or {"ranks": "all"})
 
 
+def test_tables_of_several_ranks_are_sums_unless_another_way_is_chosen(ranks: Client) -> None:
+    path = f"runs/{ranks.run()}"
+    for query, wanted in (
+        ({"ranks": "all"}, "sum"),
+        ({"ranks": "all", "p.across_ranks": "mean"}, "mean"),
+        ({"ranks": "all", "p.across_ranks": "each"}, None),
+        ({}, None),
+    ):
+        page = ranks.get(f"{path}/pages/operators", query)
+        (table,) = (block for block in page["blocks"] if block["block"] == "table")
+        assert table["params"].get("across_ranks") == wanted
+        controls = [each["name"] for block in page["blocks"] for each in block.get("controls", ())]
+        assert ("across_ranks" in controls) == bool(query)
+        own = {f"p.{name}": value for name, value in table["params"].items()}
+        rows = ranks.get(f"{path}/analyses/operators", {**page["select"], **own, "limit": 10_000})
+        names = [row[1] for row in rows["rows"]]
+        assert (len(set(names)) < len(names)) == (query.get("p.across_ranks") == "each")
+    launches = ranks.get(f"{path}/pages/idle", {"ranks": "all"})["blocks"]
+    joined = {each["analysis"]: "across_ranks" in each["params"] for each in launches if each["block"] == "table"}
+    assert joined.get("launches", False) is False
+    assert ranks.refused(f"{path}/pages/operators", {"ranks": "all", "p.across_ranks": "median"})[0] == 400
+
+
 def test_all_steps_are_asked_for_by_name(mlp: Client) -> None:
     path = f"runs/{mlp.run()}/analyses/step_breakdown"
     steady, every = (mlp.get(path, query)["rows"] for query in ({}, {"steps": "all"}))
