@@ -9,9 +9,13 @@ import pytest
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import NO_STAKE
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules.more_threads_than_cores import more_threads_than_cores
+from kinetoscope.model.steps.selection import ALL
 from kinetoscope.reading import read
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, kernel, launch, op, python
+from tests.faults.program import Program
 
 SHAPES: dict[str, Any] = {"Input Dims": [[2, 2]], "Input type": ["float"]}
 TRACES = Path(__file__).parents[1] / "traces"
@@ -53,7 +57,7 @@ def test_a_file_that_is_not_whole_is_said(tmp_path: Path) -> None:
     view = rank_view(tmp_path, *steps(5), *work(5))
     whole = (tmp_path / "drawn.pt.trace.json").read_text()
     (tmp_path / "drawn.pt.trace.json").write_text(whole[: len(whole) * 9 // 10])
-    (found,) = (each for each in advise(read(tmp_path, jobs=1)).findings if each.code == "RECORDING001")
+    (found,) = (each for each in advise(read(str(tmp_path), jobs=1)).findings if each.code == "RECORDING001")
     assert "not whole" in found.message
     assert findings("RECORDING001", view) == []
 
@@ -82,3 +86,26 @@ def test_there_are_two_of_them_at_most_and_only_as_notes() -> None:
         found = [each for each in advise(read(file, jobs=1)).findings if each.code.startswith("RECORDING")]
         assert len(found) <= 2
         assert {each.severity for each in found} <= {"note"}
+
+
+# --- HOST016
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({"cores": 8, "threads": 8}, False),
+        ({"cores": 8, "threads": 8, "local_ranks": 4}, True),
+        ({"cores": 8, "threads": 8, "workers": 4}, True),
+        ({"cores": 0, "threads": 8}, False),
+        ({"cores": "8", "threads": -1}, False),
+        ({}, False),
+    ],
+)
+def test_more_threads_than_cores(facts: dict[str, object], found: bool, tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        p.call("aten::mm", 900)
+
+    top = {"kinetoscope": {"cpu": facts}}
+    Program(seed=1, device=None, top=top).run(body, tmp_path / "rank0.pt.trace.json", steps=4)
+    assert bool(list(more_threads_than_cores(RankView(read(str(tmp_path), jobs=1).trace(), ALL)))) is found

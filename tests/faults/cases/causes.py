@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.faults.case import planted
+from tests.faults.case import Case, drawing, planted
 from tests.faults.cases.host import on_host, small, training
 from tests.faults.healthy import perceptron, transformer
 from tests.faults.host import Body
@@ -210,7 +210,41 @@ def turned(times: int, size: tuple[int, int], *, copied: bool) -> Layers:
 
 _METRIC: Final = training(on_host, after=counted(64), precision="fp32")
 
+
+def crowded(slower: float) -> Body:
+    """A training whose operators take so many times as long, as some of their threads have no core."""
+
+    def body(p: Program, n: int) -> None:
+        p.loader(1500, workers=4)
+        net = Network(p, "fp32")
+        for _ in range(4):
+            for op in ("aten::addmm", "aten::relu"):
+                p.call(op, 300 * slower, shapes=[[256, 512], [512, 512]])
+        net._tape.clear()
+        net.optimizer(1e5)
+
+    return body
+
+
+def with_threads(threads: int, workers: int = 0, ranks: int = 1) -> dict[str, Any]:
+    """A program on the host alone, with what the recorder notes of a machine with eight cores."""
+    facts = {"cores": 8, "threads": threads, "workers": workers, "local_ranks": ranks}
+    return {**_CPU, "top": {"kinetoscope": {"format": "kinetoscope.meta/1", "cpu": facts}}}
+
+
 CASES = (
+    Case(
+        "HOST016",
+        "four ranks of eight threads on eight cores",
+        drawing(crowded(1.6), seed=950, **with_threads(8, ranks=4)),
+        drawing(crowded(1.0), seed=950, **with_threads(2, ranks=4)),
+    ),
+    Case(
+        "HOST016",
+        "as many threads as cores, beside eight workers",
+        drawing(crowded(1.25), seed=951, **with_threads(8, workers=8)),
+        drawing(crowded(1.0), seed=951, **with_threads(4, workers=4)),
+    ),
     planted(
         "HOST010",
         "an operator on the host between the layers",

@@ -40,6 +40,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "forward_twice",
         "backward_twice",
         "values_one_by_one",
+        "more_threads_than_cores",
     ),
     "Device": (
         "matrix_units_unused",

@@ -136,13 +136,15 @@ def _in_tf32(rank: RankView, rates: FlopRates) -> Iterator[Finding]:
     longest = int(np.flatnonzero(mine)[np.argmax(rank.work.duration[mine])])
     row = int(rank.work.rows[longest])
     name = rank.trace.strings.glance(int(rank.trace.name[row]))
+    trains = rank.program == "training"
     yield Finding(
         message="Matrix products run in TF32, where BF16 is up to twice as fast. They take"
         f" {share(spans.length, rank.time.length)} of the step, in kernels such as {quoted(name)}.",
         stake=stake,
-        change='+ with torch.autocast("cuda", dtype=torch.bfloat16): ...  # forward pass and loss',
-        why="Products take 40 to 80 % of their time; at most, kernels outside the optimizer move half as many bytes."
-        " Sums keep FP32, weights are rounded to 8 bits of mantissa: compare the loss.",
+        change='+ with torch.autocast("cuda", dtype=torch.bfloat16): ...'
+        + ("  # forward pass and loss" if trains else ""),
+        why="Products take 40 to 80 % of their time; at most, other kernels move half as many bytes. Weights are"
+        f" rounded to 8 bits of mantissa: compare the {'loss' if trains else 'outputs'}.",
         confidence="medium",
         evidence=(rank.event(row, "the longest such kernel", "kernels"),),
         time=spans,

@@ -63,7 +63,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- DataLoader(dataset, shuffle=True, collate_fn=pad)\n"
         "+ DataLoader(dataset, batch_sampler=by_length, collate_fn=pad)  # similar lengths in a batch",
-        why="At most, all computation but the optimizer's shrinks by the share of padding; none of it is sure.",
+        why="At most, the computation for sequences shrinks by the share of padding; none of it is sure.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest call that pads", "operators", where),),
     )

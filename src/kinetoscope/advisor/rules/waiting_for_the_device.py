@@ -44,7 +44,7 @@ _MOST_SITES: Final = 5
 
 _CHANGES: Final = (
     (("item", "_local_scalar_dense", "is_nonzero"),
-     "- total += loss.item()\n+ total += loss.detach()  # and .item() once every so many steps"),
+     "- total += value.item()\n+ total += value.detach()  # and .item() once every so many steps"),
     (("nonzero", "masked_select", "unique", "index", "index_put_", "argwhere", "repeat_interleave", "bincount"),
      "- x = x[mask]\n+ x = torch.where(mask, x, 0)  # a shape that does not depend on values"),
     (("to", "_to_copy", "copy_", "cpu"),

@@ -12,6 +12,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 _KEY: Final = "kinetoscope"
+_CPU_FACTS: Final = ("cores", "threads", "workers", "local_ranks")
 _INTEGER_LIMIT: Final = 1 << 63
 _MAX_REASON_LENGTH: Final = 160
 
@@ -28,6 +29,8 @@ class Recording:
         about: what the user gave: parameters, batch_size, precision; any JSON, nothing of it checked.
         samples: samples of each step, by its number, where the loop gave them.
         first_step, last_step: the steps that were recorded from start to end; None where unknown.
+        cpu: cores that the rank could use, threads of torch, workers of its loaders, local_ranks on the machine; only
+            those that are known.
         truncated: why the recording was ended early; "" if it was not.
     """
 
@@ -40,6 +43,7 @@ class Recording:
     samples: Mapping[int, int] = field(default_factory=dict)
     first_step: int | None = None
     last_step: int | None = None
+    cpu: Mapping[str, int] = field(default_factory=dict)
     truncated: str = ""
 
 
@@ -60,6 +64,9 @@ def recording(trace: Trace) -> Recording | None:
         samples=_samples(facts.get("steps")),
         first_step=_count(facts.get("first_step")),
         last_step=_count(facts.get("last_step"), least=-1),
+        cpu={
+            name: number for name in _CPU_FACTS if (number := _count(_mapping(facts.get("cpu")).get(name))) is not None
+        },
         truncated=" ".join(_text(facts.get("truncated")).split())[:_MAX_REASON_LENGTH],
     )
 

@@ -47,6 +47,7 @@ def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, /, **fac
         "local_rank": identity.local_rank,
         **_program(str(Path.cwd())),
         "devices": devices(),
+        "cpu": cpu(identity.world),
         "about": plain(options.about),
         "trace": trace,
         **{name: plain(value) if isinstance(value, str) else value for name, value in facts.items()},
@@ -114,6 +115,41 @@ def devices() -> list[dict[str, Any]]:
             facts = module.get_device_properties(number)
             devices.append({"kind": kind, "number": number, "name": str(facts.name), "memory": int(facts.total_memory)})
     return devices
+
+
+def cpu(world: int) -> dict[str, int]:
+    """Cores that this process may use, threads of torch, workers of its loaders, ranks beside it on the machine.
+
+    What is not known is left out.
+    """
+    torch = sys.modules.get("torch")
+    facts = {"cores": usable_cores(), "workers": _loader_workers()}
+    if torch is not None:
+        facts["threads"] = int(torch.get_num_threads())
+    local = os.environ.get("LOCAL_WORLD_SIZE", "1" if world == 1 else "")
+    return {**facts, "local_ranks": int(local)} if local.isdecimal() else facts
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores that the affinity of this process allows, or fewer if its control group gets less time."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        limit, period = quota.read_text().split()
+        return max(min(cores, -(-int(limit) // int(period))), 1)
+    except (OSError, ValueError, ZeroDivisionError):
+        return cores
+
+
+def _loader_workers() -> int:
+    """Child processes that torch named as workers of a loader (Linux only; 0 elsewhere)."""
+    count = 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        try:
+            for child in children.read_text().split():
+                count += Path("/proc", child, "comm").read_text().startswith("pt_data_worker")
+        except OSError:  # the thread or the child has just ended
+            continue
+    return count
 
 
 def device_memory() -> dict[str, int]:
