@@ -52,7 +52,7 @@ ABSURD = [
     {"limit": "10001"},
     {"limit": "-5"},
     {"limit": "∞"},
-    {"format": "xlsx"},
+    {"format": "xls"},
     {"format": "../csv"},
     {"sort": "nothing"},
     {"sort": "-"},
