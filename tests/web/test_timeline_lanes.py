@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.web.conftest import Served, Tab
+from tests.web.conftest import Served, Tab, axe
 from tests.web.test_timeline_page import SEEN, SHARE, in_sight, opened
 
 pytestmark = pytest.mark.slow
@@ -119,3 +119,15 @@ def test_full_height_is_a_key_and_in_the_address(at_theirs: Tab, theirs: Served)
     page.keyboard.press("z")
     page.evaluate("() => { location.hash = location.hash.replace('/timeline', '/overview') }")
     page.locator("header").wait_for(state="visible")
+
+
+def test_the_instruments_have_no_faults_of_accessibility(at_theirs: Tab, theirs: Served) -> None:
+    page = at_theirs.page
+    opened(at_theirs, theirs.run(RUN), "?ranks=all&time=1000000-9000000&p.lanes=0-3/w")
+    page.locator(".tl-area .grid-body .grid-row").first.click()
+    page.locator(".tl-walk").wait_for()
+    page.locator("button.pill", has_text="Lanes").click()
+    page.get_by_placeholder("Filter").wait_for()
+    page.evaluate(axe())
+    found = page.evaluate("() => axe.run(document, { runOnly: ['wcag2a', 'wcag2aa'] })")
+    assert not [(fault["id"], [node["html"] for node in fault["nodes"]][:3]) for fault in found["violations"]]
