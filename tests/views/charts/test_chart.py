@@ -11,6 +11,7 @@ import pytest
 from kinetoscope.schema import Bars, Column, Lines, Result, Schema
 from kinetoscope.views.charts.chart import MAX_LINES, MAX_POINTS, WIDTH_PX, specification
 from kinetoscope.views.charts.palette import KINDS, ink, kind_of
+from kinetoscope.views.charts.svg import svg
 from tests.views.results import BARS, STACK, kernels, steps
 
 
@@ -84,6 +85,17 @@ def test_bars_draw_another_column_where_the_first_is_all_zeros_or_null() -> None
 
     assert drawn([0, None]) == [3, 4]
     assert drawn([0, 7]) == [0, 7]
+
+
+def test_bars_that_are_left_out_are_counted() -> None:
+    schema = Schema(
+        Column("rank", pl.Int64, "R."), Column("name", pl.String, "Name."), Column("time", pl.Int64, "T.", "ns")
+    )
+    frame = pl.DataFrame({"rank": [0, 0, 1], "name": ["a", "b", "a"], "time": [1, 2, 3]})
+    spec = specification(Result(frame, schema, chart_facts=Bars("name", "time", limit=2)))
+    assert spec["title"]["text"] == "2 of 3 rows, all of rank 0"
+    assert "2 of 3 rows" in svg(spec)
+    assert "title" not in specification(Result(frame, schema, chart_facts=Bars("name", "time")))
 
 
 # --- lines

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Bars, Lines, Ranges, Result, StackedBars
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.palette import colour
@@ -105,12 +106,28 @@ def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
             _labels(frame, facts.category), values, _colours(frame, column.name, dark), strict=True
         )
     ]
-    return _chart(
+    spec = _chart(
         rows,
         y=_names(facts.category, titled=frame.schema[facts.category].is_numeric()),
         x={"field": "value", "type": "quantitative", "title": axis_title(column.name, unit)},
         color={"field": "colour", "type": "nominal", "scale": None},
     )
+    return spec | _title(_rows_drawn(result.frame, frame))
+
+
+def _rows_drawn(every: pl.DataFrame, drawn: pl.DataFrame) -> str:
+    """How many of the rows are drawn, and of which rank if that is not all; "" if all are."""
+    if drawn.height == every.height or not drawn.height:
+        return ""
+    words = f"{grouped(drawn.height)} of {grouped(every.height)} rows"
+    if "rank" in every.columns and drawn["rank"].n_unique() < every["rank"].n_unique():
+        ranks = drawn["rank"].unique().sort().to_list()
+        words += f", all of {'ranks' if len(ranks) > 1 else 'rank'} {listed(ranks)}"
+    return words
+
+
+def _title(words: str) -> dict[str, Any]:
+    return {"title": {"text": words, "fontSize": 11, "fontWeight": "normal"}} if words else {}
 
 
 def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
@@ -222,8 +239,7 @@ def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str
         },
         "encoding": encoding,
     }
-    left_out = _left_out(series.count(frame, facts), every, shown)
-    return spec | ({"title": {"text": left_out, "fontSize": 11, "fontWeight": "normal"}} if left_out else {})
+    return spec | _title(_left_out(series.count(frame, facts), every, shown))
 
 
 def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:

@@ -18,10 +18,10 @@ WIDTH_PX: Final = 720
 ROW_PX: Final = 22
 """Of a line of bars."""
 
-CHARACTER_PX: Final = 6.6
-"""Of one at 12 px, on average."""
+CHARACTER_PX: Final = 7.2
+"""Of one at 12 px: the average of a wide font."""
 
-_MAX_NAMES_PX: Final = 384
+_MAX_NAMES_PX: Final = 416
 
 
 def picture(body: Sequence[str], width: float, height: float) -> str:

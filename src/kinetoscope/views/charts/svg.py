@@ -57,10 +57,14 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     """A bar a row, from left to right, with its value behind it; stacks have a key instead."""
     bars = _by_label(rows)
     colours = _colours(spec)
-    names = width_of_names(bars)
+    of_names = spec["encoding"]["y"]["title"] or ""
+    names = width_of_names((*bars, of_names))
     most = max(map(_whole, bars.values()))
     room = WIDTH_PX - names - 90
     body, top = _key(colours, 4.0)
+    if title := spec.get("title", {}).get("text", ""):
+        body.append(text(0, top + 10, title, soft=True))
+        top += 20
     for place, (label, of) in enumerate(bars.items()):
         y = top + place * ROW_PX
         body.append(text(names - 8, y + 15, label, anchor="end", tip=of[0]["name"]))
@@ -75,6 +79,7 @@ def _lying(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], flo
     axis = spec["encoding"]["x"]["title"] or ""
     bottom = top + len(bars) * ROW_PX
     body.append(text(names, bottom + 14, axis, soft=True))
+    body.append(text(names - 8, bottom + 14, of_names, anchor="end", soft=True))
     return body, WIDTH_PX, bottom + 22
 
 
