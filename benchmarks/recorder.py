@@ -51,7 +51,10 @@ def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
 
 
 def idle(folder: str, steps: int = 20_000) -> float:
-    """Microseconds of thread CPU time a step: a recorder, a `profile` whose cycles are over, `record --idle`."""
+    """Microseconds of thread CPU time a step: a recorder, a `profile` whose cycles are over, `record --idle`.
+
+    The last by steps of an optimizer, and by calls of a module.
+    """
     from kinetoscope.record.always_on.running import ProcessRecording
     from kinetoscope.record.profile import profile
     from kinetoscope.record.session.child_config import Plan, control_of
@@ -65,6 +68,7 @@ def idle(folder: str, steps: int = 20_000) -> float:
         prof.step()
         costs.append(_each(lambda: prof.step(samples=32), steps))
     plan = Plan(dir=folder, control=str(control_of(folder)), idle=True, signal=False)
+    costs.append(_called(ProcessRecording(plan), steps // 4))
     costs.append(_hooked(ProcessRecording(plan).stepped, steps // 4))
     return max(costs) * 1e6
 
@@ -77,6 +81,30 @@ def _each(act: Callable[[], Any], times: int) -> float:
             act()
         found.append((time.thread_time() - began) / times)
     return min(found)
+
+
+def _called(recording: Any, steps: int) -> float:
+    """What counting adds to a call of the module whose calls are the steps, in blocks with it and without."""
+    import torch
+
+    net, batch = torch.nn.Identity(), torch.ones(1)
+    net.register_buffer("one", batch)
+    recording.attach()
+    for _ in range(5):
+        net(batch)  # by now it is known which module it is
+    pre, post = dict(net._forward_pre_hooks), dict(net._forward_hooks)
+    added = []
+    for _ in range(9):
+        net._forward_pre_hooks.clear()
+        net._forward_hooks.clear()
+        without = _each(lambda: net(batch), steps // 9)
+        net._forward_pre_hooks.update(pre)
+        net._forward_hooks.update(post)
+        added.append(_each(lambda: net(batch), steps // 9) - without)
+    assert pre
+    net._forward_pre_hooks.clear()
+    net._forward_hooks.clear()
+    return statistics.median(added)
 
 
 def _hooked(hook: Callable[..., None], steps: int) -> float:

@@ -266,6 +266,13 @@ def test_an_optimizer_that_never_steps_is_said_and_overruled(tmp_path: Path) -> 
     assert len(steps(traces(tmp_path / "b")[0])) == 3
 
 
+def test_steps_may_begin_within_a_call_that_is_marked(tmp_path: Path) -> None:
+    """The mark of the call around the first step was made before the profiler began."""
+    done = record(tmp_path, "for _ in range(6): net(batch)\nprint('end')", "--steps-by", "Linear")
+    assert done.stdout == "end\n"
+    assert len(steps(traces(tmp_path)[0])) == 3
+
+
 @pytest.mark.parametrize("mark", ["torch.profiler.record_function", "kinetoscope.record.ranges.range"])
 def test_ranges_of_a_name_are_steps(tmp_path: Path, mark: str) -> None:
     program = f"import kinetoscope.record.ranges\nfor _ in range(9):\n  with {mark}('turn'): net(batch); net(batch)"

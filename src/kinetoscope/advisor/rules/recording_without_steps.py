@@ -53,6 +53,9 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
 
 def _change(rank: RankView) -> str:
     """More steps where there are some; else how they are marked."""
+    known = recording(rank.trace)
+    if known is not None and known.reason == "schedule":
+        return "- kinetoscope record -- ...\n+ kinetoscope record --active 10 -- ..."
     if rank.scope.steps.origin == "profiler":
         return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
     return wording(rank.program).steps

@@ -190,7 +190,10 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
     count = len(gaps.start) / rank.step_count
-    unknown = "" if "with_stack" in recorded_options(trace) else f" {not_recorded('Python calls')}"
+    unknown = ""
+    if "with_stack" not in recorded_options(trace):
+        waits = " A server that waits for requests looks the same." if rank.program == "inference" else ""
+        unknown = f"{waits} {not_recorded('Python calls')}"
     yield Finding(
         message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of each step"
         f" ({each_step(count, 'time')}).",

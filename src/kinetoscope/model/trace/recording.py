@@ -32,6 +32,7 @@ class Recording:
         cpu: cores that the rank could use, threads of torch, workers of its loaders, local_ranks on the machine; only
             those that are known.
         truncated: why the recording was ended early; "" if it was not.
+        reason: why it was made: `schedule` of `kinetoscope record`, `trigger`, `profile` in the program, ...
     """
 
     run: str = ""
@@ -45,6 +46,7 @@ class Recording:
     last_step: int | None = None
     cpu: Mapping[str, int] = field(default_factory=dict)
     truncated: str = ""
+    reason: str = ""
 
 
 @derived
@@ -68,6 +70,7 @@ def recording(trace: Trace) -> Recording | None:
             name: number for name in _CPU_FACTS if (number := _count(_mapping(facts.get("cpu")).get(name))) is not None
         },
         truncated=" ".join(_text(facts.get("truncated")).split())[:_MAX_REASON_LENGTH],
+        reason=_text(facts.get("reason")),
     )
 
 

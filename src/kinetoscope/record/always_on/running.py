@@ -282,7 +282,10 @@ class _Job:
     @harmless(None)
     def _end_call(self) -> None:
         self._owner = 0
+        began = time.monotonic()
         self._recorder.step()
+        if self._always is not None:
+            self._always.charge(time.monotonic() - began)
         self._tell_open()
 
     @harmless(None)
@@ -356,14 +359,16 @@ class _Job:
 
     def _missed_by_now(self) -> int:
         """Windows that there would have been, had the writers not been busy when one was due."""
-        return self._missed + max(self._ended - self._next, 0) // self._plan.window
+        waits = self._plan.scheduled and self._left
+        return self._missed + (max(self._ended - self._next, 0) // self._plan.window if waits else 0)
 
     def _tell_open(self) -> None:
         """Should the process be killed now, it is known that a window was there."""
         records = self._recorder.state == "recording"
         if records and not self._told_open:
             with contextlib.suppress(OSError):
-                mailbox.leave(self._note_of_open(self._ended), {"step": self._ended})
+                step = self._recorder.step_number
+                mailbox.leave(self._note_of_open(step), {"step": step})
         self._told_open = records
 
     def _note_of_open(self, first_step: int) -> Path:
