@@ -31,7 +31,7 @@ from benchmarks.run import RESULTS, machine
 _MB, _MS = 1e6, 1e3
 _EVENTS = 10_000_000
 _PLACES = 40
-_TILE, _SEARCH, _OPEN = 0.030, 0.050, 10.0
+_TILE, _SEARCH, _AREA, _OPEN = 0.030, 0.050, 0.100, 10.0
 _WORDS = "addmm", "conv", "backward", "a", "nowhere to be found"
 
 
@@ -136,13 +136,14 @@ def _tiles(trace: Any, end: int, top: int, lanes: Any, counters: Any) -> list[Ro
 
 
 def _questions(trace: Any, end: int) -> list[Row]:
+    from kinetoscope.model.timeline.area import GROUPINGS, LanesOfRank, area_table
     from kinetoscope.model.timeline.event import event_details
     from kinetoscope.model.timeline.layout import timeline
     from kinetoscope.model.timeline.search import search
     from kinetoscope.server.json_encoding import to_json
     from kinetoscope.server.timeline.range import range_answer
 
-    first, another, following, event, part = _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
+    first, another, following, event, part, area = _Clock(), _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
     first(lambda: search(trace, "first", None, "next", None, None))
     for word in _WORDS:
         row = another(lambda word=word: search(trace, word, None, "next", None, None)).row  # type: ignore[misc]
@@ -156,7 +157,13 @@ def _questions(trace: Any, end: int) -> list[Row]:
     whole = _once("first range", lambda: range_answer(trace, 0, end))[0]
     for begin in (chance.randrange(max(end - end // 100, 1)) for _ in range(_PLACES)):
         part(lambda begin=begin: range_answer(trace, begin, begin + max(end // 100, 1)))  # type: ignore[misc]
+    lanes = timeline(trace).lanes
+    table = _once("first area", lambda: area_table([LanesOfRank(trace, lanes, 0, 1)], "name"))[0]
+    for by in GROUPINGS:
+        area(lambda by=by: area_table([LanesOfRank(trace, lanes, 0, end)], by))  # type: ignore[misc]
     return [
+        table,
+        area.row("area of all events", limit=_AREA),
         first.row("first search"),
         another.row("search for another name", limit=_SEARCH),
         following.row("next hit", limit=_SEARCH),

@@ -29,6 +29,7 @@ class GroupedSpans:
         order: int32 [spans], numbers of the spans, row by row, by start.
         at: int64 [spans], when each starts, ns; length: uint32 [spans], how long it lasts, ns, at most 2^32 − 1.
         group: int32 [spans], from 0; groups: how many there are.
+        own: uint32 [spans], length less that of the children, ns; 2^32 − 1 for what is looked up in `self_time`.
         start, end: int64 [numbers], times by number, ns.
         self_time: int64 [numbers], length less that of the children, ns.
         parent: int32 [numbers], the span that each lies in, NO_PARENT for none.
@@ -39,6 +40,7 @@ class GroupedSpans:
     length: UInt32s
     group: Int32s
     groups: int
+    own: UInt32s
     start: Int64s
     end: Int64s
     self_time: Int64s
@@ -107,10 +109,11 @@ def window_sums(
         frozen(spans.group, np.int32), frozen(spans.start, np.int64), frozen(spans.end, np.int64),
         frozen(low, np.int64), frozen(high, np.int64),
     )  # fmt: skip
-    nested = (frozen(spans.self_time, np.int64), frozen(spans.parent, np.int32))
-    size = _sum(*arrays, nested[0], begin, end, strays is not None, table, seen)
+    own, self_time = frozen(spans.own, np.uint32), frozen(spans.self_time, np.int64)
+    size = _sum(*arrays, own, self_time, begin, end, strays is not None, table, seen)
     if strays is not None:
-        _without_children(*arrays, nested[1], begin, end, frozen(strays, np.int32), table)
+        parent = frozen(spans.parent, np.int32)
+        _without_children(*arrays, parent, begin, end, frozen(strays, np.int32), table)
     found = np.sort(seen[:size])
     columns = table.reshape(-1, _FIELDS)[found].T
     return WindowSums(
@@ -123,6 +126,11 @@ def window_sums(
         columns[_GREATEST],
         columns[_LONGEST],
     )
+
+
+def short_times(times: Int64s) -> UInt32s:
+    """Times as `GroupedSpans.own` has them: those that 32 bits do not hold are looked up."""
+    return np.where((times >= 0) & (times < _LONG_NS), times, _LONG_NS).astype(np.uint32)
 
 
 @inlined
@@ -141,6 +149,7 @@ def _sum(
     end: Int64s,
     low: Int64s,
     high: Int64s,
+    own: UInt32s,
     self_time: Int64s,
     begin: int,
     stop: int,
@@ -152,8 +161,10 @@ def _sum(
     size = 0
     for row in range(low.size):
         for place in range(low[row], high[row]):
-            item = order[place]
-            time = _time(length, start, end, place, item)
+            # In most places nothing is looked up: three columns are read from beginning to end.
+            time = np.int64(length[place])
+            if time == _LONG_NS:
+                time = end[order[place]] - start[order[place]]
             slot = group[place] * _FIELDS
             cut = False
             if place == low[row] or place == high[row] - 1:
@@ -170,11 +181,17 @@ def _sum(
             if cut:
                 table[slot + _CUT] += 1
             if nested:
-                table[slot + _SELF] += time if cut else self_time[item]
-            table[slot + _LEAST] = min(table[slot + _LEAST], time)
+                if cut:
+                    table[slot + _SELF] += time
+                elif own[place] == _LONG_NS:
+                    table[slot + _SELF] += self_time[order[place]]
+                else:
+                    table[slot + _SELF] += np.int64(own[place])
+            if time < table[slot + _LEAST]:
+                table[slot + _LEAST] = time
             if time > table[slot + _GREATEST]:
                 table[slot + _GREATEST] = time
-                table[slot + _LONGEST] = item
+                table[slot + _LONGEST] = order[place]
     return size
 
 

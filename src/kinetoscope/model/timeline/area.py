@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.layout.window_sums import GroupedSpans, stretches, window_sums
+from kinetoscope.algorithms.layout.window_sums import GroupedSpans, short_times, stretches, window_sums
 from kinetoscope.model.execution.call_tree import self_times, whole_parent
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
@@ -105,9 +105,9 @@ def _named_spans(trace: Trace) -> _NamedSpans:
         of_event = np.zeros(len(trace), np.int32)
         of_event[order] = codes
         of_parent = of_event[parent[strays]]
-    spans = layout.pyramid.spans
+    spans, own = layout.pyramid.spans, short_times(self_times(trace)[order])
     return _NamedSpans(
-        GroupedSpans(order, spans.at, spans.own, codes, len(first), start, end, self_times(trace), parent),
+        GroupedSpans(order, spans.at, spans.own, codes, len(first), own, start, end, self_times(trace), parent),
         order[first],
         np.stack([strays, of_parent], axis=1).ravel().astype(np.int32),
         trace.track[strays],
