@@ -139,16 +139,16 @@ def _questions(trace: Any, end: int) -> list[Row]:
     from kinetoscope.model.timeline.area import GROUPINGS, LanesOfRank, area_table
     from kinetoscope.model.timeline.event import event_details
     from kinetoscope.model.timeline.layout import timeline
-    from kinetoscope.model.timeline.search import search
+    from kinetoscope.model.timeline.search import hits, search
     from kinetoscope.server.json_encoding import to_json
     from kinetoscope.server.timeline.range import range_answer
 
     first, another, following, event, part, area = _Clock(), _Clock(), _Clock(), _Clock(), _Clock(), _Clock()
-    first(lambda: search(trace, "first", None, "next", None, None))
+    first(lambda: search(trace, hits(trace, "first"), None, "next", None, None))
     for word in _WORDS:
-        row = another(lambda word=word: search(trace, word, None, "next", None, None)).row  # type: ignore[misc]
+        row = another(lambda word=word: search(trace, hits(trace, word), None, "next", None, None)).row  # type: ignore[misc]
         for _ in range(20 if row is not None else 0):
-            row = following(lambda word=word, row=row: search(trace, word, row, "next", None, None)).row  # type: ignore[misc]
+            row = following(lambda word=word, row=row: search(trace, hits(trace, word), row, "next", None, None)).row  # type: ignore[misc]
     chance = random.Random(1)
     drawn = timeline(trace).pyramid.order
     one = _once("first event", lambda: to_json(event_details(trace, int(drawn[0]))))[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from kinetoscope.model.execution.call_tree import self_times, whole_parent
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import CALLS, Lane, lane_of, timeline, times
+from kinetoscope.model.timeline.search import Hits, near
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -224,17 +225,9 @@ def occurrence(part: LanesOfRank, row: int, which: str) -> Occurrence | None:
     if not len(rows):
         return None
     rows = rows[np.lexsort((rows, spans.start[rows]))]
-    here: Any
     if which == "longest":
         begin, end = _window(part)
-        here = np.argmax(np.minimum(spans.end[rows], end) - np.maximum(spans.start[rows], begin))
+        place = int(np.argmax(np.minimum(spans.end[rows], end) - np.maximum(spans.start[rows], begin)))
     else:
-        at = int(spans.start[row])
-        before = (spans.start[rows] < at) | ((spans.start[rows] == at) & (rows < row))
-        here = int(before.sum())
-        if which == "previous":
-            here -= 1
-        elif here < len(rows) and rows[here] == row:
-            here += 1
-        here %= len(rows)
-    return Occurrence(int(rows[here]), int(here), len(rows))
+        place = near(trace, Hits(rows, np.unique(trace.name[rows])), row, "next" if which == "next" else "previous")
+    return Occurrence(int(rows[place]), place, len(rows))
