@@ -143,3 +143,8 @@ def test_a_result_shows_itself() -> None:
     assert "<a>" in str(result)
     assert "odd" in str(result)
     assert "&lt;a&gt;" in result._repr_html_()
+
+
+def test_a_result_is_short_where_it_is_not_printed() -> None:
+    result = Result(pl.DataFrame({"name": ["a"]}), Schema(Column("name", pl.String, "Name.")), analysis="operators")
+    assert repr(result) == "<Result of operators: 1 row of name; print() shows them>"

@@ -285,7 +285,7 @@ def drawn_columns(chart: Chart) -> set[str]:
     return {chart.category, chart.value, *filter(None, [chart.instead])}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What an analysis answers: a frame, its schema, and what the numbers leave out.
 
@@ -310,6 +310,11 @@ class Result:
 
     def __len__(self) -> int:
         return self.frame.height
+
+    def __repr__(self) -> str:
+        of = f" of {self.analysis}" if self.analysis else ""
+        rows = f"{len(self):,} row{'s' * (len(self) != 1)}"
+        return f"<Result{of}: {rows} of {', '.join(self.schema.names)}; print() shows them>"
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame; a nullable integer column keeps its integers (Arrow-backed).

@@ -90,3 +90,11 @@ def test_each_trace_is_read_once_for_all_that_is_on_the_screen() -> None:
 
     kinetoscope.summary(replace(job, engine=Threads(load, jobs=1, keep=0)))
     assert sorted(reads) == [0, 1]
+
+
+def test_several_paths_are_one_report(tmp_path: Path) -> None:
+    paths = sorted(map(str, RANKS.glob("*.json.gz")))
+    output = str(tmp_path / "run.html")
+    assert main(["report", *paths, "-o", output, "--sections", "distributed"]) == 0
+    kinetoscope.report(kinetoscope.read(paths), tmp_path / "same.html", sections=["distributed"])
+    assert (tmp_path / "same.html").read_bytes() == Path(output).read_bytes()

@@ -42,6 +42,12 @@ def test_a_job_says_what_was_recorded_and_what_to_call_next() -> None:
     assert "kinetoscope.rank_balance(job)" in said
 
 
+def test_a_remark_is_made_once(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        drawn.written(tmp_path / f"rank{rank}.json", drawn.op("aten::mm", 0, 10))
+    assert texts(kinetoscope.read(tmp_path)._repr_html_()).count("Ranks missing in between: 1.") == 1
+
+
 def test_a_large_job_is_shown_by_its_first_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kinetoscope.screens.notebook.READ_FOR_A_CELL", (1, 1 << 40))
     assert "2 traces in all; this is about rank 0 alone." in texts(kinetoscope.read(RANKS)._repr_html_())

@@ -94,7 +94,7 @@ def job_html(job: Job) -> str:
         _bold(words),
         *(_paragraph(f"! {said}") for said in recorded.damage(info)),
         _average(parts),
-        _remarks(recorded.health(info, (*job.notes, *results["trace_info"].notes))),
+        _remarks(recorded.health(info, tuple(dict.fromkeys((*job.notes, *results["trace_info"].notes))))),
         _next(
             ("summary(job)", "the largest loss, what to change, what takes the time"),
             ("advise(job)", "what to change, and what it would bring"),
