@@ -242,3 +242,10 @@ def test_a_rule_that_fails_does_not_silence_the_others(tmp_path: Path, monkeypat
     advice = advise(kinetoscope.read(tmp_path))
     assert found(advice, "RANKS005")
     assert any("RANKS004 failed on this job" in note for note in advice.notes)
+
+
+def test_reductions_that_end_with_the_backward_pass_promise_nothing(tmp_path: Path) -> None:
+    """In the open is what cannot begin sooner: half the bytes of the rest end under the backward pass as before."""
+    model = Model(ranks=4, steps=6, layers=6, elements=3_000_000, noise=0.01, pieces=6, width=4, seed=301)
+    simulate(model, tmp_path)
+    assert not [each for each in advise(kinetoscope.read(str(tmp_path), jobs=1)).findings if each.code == "RANKS003"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from tests.faults.case import Case, planted
 from tests.faults.cases.autograd import anomaly
-from tests.faults.cases.causes import compared, counted, falls_back, on_the_device, on_the_host
+from tests.faults.cases.causes import compared, counted, falls_back, on_the_device, on_the_host, padding
 from tests.faults.cases.host import in_one_pass, in_passes, launch_blocking
 from tests.faults.cases.mixes import Part, by_lists, by_parameter, loading, looked_at, nothing, slept
 from tests.faults.cases.ranks import job
@@ -152,20 +153,30 @@ def heads(*, twice: bool) -> Body:
     return body
 
 
-def transposed(p: Program, *, copied: bool) -> None:
+def short(spread: int) -> Callable[[int], list[int]]:
+    """Sequences of 900 on average, so far apart."""
+
+    def lengths(n: int) -> list[int]:
+        del n
+        return [900 - spread + 2 * spread * place // 47 for place in range(48)]
+
+    return lengths
+
+
+def transposed(p: Program, *, copied: bool, us: float = 150) -> None:
     """Two transpositions, with copies of large tensors between."""
     net = Network(p, training=False)
     for _ in range(2):
         p.call("aten::transpose", 3, shapes=[[8, 4096, 4096], [], []])
         if copied:
             with p.op("aten::contiguous", 2, shapes=[[8, 4096, 4096], []]):
-                net.work("aten::clone", elementwise("direct_copy_kernel_cuda", net.type), 150, [8, 4096, 4096])
+                net.work("aten::clone", elementwise("direct_copy_kernel_cuda", net.type), us, [8, 4096, 4096])
     p.call("aten::transpose", 3, shapes=[[8, 4096, 4096], [], []])
 
 
-def table(net: Network, *, dense: bool) -> None:
+def table(net: Network, *, dense: bool, times: float = 1.0) -> None:
     """The gradient and the update of a table of 40,000 rows."""
-    left = 1.0 if dense else 0.1
+    left = times * (1.0 if dense else 0.1)
     with net.p.backward():
         shapes: tuple[list[int], ...] = ([1024, 256], [1024], [])
         net.work(
@@ -404,6 +415,68 @@ CASES = (
         stepping(loading(2000, 4), last=lambda p: counted(40)(p, 0)),
         stepping(loading(2000, 4), last=lambda p: compared(p, 0)),
         seed=542,
+        steps=8,
+        **_A100,
+    ),
+    planted(
+        "HOST011",
+        "anomaly detection left on, A100",
+        anomaly(stepping(loading(2000, 4))),
+        stepping(loading(2000, 4)),
+        seed=551,
+        steps=5,
+        **_A100,
+    ),
+    planted(
+        "HOST014",
+        "two heads with a backward pass each, A100",
+        heads(twice=True),
+        heads(twice=False),
+        seed=552,
+        steps=8,
+        **_A100,
+    ),
+    planted(
+        "MEMORY006",
+        "a table of 40,000 rows, A100",
+        stepping(loading(2000, 4), optimizer=lambda net: table(net, dense=True, times=4)),
+        stepping(loading(2000, 4), optimizer=lambda net: table(net, dense=False, times=4)),
+        seed=553,
+        steps=8,
+        **_A100,
+    ),
+    planted("DATA008", "sequences of similar length", padding(short(180)), padding(short(6)), seed=554, steps=12),
+    planted(
+        "DATA008",
+        "sequences of similar length, A100",
+        padding(short(220)),
+        padding(short(6)),
+        seed=555,
+        steps=12,
+        **_A100,
+    ),
+    planted(
+        "HOST010",
+        "two short operators on the host",
+        stepping(loading(2000, 4), on_the_host(350, 2e4), on_the_host(250, 1e4)),
+        stepping(loading(2000, 4), on_the_device(20), on_the_device(20)),
+        seed=556,
+        steps=8,
+    ),
+    planted(
+        "HOST015",
+        "sixty values fetched one by one",
+        stepping(loading(2000, 4), last=lambda p: counted(60)(p, 0)),
+        stepping(loading(2000, 4), last=lambda p: compared(p, 0)),
+        seed=557,
+        steps=8,
+    ),
+    planted(
+        "DEVICE007",
+        "two copies between transpositions, A100",
+        stepping(loading(2000, 4), lambda p: transposed(p, copied=True, us=400)),
+        stepping(loading(2000, 4), lambda p: transposed(p, copied=False)),
+        seed=558,
         steps=8,
         **_A100,
     ),

@@ -123,6 +123,14 @@ CASES: Final = (
         _data_parallel(seed=207, width=4, ranks=8, elements=16_000_000), ("RANKS003",), width=2,
     ),
     _case(
+        "RANKS003", "gradients in float32, in small buckets of which the backward pass hides many",
+        _data_parallel(seed=227, ranks=8, pieces=10, elements=6_000_000, width=4), ("RANKS003", "RANKS004"), width=2,
+    ),
+    _case(
+        "RANKS003", "gradients in float32, of which the last bucket is in the open",
+        _data_parallel(seed=228, elements=8_000_000, width=4), width=2,
+    ),
+    _case(
         "RANKS004", "gradients in pieces of 64 kB",
         _data_parallel(seed=208, ranks=8, pieces=40, elements=1_280_000, launch=6_000), pieces=1,
     ),

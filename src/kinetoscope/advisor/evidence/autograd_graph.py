@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
@@ -54,10 +54,8 @@ def graph_nodes(trace: Trace) -> GraphNodes:
     rows, sequence = rows[forward], sequence[forward]
     order = np.lexsort((trace.start[rows], trace.track[rows]))
     rows, sequence, track = rows[order], sequence[order], trace.track[rows[order]]
-    for each in np.unique(track).tolist():
-        here = track == each
-        sequence[here & (sequence == sequence[here].max())] = -1
-    known = sequence >= 0
+    thread_of, threads = group(track)
+    known = sequence < reduce_by(thread_of, len(threads), sequence).greatest[thread_of]
     rows = rows[known].astype(np.int32)
     node, first = group(track[known], sequence[known]) if len(rows) else (np.empty(0, np.int32), rows)
     place = np.full(len(trace), -1, np.int32)

@@ -28,7 +28,7 @@ _BACKWARD: Final = "aten::embedding_dense_backward"
 _ROWS_PER_INDEX: Final = 4
 """Rows of the table for each index of a batch, from which on a sparse gradient is much smaller."""
 
-_CERTAIN_SHARE: Final = 0.6
+_CERTAIN_SHARE: Final = 0.75
 """Certain share of the gain: indices of a sparse gradient have to be sorted and summed."""
 
 
@@ -48,7 +48,7 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. A dense gradient has a row for each row of the table: it is filled with zeros, and the optimizer
     reads and writes the whole table and its own state, though all but the touched rows stay the same. At stake is the
-    time that the steps gain if this work shrinks to the touched rows; six tenths of it count as sure.
+    time that the steps gain if this work shrinks to the touched rows; three quarters of it count as sure.
 
     What to do. `sparse=True`, with `SGD`, `SparseAdam` or `Adagrad`. Adam then updates the state of touched rows only,
     which changes the training a little; weight decay is not possible.
@@ -87,7 +87,7 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- nn.Embedding(rows, width); Adam(...)\n"
         "+ nn.Embedding(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
-        why="The work on the table shrinks to the rows that a batch touches; six tenths of that count as sure, as"
+        why="The work on the table shrinks to the rows that a batch touches; three quarters of that count as sure, as"
         " indices are sorted and summed then.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest operator on the whole table", "operators", where),),

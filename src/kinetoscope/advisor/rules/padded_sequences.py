@@ -23,14 +23,19 @@ _MIN_PADDING: Final = 0.1
 """Share of a batch that is padding, from which on it is reported."""
 
 
+_CERTAIN_SHARE: Final = 0.5
+"""Certain share of the gain: some padding remains, and some work does not grow with the length."""
+
+
 def padded_sequences(rank: RankView) -> Iterator[Finding]:
     """Are sequences padded that differ much in length?
 
     What it checks. Calls of `pad_sequence` in the recorded process, which record the length of each sequence: what
     share of the batches is padding. Batches that a loader's workers pad are not seen.
 
-    Why it matters. The model computes for the padding, too. At most, device work shrinks by the share of padding, but
-    for the optimizer's; what does not grow with the length of sequences stays, so no part of it is sure.
+    Why it matters. The model computes for the padding, too. At most, device work (on the host alone: operators) shrinks
+    by the share of padding, but for the optimizer's. Some padding remains, and some work does not grow with the length
+    of sequences, so half of that counts as sure.
 
     What to do. Put sequences of similar length into a batch (sort, or sample by length), or pack them (nested tensors,
     attention for variable lengths).
@@ -52,7 +57,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     else:
         factors.host[(trace.kind == EventKind.HOST_OP) & ~others] = 1 - padding
     gains = rank.gains(factors)
-    stake = stake_by_time(rank, 0.0 * gains, gains, rank.time)
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, rank.time)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
@@ -63,7 +68,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- DataLoader(dataset, shuffle=True, collate_fn=pad)\n"
         "+ DataLoader(dataset, batch_sampler=by_length, collate_fn=pad)  # similar lengths in a batch",
-        why="At most, the computation for sequences shrinks by the share of padding; none of it is sure.",
+        why="At most, the computation for sequences shrinks by the share of padding; half of that counts as sure.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest call that pads", "operators", where),),
     )
