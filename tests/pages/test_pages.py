@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.pages import PAGES, named
 from kinetoscope.pages.parts.blocks import (
+    Bar,
     BarsBlock,
     ChartBlock,
     ColumnsBlock,
@@ -82,8 +83,7 @@ def test_every_page_is_made_of_every_trace(job: Job) -> None:
 def test_work_without_a_name_is_in_the_bars(tmp_path: Path) -> None:
     nameless = {key: value for key, value in kernel("", 20, 9, 1).items() if key != "name"}
     page = made(drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), launch(5, 2, 1), nameless), "kernels")
-    [bars] = [block for block in page.blocks if isinstance(block, BarsBlock)]
-    assert [each.label for each in bars.bars] == ["(no name)"]
+    assert [each.label for each in bars_of_names(page)] == ["(no name)"]
 
 
 def check(block: Any) -> None:
@@ -142,6 +142,12 @@ def one(page: Page, kind: type, title: str = "") -> Any:
     return next(block for block in blocks if block.title.startswith(title))
 
 
+def bars_of_names(page: Page) -> Sequence[Bar]:
+    """Of kernels, operators and the like; those of categories stand above."""
+    every = [block for block in page.blocks if isinstance(block, BarsBlock)]
+    return every[-1].bars
+
+
 def answer(job: Job, name: str, page: str, **params: Any) -> Result:
     return analysis_named(name)(of(job, page), **params)
 
@@ -159,9 +165,31 @@ def test_the_bars_of_kernels_are_their_totals(job: Job) -> None:
         assert "No device time" in page.sentence
         return
     sums = dict(kernels.group_by("name").agg(pl.col("total").sum()).iter_rows())
-    bars = one(page, BarsBlock).bars
+    bars = bars_of_names(page)
     assert [bar.value for bar in bars] == sorted((v for v in sums.values() if v), reverse=True)[: len(bars)]
     assert all(sums[bar.name] == bar.value for bar in bars)
+
+
+@pytest.mark.parametrize(("page", "value"), [("kernels", "total"), ("operators", "device_self")])
+def test_a_category_chooses_what_stands_below(tmp_path: Path, page: str, value: str) -> None:
+    events = [drawn.op("aten::mm", 0, 40), launch(5, 5, 1), kernel("gemm", 50, 30, 1)]
+    events += [drawn.op("aten::add", 60, 40), launch(65, 5, 2), kernel("elementwise", 90, 10, 2)]
+    job = drawn.job(tmp_path, *events)
+    blocks = named(page).page(job, ALL, {}).blocks
+    categories, ranked = (block for block in blocks if isinstance(block, BarsBlock))
+    assert [(bar.label, bar.value, bar.share) for bar in categories.bars] == [
+        ("GEMM", 30, 0.75),
+        ("elementwise", 10, 0.25),
+    ]
+    assert len(ranked.bars) == 2
+    chosen = named(page).page(job, ALL, {"category": "GEMM"}).blocks
+    categories, ranked = (block for block in chosen if isinstance(block, BarsBlock))
+    assert [bar.chosen for bar in categories.bars] == [True, False]
+    assert categories.bars[0].link is not None
+    assert categories.bars[0].link.params == {"category": "all"}
+    assert [bar.value for bar in ranked.bars] == [30]
+    (below,) = (block for block in chosen if isinstance(block, TableBlock) and block.sort == f"-{value}")
+    assert below.filter == "category:eq:GEMM"
 
 
 def test_the_ribbon_is_the_critical_path(job: Job) -> None:
@@ -248,7 +276,7 @@ def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None
     events = [launch(10, 5, 1), launch(20, 5, 2), kernel("gemm", 30, 40, 1), kernel("gemm", 80, 50, 2)]
     job = drawn.job(tmp_path, drawn.op("aten::mm", 0, 28), drawn.op("aten::add", 90, 9), *events)
     page = named("operators").page(of(job, "operators"), ALL, {"name": "aten::mm"})
-    assert [bar.label for bar in one(page, BarsBlock).bars if bar.chosen] == ["aten::mm"]
+    assert [bar.label for bar in bars_of_names(page) if bar.chosen] == ["aten::mm"]
     note = one(page, NoteBlock, "Each call")
     assert "It ran once" in note.text
     assert "device time of its own 90\u00a0ns" in note.text
@@ -262,9 +290,7 @@ def test_bars_of_the_overview_lead_to_the_same_bars(job: Job) -> None:
             first = block.bars[0]
             assert first.link
             page = named(first.link.view).page(of(job, first.link.view), ALL, first.link.params)
-            assert [(bar.name, bar.kind) for bar in one(page, BarsBlock).bars if bar.chosen] == [
-                (first.name, first.kind)
-            ]
+            assert [(bar.name, bar.kind) for bar in bars_of_names(page) if bar.chosen] == [(first.name, first.kind)]
 
 
 @pytest.mark.parametrize("name", ["operators", "kernels", "memory", "idle", "modules"])

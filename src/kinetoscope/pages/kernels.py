@@ -10,6 +10,7 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
 from kinetoscope.pages.parts.occurrences import occurrences
 from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
@@ -39,21 +40,24 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
 
 def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Result) -> Iterator[Block]:
     group_by = chosen_value(params, "group_by", [value for value, _ in _ROWS], "name")
-    yield ControlsBlock((Control("group_by", "A row for each", group_by, _ROWS),))
-    rows = summed(result.frame, "total")
+    category = category_control(params, result.frame)
+    yield ControlsBlock((Control("group_by", "A row for each", group_by, _ROWS), category))
+    frame = of_category(result.frame, category)
+    rows = summed(frame, "total")
     if rows.height:
         name = params.get("name") or str(rows.get_column("name")[0])
         kinds = rows.filter(pl.col("name") == name).get_column("kind")
+        if bars := category_bars(job, select, "total", kind="computation", chosen=category.value):
+            yield bars
         yield ranked(
             "Kernels and copies",
-            result.frame,
+            frame,
             "total",
             schema=result.schema,
             link=lambda each: Link(params={"name": each}),
             chosen=name,
         )
         yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
-        yield TableBlock("Time by category", "categories")
         yield TableBlock("Time by kind", "kernel_kinds")
     else:
         yield from way_back(select)
@@ -61,7 +65,13 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _COLUMNS)
     columns = with_values(result.frame, shown, always=("name",))
     yield TableBlock(
-        "All kernels and copies", "kernels", params_of_table, columns=columns, sort="-total", links={"name": "name"}
+        "All kernels and copies",
+        "kernels",
+        params_of_table,
+        columns=columns,
+        sort="-total",
+        filter=category_filter(category),
+        links={"name": "name"},
     )
 
 

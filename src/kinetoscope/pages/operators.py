@@ -11,6 +11,7 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
 from kinetoscope.pages.parts.occurrences import occurrences
 from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
@@ -24,10 +25,7 @@ _COLUMNS = {
     "shapes": ("name", "input_shapes"),
     "stack": ("name", "call_stack"),
 }
-_NUMBERS = (
-    *("calls", "host_total", "host_self", "device_total", "device_self"),
-    *("device_mean", "matrix_eligible", "matrix_self_share", "device_memory_self"),
-)
+_NUMBERS = ("calls", "host_self", "device_total", "device_self", "matrix_self_share")
 
 _TIMES: dict[Time, str] = {
     "device_self": "device time",
@@ -42,6 +40,9 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     has_device = bool(frame.get_column("device_self").sum())
     time = cast(Time, chosen_value(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self"))
     group_by = chosen_value(params, "group_by", ("name", "shapes", "stack"), "name")
+    category = category_control(params, frame)
+    value = "total" if time == "device_self" else "host_self"
+    bars = category_bars(job, select, value, kind=_KINDS[time], chosen=category.value)
     return Page(
         name="operators",
         title="Operators",
@@ -56,15 +57,18 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
                         group_by,
                         (("name", "name"), ("shapes", "name and shapes"), ("stack", "name and call stack")),
                     ),
+                    category,
                 )
             ),
-            *_selected(job, select, params, frame, time, result.schema),
+            *([bars] if bars else []),
+            *_selected(job, select, params, of_category(frame, category), time, result.schema),
             TableBlock(
                 "All operators",
                 "operators",
                 {"group_by": group_by},
                 columns=with_values(frame, (*_COLUMNS[group_by], *_NUMBERS), always=_COLUMNS[group_by]),
                 sort=f"-{time}",
+                filter=category_filter(category),
                 links={"name": "name"},
             ),
         ),

@@ -49,6 +49,7 @@ _MEANS: dict[str, str] = {
     "exposed_communication": "communication",
     "overlap": "communication",
     "collective": "communication",
+    "copy": "memory",
     "memcpy": "memory",
     "memset": "memory",
     "exposed_memory": "memory",
