@@ -70,6 +70,7 @@ export const MEANS: Readonly<Record<string, string>> = {
   "at_stake_low": "waiting",
   "collective": "communication",
   "compute": "computation",
+  "copy": "memory",
   "cpu": "host",
   "cpu_exec": "host",
   "dataloader": "data_loading",
