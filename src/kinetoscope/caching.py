@@ -96,7 +96,7 @@ class SharedCache(Generic[V]):
         size: the size of a value.
         grows: values grow after they were made, as traces do by what is derived from them: sizes are measured again,
             room for a value is made before the value is, and one larger than the limit is not kept at all.
-        retry_after: seconds for which a `KinetoscopeError` stays the answer.
+        retry_after: seconds for which a `KinetoscopeError` stays the answer, unless it is a passing one.
     """
 
     def __init__(self, limit: int, size: Callable[[V], int], *, grows: bool = False, retry_after: float = 0.0) -> None:
@@ -150,7 +150,7 @@ class SharedCache(Generic[V]):
         except BaseException as error:  # noqa: BLE001 - raised again for all who wait
             with self._lock:
                 del self._making[key]
-                if isinstance(error, KinetoscopeError) and self.retry_after:
+                if isinstance(error, KinetoscopeError) and self.retry_after and not error.is_passing:
                     self._failures.put(key, (error, time.monotonic()), 1)
             future.set_exception(error)
             return

@@ -28,9 +28,15 @@ def one_line(message: str) -> str:
 
 
 class KinetoscopeError(Exception):
-    """Base of everything below."""
+    """Base of everything below.
+
+    Attributes:
+        exit_code: of the command line.
+        is_passing: it says nothing of the next try, so no cache keeps it.
+    """
 
     exit_code = 1
+    is_passing = False
 
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))

@@ -301,3 +301,37 @@ def test_an_event_is_copied_and_said_relative_to_its_step(at_theirs: Tab, theirs
         panel.get_by_role("button", name=what, exact=True).click()
         panel.get_by_text(f"The {what} is copied.").wait_for()
         assert said in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_rows_of_a_query_are_a_lane(at_theirs: Tab, theirs: Served) -> None:
+    page, run = at_theirs.page, theirs.run("resnet50_v100/num_workers_0")
+    at_theirs.open(run, "sql")
+    page.get_by_label("Query").fill("SELECT row, name FROM kernels WHERE duration > 700000")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="Show as a lane").click()
+    page.wait_for_function(SEEN, arg="extra: query", timeout=60_000)
+    page.wait_for_function(DRAWN)
+    listed = theirs.client.ask(
+        f"/api/runs/{run}/sql/lane",
+        method="POST",
+        body=b'{"query": "SELECT row, name FROM kernels WHERE duration > 700000"}',
+        Content_Type="application/json",
+    ).json["lanes"][0]
+    at_theirs.open(
+        run,
+        "timeline",
+        f"?p.sql=SELECT row, name FROM kernels WHERE duration > 700000&p.in={listed['start'][3]}-{listed['end'][3]}",
+    )
+    page.wait_for_function(SEEN, arg="extra: query", timeout=60_000)
+    page.wait_for_function(DRAWN)
+    box: Any = page.locator(".tl-stage").bounding_box()
+    x, y = box["x"] + 184 + (box["width"] - 184) / 2, box["y"] + 54 + 26 + 10
+    page.mouse.move(x, y)
+    page.locator(".tl-tip:not([hidden])").wait_for()
+    page.mouse.click(x, y)
+    page.wait_for_function(f"() => location.hash.includes('p.row={listed['row'][3]}')")
+    at_theirs.shot("timeline-query")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Show kind").click()
+    page.get_by_label("query").click()
+    page.wait_for_function("() => !document.querySelector('.tl-stage')?.dataset.sight?.includes('query')")

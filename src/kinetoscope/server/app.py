@@ -21,21 +21,24 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.pages.parts.joined_tables import with_joined_tables
+from kinetoscope.schema import Result
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
 from kinetoscope.server.http.endpoint import ApiRequest, Work, endpoint, json_response
 from kinetoscope.server.json_encoding import to_json
-from kinetoscope.server.query import RunPart, integer, own_parameters, run_part
+from kinetoscope.server.query import RunPart, integer, numbers, own_parameters, run_part
 from kinetoscope.server.results import metadata
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.runs.notes import Notes, change
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
+from kinetoscope.server.sql.lane import lane_answer, require_places
 from kinetoscope.server.sql.process import stop
-from kinetoscope.server.sql.routes import parsed_query, query_result, require_harmless, ticket_to_stop
+from kinetoscope.server.sql.routes import Query, parsed_query, query_result, require_harmless, ticket_to_stop
+from kinetoscope.server.timeline.request import MAX_RANKS
 from kinetoscope.server.timeline.routes import timeline_routes
 from kinetoscope.views.text import nearest
 
@@ -172,17 +175,28 @@ class Server:
 
     def sql(self, request: ApiRequest) -> Response:
         """`api/runs/{run}/sql` as POST."""
+        run, query, key, result = self._query(request)
+        arranged = ApiRequest(request.path, QueryParams(list(query.options)), request.headers)
+        name = f"{run.files.name}-query"
+        return Results(self.workspace).answer(key, result, arranged, name=name, params=result.params)
+
+    def sql_lane(self, request: ApiRequest) -> Response:
+        """`api/runs/{run}/sql/lane` as POST: the rows on the timelines of the ranks in `drawn`."""
+        cycle = run_part(request.query).cycle or 0
+        run, _, _, result = self._query(request, cycle)
+        drawn = numbers("drawn", request.query.get("drawn", "") or str(run.job.ranks[0]))[:MAX_RANKS]
+        require_places(result, len(run.job.ranks))
+        return json_response(lane_answer(result, [run.trace(rank, cycle) for rank in drawn]))
+
+    def _query(self, request: ApiRequest, cycle: int | None = None) -> tuple[Run, Query, tuple[Any, ...], Result]:
         run, query = self.workspace.run(request.path["run"]), parsed_query(request.body)
         require_harmless(query.text)
         part = run_part(request.query)
         ranks = part.ranks if not part.by_header else None
-        key = ("sql", run.id, run.version, ranks, part.cycle, query.text)
-        result = self.workspace.answers.get(
-            key, lambda: query_result(run.part(ranks, part.cycle), query.text, query.ticket)
-        )
-        arranged = ApiRequest(request.path, QueryParams(list(query.options)), request.headers)
-        name = f"{run.files.name}-query"
-        return Results(self.workspace).answer(key, result, arranged, name=name, params=result.params)
+        cycle = part.cycle if cycle is None else cycle
+        key = ("sql", run.id, run.version, ranks, cycle, query.text)
+        result = self.workspace.answers.get(key, lambda: query_result(run.part(ranks, cycle), query.text, query.ticket))
+        return run, query, key, result
 
     def stop_sql(self, request: ApiRequest) -> Response:
         """`api/runs/{run}/sql/stop` as POST."""
@@ -239,6 +253,7 @@ def routes(server: Server) -> list[BaseRoute]:
         get("/runs/{run}/report", server.report),
         get("/runs/{run}/sql", server.tables, quick=True),
         Route("/runs/{run}/sql", endpoint(workspace, server.sql), methods=["POST"]),
+        Route("/runs/{run}/sql/lane", endpoint(workspace, server.sql_lane), methods=["POST"]),
         Route("/runs/{run}/sql/stop", endpoint(workspace, server.stop_sql, quick=True), methods=["POST"]),
         get("/runs/{run}/source", server.source),
         Route("/runs/{run}/notes", endpoint(workspace, server.notes, quick=True), methods=["GET", "POST"]),

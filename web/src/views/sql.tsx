@@ -26,6 +26,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   const [turn, setTurn] = useState(0);
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const [failed, setFailed] = useState("");
+  const [head, setHead] = useState<Answer | null>(null);
   const editor = useRef<HTMLTextAreaElement>(null);
   const running = useRef("");
   const [since, setSince] = useState(0);
@@ -35,6 +36,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   const ask = () => {
     set({ sort: "", search: "", columns: [] });
     setFailed("");
+    setHead(null);
     setTurn(turn + 1);
     go({ params: { q: text } });
   };
@@ -46,7 +48,9 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
     setSince(performance.now());
     signal.addEventListener("abort", end, { once: true });
     try {
-      return await tracked(api.post<Answer>(path, { ...select }, { ...question, ticket }, signal));
+      const found = await tracked(api.post<Answer>(path, { ...select }, { ...question, ticket }, signal));
+      setHead(found);
+      return found;
     } finally {
       signal.removeEventListener("abort", end);
       if (running.current === ticket) {
@@ -55,6 +59,8 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
       }
     }
   };
+  /** Rows that name an event, or a time, are a lane of the timeline. */
+  const placed = !!head?.columns.some(({ name }) => name === "row" || name === "start");
   const stop = () => void api.post(`${path}/stop`, {}, { ticket: running.current }).catch(() => undefined);
   const put = (word: string) => {
     const element = editor.current;
@@ -119,6 +125,13 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
       </div>
       {asked && (
         <section class="block block-table">
+          {placed && (
+            <p>
+              <button class="button" onClick={() => go({ view: "timeline", params: { sql: asked } })}>
+                Show as a lane of the timeline
+              </button>
+            </p>
+          )}
           {failed && <FailedHere error={{ message: `No file was written: ${failed}` }} />}
           <DataTable
             key={`${turn} ${asked}`}

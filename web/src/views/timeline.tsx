@@ -35,6 +35,7 @@ import { NoteList } from "../draw/timeline/notelist";
 import { useNotes } from "../draw/timeline/notekeeping";
 import { flagsOf, newId, type Note } from "../draw/timeline/notes";
 import { Border, usePlace } from "../draw/timeline/below";
+import { useQueryLanes, withQuery } from "../draw/timeline/querylane";
 import { Side } from "../draw/timeline/side";
 import { Stage, type Told } from "../draw/timeline/stage";
 import { Folded, Summary } from "../draw/timeline/summary";
@@ -64,11 +65,14 @@ export function Timeline(props: ViewProps) {
   const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);
   const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks, ...(withPath && { path: "1" }) }, version);
   const question = `${path} ${ranks} ${cycle ?? ""} ${withPath ? "path" : ""}`;
+  const drawnRanks = useMemo(() => lanes.data?.ranks.map(({ rank }) => rank).join() ?? "", [lanes.data]);
+  const asked = useQueryLanes(props, select, drawnRanks);
   const held = useRef({ question: "", lanes: null as Lanes | null });
   if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
   const known = held.current.question === question;
   if (lanes.error && !known) return <Failed error={lanes.error} again={lanes.again} />;
   if (!held.current.lanes || held.current.question !== question) return <Waiting what="Drawing the timeline" />;
+  const shownLanes = asked.answer ? withQuery(held.current.lanes, asked.answer) : held.current.lanes;
   if (!held.current.lanes.ranks.some(({ groups }) => groups.some((group) => group.lanes.length))) {
     return (
       <section class="page">
@@ -82,10 +86,11 @@ export function Timeline(props: ViewProps) {
   return (
     <>
       {lanes.error && <FailedHere error={lanes.error} again={lanes.again} />}
+      {asked.error && <FailedHere error={{ message: `The query draws nothing: ${asked.error}` }} />}
       <Drawn
-        key={`${question} ${held.current.lanes.version ?? ""}`}
+        key={`${question} ${held.current.lanes.version ?? ""} ${asked.answer ? props.params["sql"] : ""}`}
         {...props}
-        lanes={held.current.lanes}
+        lanes={shownLanes}
         path={path}
         query={query}
       />
@@ -594,6 +599,8 @@ function Drawn({
             set={setColouring}
             embedded={api.embedded}
             path={withPath}
+            sql={api.embedded ? "" : (params["sql"] ?? "")}
+            dropSql={() => go({ params: { sql: null } }, { replace: true })}
             setPath={setPath}
           />
           <button

@@ -26,7 +26,6 @@ from kinetoscope.server.runs.workspace import half_of_memory
 MAX_SECONDS: Final = 60.0
 """A query may take, once its tables are there."""
 
-_STOPPED: Final = "SQL: the query was stopped"
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _FILES_READ: Final = "SCAN ["
 """In a plan: that it reads a file."""
@@ -35,6 +34,15 @@ _SLOTS: Final = threading.BoundedSemaphore(2)
 
 _RUNNING: Final[dict[str, ChildProcess]] = {}
 """Queries that wait or run, by the word that whoever asked gave them."""
+
+
+class StoppedError(UsageError):
+    """Whoever asked ended the query."""
+
+    is_passing = True
+
+    def __init__(self) -> None:
+        super().__init__("SQL: the query was stopped")
 
 
 def stop(ticket: str) -> None:
@@ -121,7 +129,7 @@ class ChildProcess:
 
     def _reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
         if self._stopped:
-            raise UsageError(_STOPPED)
+            raise StoppedError
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -140,7 +148,7 @@ class ChildProcess:
             reply: dict[str, Any] = json.loads(line)
             return reply
         if self._stopped:
-            raise UsageError(_STOPPED)
+            raise StoppedError
         if late:
             raise UsageError(f"SQL: the query takes longer than {self._seconds:g} s; ask for less")
         raise UsageError(f"SQL: the query needs more than {self._memory >> 20:,} MiB of memory; ask for less")

@@ -10,6 +10,7 @@ import { type Brush, pngOf, sheet } from "./inks";
 import { inView } from "./inview";
 import { lineOf } from "./layout";
 import { Overlay } from "./overlay";
+import { QUERY, queryTile } from "./querymarks";
 import { Painter } from "./paint";
 import { AGAIN, keyOf, Store } from "./store";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
@@ -65,6 +66,8 @@ export class Engine {
     else if (message.say === "lanes") {
       this.store.clear();
       this.lanes = message.lanes;
+      this.store.queries.clear();
+      for (const marks of message.lanes.query ?? []) this.store.queries.set(marks.rank, queryTile(marks));
       this.touch(true);
     } else if (message.say === "scene") this.change(message.scene);
     else if (message.say === "hit") {
@@ -225,7 +228,8 @@ export class Engine {
       row,
       count: tile.count[at] ?? 1,
       kind: tile.kinds[tile.kind[at] ?? 0] ?? "other",
-      name: this.store.name(rank.rank, tile.name[at] ?? -1),
+      name:
+        lane === QUERY ? (tile.names.get(tile.name[at] ?? -1) ?? "") : this.store.name(rank.rank, tile.name[at] ?? -1),
       start: tile.start + from * tile.unit + rank.offset,
       end: tile.start + to * tile.unit + rank.offset,
       cut: false,
@@ -255,7 +259,8 @@ export class Engine {
     return false;
   }
 
-  private tileAt(rank: RankLanes, time: number, around = 0, share: Share = "marks"): Tile | null {
+  private tileAt(rank: RankLanes, lane: string, time: number, around = 0, share: Share = "marks"): Tile | null {
+    if (lane === QUERY) return around ? null : (this.store.queries.get(rank.rank) ?? null);
     if (!whole(this.scene) || !this.lanes) return null;
     const z = Painter.depth(this.scene);
     const i = Math.floor((time - rank.offset) / (UNITS * 2 ** z)) + around;
@@ -269,7 +274,7 @@ export class Engine {
   private hit(rank: number, lane: string, depth: number, time: number, slack: number): Mark | null {
     const own = this.rank(rank);
     if (own && counterOf(own, lane)) return this.counted(own, lane, time);
-    const tile = own && this.tileAt(own, time);
+    const tile = own && this.tileAt(own, lane, time);
     if (!own || !tile) return null;
     const unit = (time - own.offset - tile.start) / tile.unit;
     const at = markAt(tile, lane, depth, unit, slack / tile.unit);
@@ -280,8 +285,8 @@ export class Engine {
   private hitLine(rank: number, time: number, slack: number, strip: "upper" | "lower"): Mark | null {
     const own = this.rank(rank);
     if (!own) return null;
-    const share: Share = this.tileAt(own, time, 0, "line") ? "line" : "marks";
-    const tile = this.tileAt(own, time, 0, share);
+    const share: Share = this.tileAt(own, "", time, 0, "line") ? "line" : "marks";
+    const tile = this.tileAt(own, "", time, 0, share);
     if (!tile) return null;
     const line = lineOf(own);
     const unit = (time - own.offset - tile.start) / tile.unit;
@@ -299,7 +304,7 @@ export class Engine {
   /** What a counter stands at. */
   private counted(own: RankLanes, lane: string, time: number): Mark | null {
     const counter = counterOf(own, lane);
-    const tile = this.tileAt(own, time, 0, "counters");
+    const tile = this.tileAt(own, lane, time, 0, "counters");
     const span = tile?.counters.get(lane);
     if (!counter || !tile || !span) return null;
     const unit = (time - own.offset - tile.start) / tile.unit;
@@ -320,7 +325,7 @@ export class Engine {
     if (!own) return null;
     const way = side === "next" ? 1 : -1;
     for (let around = 0; Math.abs(around) < 4; around += way) {
-      const tile = this.tileAt(own, way > 0 ? mark.end : mark.start, around);
+      const tile = this.tileAt(own, mark.lane, way > 0 ? mark.end : mark.start, around);
       const marks = tile?.lanes.get(mark.lane);
       if (!tile || !marks || mark.depth + 1 >= marks.bounds.length) continue;
       const from = marks.bounds[mark.depth] ?? 0;
@@ -361,7 +366,8 @@ export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted, by
 function sharesOf({ groups }: RankLanes, share: Share): string[] {
   return groups
     .filter(({ kind }) => (kind === "counter") === (share === "counters") && kind !== "steps")
-    .flatMap((group) => group.lanes.map(({ id }) => id));
+    .flatMap((group) => group.lanes.map(({ id }) => id))
+    .filter((id) => id !== QUERY);
 }
 
 const counterOf = ({ groups }: RankLanes, lane: string): Lane | undefined =>

@@ -4,6 +4,7 @@ import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { type Brush, Inks, mix, Rects } from "./inks";
 import { stripsOf, stuckRank } from "./layout";
+import { QUERY } from "./querymarks";
 import { type Frame, type Label, Rows } from "./marks";
 import { ticks } from "./ruler";
 import type { Piece, Store } from "./store";
@@ -115,6 +116,8 @@ export class Painter {
         for (let i = first; i <= last; i++) own.push(...this.store.standing({ rank: item.rank, share, z, i }, top));
         pieces.set(key, own);
       }
+      const asked = item.lane === QUERY ? this.store.queries.get(item.rank) : undefined;
+      if (asked) own = [{ tile: asked, start: -Infinity, end: Infinity }];
       const zero = left + (item.offset - view.start) * scale;
       if (item.kind === "counter") {
         this.counter(scene, item, own, y, left, width, zero, scale);
@@ -129,13 +132,13 @@ export class Painter {
         scale,
         dpr,
         inks: this.inks,
-        hues: scene.colouring !== "kind",
+        hues: asked !== undefined || scene.colouring !== "kind",
         rects: this.rects,
         labels,
         room,
         found,
         only: null,
-        name: (code) => this.store.name(item.rank, code),
+        name: (code) => asked?.names.get(code) ?? this.store.name(item.rank, code),
       };
       if (item.line) this.line(frame, own, item, y);
       for (let line = 0; line < item.rows; line++) {

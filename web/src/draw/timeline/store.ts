@@ -32,6 +32,9 @@ export class Store {
   /** ms after which a tile that failed is asked for again: never, where all there is is in a report. */
   again = AGAIN;
 
+  /** The lane of a query, by rank. */
+  readonly queries = new Map<number, Tile>();
+
   constructor(
     private readonly ask: Fetch,
     private readonly changed: () => void,

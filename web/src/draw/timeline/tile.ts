@@ -75,7 +75,8 @@ export interface Tile {
 
 const NONE = new Float32Array(0);
 
-function bounds(depth: Numbers, from: number, to: number): Int32Array {
+/** Where the marks of each depth begin, of those from `from` to `to`, which come by depth. */
+export function bounds(depth: Numbers, from: number, to: number): Int32Array {
   const deepest = to > from ? (depth[to - 1] ?? 0) : -1;
   const found = new Int32Array(deepest + 2);
   let mark = from;

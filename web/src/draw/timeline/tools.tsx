@@ -2,6 +2,7 @@
 
 import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
+import { printable } from "../../base/text";
 import { shown } from "../../base/numbers";
 import { Pill } from "../../frame/popover";
 import { type Colouring, COLOURINGS } from "./hues";
@@ -87,12 +88,17 @@ export function ColourMenu({
   embedded,
   path,
   setPath,
+  sql,
+  dropSql,
 }: {
   colouring: Colouring;
   set: (to: Colouring) => void;
   embedded: boolean;
   path: boolean;
   setPath: (on: boolean) => void;
+  /** The query whose rows are a lane, "" for none. */
+  sql: string;
+  dropSql: () => void;
 }) {
   return (
     <Pill
@@ -111,6 +117,14 @@ export function ColourMenu({
               </span>
             </label>
           ))}
+          {sql && (
+            <label class="tl-check tl-colouring">
+              <input type="checkbox" checked onChange={dropSql} />
+              <span>
+                query <small>{printable(sql.slice(0, 300))}</small>
+              </span>
+            </label>
+          )}
           {!embedded && (
             <label class="tl-check tl-colouring">
               <input type="checkbox" checked={path} onChange={() => setPath(!path)} />

@@ -70,6 +70,20 @@ export interface Lanes {
   minimap?: Minimap | null;
   version?: string;
   notes?: string[];
+  /** Marks of the lane of a query, by rank. */
+  query?: readonly QueryMarks[];
+}
+
+/** The rows of a query on one rank, by start: times in ns after its origin, an event or −1, a place in `names`. */
+export interface QueryMarks {
+  rank: number;
+  start: number[];
+  end: number[];
+  row: number[];
+  depth: number[];
+  name: number[];
+  names: string[];
+  hues: number[];
 }
 
 /** A stretch of time in ns after the first event of the trace (of the first rank, where there are several). */
