@@ -126,8 +126,7 @@ def _publish(part: Path, target: str) -> None:
 
 
 def _upload(store: Any, part: Path, path: str) -> None:
-    names = (store.protocol,) if isinstance(store.protocol, str) else store.protocol
-    if _ATOMIC_STORES.intersection(names):
+    if _is_atomic(store):
         store.put_file(str(part), path)
         return
     store.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -135,7 +134,14 @@ def _upload(store: Any, part: Path, path: str) -> None:
     store.mv(path + ".part", path)
 
 
+def _is_atomic(store: Any) -> bool:
+    names = (store.protocol,) if isinstance(store.protocol, str) else store.protocol
+    return bool(_ATOMIC_STORES.intersection(names))
+
+
 def _in_store(target: str, act: Callable[[Any, str], None]) -> None:
+    # Gcsfs would ask another service which kind of bucket it is; without an answer it waits for a minute.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
         import fsspec
 
@@ -154,7 +160,8 @@ def _try_out(folder: str) -> None:
     """
 
     def act(store: Any, path: str) -> None:
-        store.makedirs(path.rpartition("/")[0], exist_ok=True)
+        if not _is_atomic(store):  # it has no folders, and would make a bucket of a name that is wrong
+            store.makedirs(path.rpartition("/")[0], exist_ok=True)
         store.pipe_file(path, b"")
         with contextlib.suppress(Exception):  # there are those who may write and not remove
             store.rm_file(path)
