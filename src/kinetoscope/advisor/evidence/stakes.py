@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.source_location import inside, launched_in
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.device_work import device_work
@@ -81,6 +82,32 @@ def leave_only(factors: Factors, work: Bools, left: float | Floats) -> None:
     """Leave only a share of some device work (bool [work]) and of the gap before each piece of it."""
     factors.work[work] = left
     factors.gap[work] = left
+
+
+class Removed(NamedTuple):
+    """What goes with some calls.
+
+    Attributes:
+        gains: float64 [steps], the time that each selected step would be shorter by, ns.
+        busy: when what they compute runs: on devices, without one on the host.
+        time: the exposed time of the calls and the time of the device work that they launch, in selected steps.
+    """
+
+    gains: Floats
+    busy: Intervals
+    time: Intervals
+
+
+def without_calls(rank: RankView, calls: Bools) -> Removed:
+    """What the steps gain without some calls (bool [events]), all that happens in them, and what they launch."""
+    within = inside(rank.trace, calls)
+    launched, spans = launched_in(rank.trace, within), rank.spans(calls)
+    factors = rank.factors()
+    factors.host[within] = 0.0
+    leave_only(factors, launched, 0.0)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    time = intersection(merge(rank.exposed(spans), work), rank.time)
+    return Removed(rank.gains(factors), work if rank.has_device else spans, time)
 
 
 def shows_computation(rank: RankView) -> bool:

@@ -8,14 +8,13 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import engine_spans, graph_nodes, in_backward
-from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.model.trace import arguments
 
 _MIN_NODES: Final = 5
@@ -47,19 +46,12 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
     nodes = int((arguments.integers(trace, "sequence", rows) >= 0).sum())
     if nodes < _MIN_NODES * max(rank.step_count, 1) or in_backward(trace)[graph_nodes(trace).rows].any():
         return
-    within = inside(trace, calls)
-    launched, spans = launched_in(trace, within), rank.spans(rows)
-    factors = rank.factors()
-    factors.host[within] = 0.0
-    leave_only(factors, launched, 0.0)
-    gains = rank.gains(factors)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, work if rank.has_device else spans)
+    gains, busy, time = without_calls(rank, calls)
+    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    busy = work if rank.has_device else spans
     yield Finding(
         message=f"Backward passes run the same nodes of the graph again{in_source(where)}."
         f" {rank.each_step(nodes, 'node')} run a second time, which takes {rank.time_per_step(busy.length)}"
@@ -69,7 +61,7 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
         why="What the losses have in common is run once; where each loss needs its own gradient, nothing is gained.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest node that runs again", "operators", where),),
-        time=intersection(merge(rank.exposed(spans), work), rank.time),
+        time=time,
     )
 
 

@@ -10,14 +10,13 @@ import numpy as np
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes, in_backward
 from kinetoscope.advisor.evidence.elementwise import changes_nothing
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
-from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
 from kinetoscope.model.execution.marks import is_module_call
 from kinetoscope.model.steps.steps import step_of
@@ -56,15 +55,8 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         return
     calls = np.zeros(len(trace), np.bool_)
     calls[rows] = True
-    within = inside(trace, calls)
-    launched, spans = launched_in(trace, within), rank.spans(rows)
-    factors = rank.factors()
-    factors.host[within] = 0.0
-    leave_only(factors, launched, 0.0)
-    gains = rank.gains(factors)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    time = work if rank.has_device else spans
-    stake = stake_by_time(rank, (_CERTAIN_SHARE if has_modules else 0.0) * gains, gains, time)
+    gains, busy, time = without_calls(rank, calls)
+    stake = stake_by_time(rank, (_CERTAIN_SHARE if has_modules else 0.0) * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     first = int(rows[0])
@@ -72,7 +64,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message=f"The forward pass runs a second time{in_source(where)}."
         f" {rank.each_step(len(rows), 'operator')} repeat what the same step trains, with inputs of the same sizes, in"
-        f" {rank.time_per_step(time.length)} ({share(time.length, rank.time.length)} of the step).",
+        f" {rank.time_per_step(busy.length)} ({share(busy.length, rank.time.length)} of the step).",
         stake=stake,
         change="- loss = criterion(model(x), y); metric(model(x), y)\n"
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
@@ -81,7 +73,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         else "Modules were not recorded (with_stack=True): it may be another model of these sizes, or another batch.",
         confidence="medium",
         evidence=(rank.event(first, "the first operator of the second forward pass", "operators", where),),
-        time=intersection(merge(rank.exposed(spans), work), rank.time),
+        time=time,
     )
 
 

@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.elementwise import elementwise_ops
-from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.source_location import in_source, inside, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.trace import arguments
@@ -55,29 +54,22 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     calls[rows] = True
     forward = backward_links(trace).forward
     calls |= (forward >= 0) & inside(trace, calls)[forward]  # their nodes of the backward pass, too
-    within = inside(trace, calls)
-    launched, spans = launched_in(trace, within), rank.spans(rows)
-    factors = rank.factors()
-    factors.host[within] = 0.0
-    leave_only(factors, launched, 0.0)
-    gains = rank.gains(factors)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    time = work if rank.has_device else spans
-    stake = stake_by_time(rank, 0.0 * gains, gains, time)
+    gains, busy, time = without_calls(rank, calls)
+    stake = stake_by_time(rank, 0.0 * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
     yield Finding(
         message=f"`contiguous()` copies tensors that could be read as they are{in_source(where)}."
-        f" {rank.each_step(len(rows), 'copy', 'copies')} take {rank.time_per_step(time.length)}"
-        f" ({share(time.length, rank.time.length)} of the step).",
+        f" {rank.each_step(len(rows), 'copy', 'copies')} take {rank.time_per_step(busy.length)}"
+        f" ({share(busy.length, rank.time.length)} of the step).",
         stake=stake,
         change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
         why="The copies go; an operator that comes later may need the layout after all, so none of the gain is sure.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest of these calls", "operators", where),),
-        time=intersection(merge(rank.exposed(spans), work), rank.time),
+        time=time,
     )
 
 
