@@ -76,16 +76,20 @@ def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time:
     module = int(enclosing_module(trace)[longest])
     inner = f" of {quoted(trace.strings.label(int(trace.name[module])))}" if module >= 0 and not where.file else ""
     fetched, sent = (found.fetch[here] >= 0).any(), (found.send[here] >= 0).any()
-    ways = " and ".join(["fetched from the device before"] * bool(fetched) + ["sent to it after"] * bool(sent))
+    ways = " and ".join(
+        ["fetched from the device for it"] * bool(fetched)
+        + ["sent back after it" if fetched else "sent to the device after it"] * bool(sent)
+    )
     return Finding(
         message=f"{quoted(name)}{in_source(where) or inner} computes on the host while the device waits."
-        f" {rank.each_step(len(own), 'call')} take {rank.time_per_step(rank.spans(own).length)}; data is {ways}.",
+        f" It takes {rank.time_per_step(rank.spans(own).length)} of each step ({rank.each_step(len(own), 'call')});"
+        f" data is {ways}.",
         stake=stake,
         change="- y = f(x.cpu()).to(device)\n+ y = f(x)  # with operators that the device has"
         if fetched
         else "- y = f(x_on_cpu).to(device)\n+ y = f(x_on_cpu.to(device))",
-        why="At most, operator and copies take no more of the host than a launch; seven tenths of the operator's part"
-        " count as sure.",
+        why="At most, the operator and the copies around it take no time; seven tenths of what the steps gain without"
+        " the operator alone count as sure.",
         confidence="high" if fetched and sent else "medium",
         evidence=(rank.event(longest, "the longest of these operators", "operators", where),),
         time=rank.exposed(time),

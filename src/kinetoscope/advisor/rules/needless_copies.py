@@ -62,8 +62,8 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(trace, longest)
     yield Finding(
         message=f"`contiguous()` copies tensors that could be read as they are{in_source(where)}."
-        f" {rank.each_step(len(rows), 'copy', 'copies')} take {rank.time_per_step(busy.length)}"
-        f" ({share(busy.length, rank.time.length)} of the step).",
+        f" It takes {rank.time_per_step(busy.length)} of each step ({share(busy.length, rank.time.length)};"
+        f" {rank.each_step(len(rows), 'copy', 'copies')}).",
         stake=stake,
         change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
         why="The copies go; an operator that comes later may need the layout after all, so none of the gain is sure.",
