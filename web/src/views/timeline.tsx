@@ -699,7 +699,7 @@ function Drawn({
             }}
             length={range.end - range.start}
             lanes={lanesWords(area?.length ?? 0, rankWords)}
-            height={narrow ? null : below.panel}
+            height={narrow ? null : below.area}
             params={params}
             tables={state.tables}
             version={version}
@@ -712,7 +712,7 @@ function Drawn({
         )}
         {facts && chosen && (
           <Panel
-            height={narrow ? null : below.panel}
+            height={narrow ? null : table ? below.area : below.panel}
             facts={facts}
             rank={chosen.rank}
             lanes={lanes}

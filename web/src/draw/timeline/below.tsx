@@ -15,6 +15,7 @@ export interface Place {
   readonly folded: boolean;
   readonly summary: number;
   readonly panel: number;
+  readonly area: number;
   readonly fold: () => void;
   readonly open: () => void;
   readonly resize: (height: number) => void;
@@ -34,6 +35,7 @@ export function usePlace(room: number): Place {
   return {
     folded: chosen.startsWith("folded") || (!height && free < LEAST + LINE && chosen !== "open"),
     summary: wanted(Math.min(free, 176)),
+    area: wanted(Math.min(400, Math.max(240, 0.4 * room))),
     panel: wanted(Math.min(280, Math.max(200, 0.32 * room))),
     fold: () => choose(`folded${height || ""}`),
     open: () => choose(height ? String(height) : "open"),
