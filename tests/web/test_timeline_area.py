@@ -79,6 +79,17 @@ def test_a_drag_opens_a_table_of_what_it_covers(at_theirs: Tab, theirs: Served) 
     page.locator(".tl-area", has_text="in 1 lane").wait_for()
 
 
+def test_an_area_is_selected_by_keys(at_theirs: Tab, theirs: Served) -> None:
+    page = at_theirs.page
+    opened(at_theirs, theirs.run("owlv2_h100"))
+    page.locator(".tl-stage").focus()
+    page.keyboard.press("ArrowRight")  # to a mark of the first lane
+    page.wait_for_timeout(300)
+    page.keyboard.press("Shift+R")
+    page.locator(".tl-area", has_text="in 1 lane").wait_for()
+    assert "p.lanes=2w" in page.url
+
+
 def test_a_row_leads_to_the_longest_and_then_to_the_next(at_theirs: Tab, theirs: Served) -> None:
     page, run = at_theirs.page, theirs.run("owlv2_h100")
     time = "0-1200000000"

@@ -496,6 +496,10 @@ function Drawn({
         does: "select the range in view, or of the selected event",
         run: () => told.range(clicked.current ?? stage.current?.window ?? null, null),
       },
+      "Shift+R": {
+        does: "the same in the lane of the mark or the pointer alone",
+        run: () => told.range(clicked.current ?? stage.current?.window ?? null, stage.current?.areaHere() ?? null),
+      },
       "/": { does: "search", run: () => box.current?.select() },
       n: { does: "next found", run: () => find("next") },
       p: { does: "previous found", run: () => find("previous") },

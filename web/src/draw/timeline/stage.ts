@@ -5,7 +5,7 @@
  * painter's. What a frame costs here is measured as "timeline-frame".
  */
 
-import type { Chosen } from "./area";
+import { type Chosen, lanesBehind } from "./area";
 import { flagAt } from "./flags";
 import { Gestures } from "./gestures";
 import { type Arrangement, type Flipped, flipped, keyOf, nudged, PLAIN, resized } from "./arrange";
@@ -492,6 +492,13 @@ export class Stage {
   toggleHere(what: Flipped): void {
     const item = this.here();
     if (item && item.kind !== "steps") this.toggle(item, what);
+  }
+
+  /** What stands where the keyboard or the pointer is, as the lanes of an area; null: all. */
+  areaHere(): Chosen {
+    const item = this.here();
+    const keys = item && this.lanes ? lanesBehind(item, this.lanes) : [];
+    return keys.length ? keys : null;
   }
 
   /** One place up or down among its siblings. */
