@@ -15,6 +15,7 @@ from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, merge, union
 from kinetoscope.model.execution.call_tree import main_thread, outermost_ops
+from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -45,7 +46,7 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
 
     What it checks. On the main thread, rows of operators that take single elements or compute with them (`select`,
     `item`, `is_nonzero`, and any operator all of whose inputs have no dimensions), less than 0.1 ms apart, with sixteen
-    and more values taken in them.
+    and more values taken in them. Those of data loaders belong to DATA001.
 
     Why it matters. Each operator costs microseconds for one element, and with a device each value is a wait. An
     operator on the whole tensor, or one `tolist()`, costs as much as one of them. At stake is the time that the steps
@@ -95,7 +96,8 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
 def _runs(rank: RankView, track: int) -> tuple[Int64s, Int64s]:
     """Operators on single elements that follow one another with enough values: rows by time, and the run of each."""
     trace = rank.trace
-    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask & (trace.track == track))
+    chosen_ops = outermost_ops(trace) & rank.scope.host_mask & ~inside(trace, is_data_loading(trace))
+    rows = np.flatnonzero(chosen_ops & (trace.track == track))
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     fits = (_named(trace, _ELEMENTS) | _without_dimensions(trace))[rows]
     apart = np.ones(len(rows), np.bool_)

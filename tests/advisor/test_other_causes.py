@@ -1,0 +1,72 @@
+"""Rules about element loops, embeddings, padding and copies: what they leave alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.advisor.rules.anomaly_detection import anomaly_detection
+from kinetoscope.advisor.rules.dense_embedding_gradient import dense_embedding_gradient
+from kinetoscope.advisor.rules.needless_copies import needless_copies
+from kinetoscope.advisor.rules.padded_sequences import padded_sequences
+from kinetoscope.advisor.rules.values_one_by_one import values_one_by_one
+from tests.advisor.test_host_rules import simulated
+from tests.faults.cases.causes import alike, counted, embedded, padding
+from tests.faults.cases.host import large, on_host, training
+from tests.faults.network import Network
+from tests.faults.program import Program
+
+CPU: dict[str, Any] = {"device": None}
+
+
+@pytest.mark.parametrize(("elements", "found"), [(64, True), (12, False)])
+def test_a_few_values_are_no_loop(elements: int, found: bool, tmp_path: Path) -> None:
+    rank = simulated(tmp_path, training(on_host, after=counted(elements), precision="fp32"), **CPU)
+    assert bool(list(values_one_by_one(rank))) is found
+
+
+def test_loops_of_a_loader_are_the_loaders(tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        with p.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+            counted(64)(p, n)
+        training(on_host, precision="fp32")(p, n)
+
+    assert not list(values_one_by_one(simulated(tmp_path, body, **CPU)))
+
+
+@pytest.mark.parametrize(("rows", "found"), [(40_000, True), (4_000, False)])
+def test_a_table_that_a_batch_covers_needs_a_dense_gradient(rows: int, found: bool, tmp_path: Path) -> None:
+    rank = simulated(tmp_path, embedded(rows, 2_000, 64, sparse=False), **CPU)
+    assert bool(list(dense_embedding_gradient(rank))) is found
+
+
+def test_sequences_of_one_length_are_hardly_padded(tmp_path: Path) -> None:
+    assert not list(padded_sequences(simulated(tmp_path, padding(lambda n: alike(20)), **CPU)))
+
+
+@pytest.mark.parametrize(("following", "found"), [("aten::view", False), ("aten::transpose", True)])
+def test_a_view_needs_the_copy(following: str, found: bool, tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        for _ in range(8):
+            p.call("aten::transpose", 3, shapes=[[8, 64, 64], [], []])
+            with p.op("aten::contiguous", 2, shapes=[[8, 64, 64], []]):
+                p.call("aten::clone", 200, shapes=[[8, 64, 64], []])
+            p.call(following, 3, shapes=[[8, 64, 64], []])
+            p.call("aten::bmm", 300, shapes=[[8, 64, 64], [8, 64, 64]])
+
+    assert bool(list(needless_copies(simulated(tmp_path, body, **CPU)))) is found
+
+
+def test_a_program_that_looks_for_nan_itself_has_no_anomaly_detection(tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        net = Network(p)
+        large(net)
+        net.backward()
+        for _ in range(20):
+            with p.op("aten::isnan", 3):
+                p.call("aten::ne", 10)
+            p.item()
+
+    assert not list(anomaly_detection(simulated(tmp_path, body)))
