@@ -335,3 +335,16 @@ def test_the_rows_of_a_query_are_a_lane(at_theirs: Tab, theirs: Served) -> None:
     page.get_by_role("button", name="Show kind").click()
     page.get_by_label("query").click()
     page.wait_for_function("() => !document.querySelector('.tl-stage')?.dataset.sight?.includes('query')")
+
+
+def test_a_key_follows_the_arrow_and_goes_back(at_theirs: Tab, theirs: Served) -> None:
+    page, run = at_theirs.page, theirs.run("resnet50_v100/num_workers_0")
+    row = theirs.client.get(f"runs/{run}/timeline/search", {"q": "gemm"})["row"]
+    launch = theirs.client.get(f"runs/{run}/timeline/event", {"row": row})["launched_by"]
+    opened(at_theirs, run, f"?p.row={row}")
+    page.locator(".tl-panel").wait_for()
+    page.keyboard.press("Shift+J")
+    page.wait_for_function(f"() => location.hash.includes('p.row={launch}')")
+    page.locator(".tl-panel", has_text="cudaLaunchKernel").wait_for()
+    page.keyboard.press("j")
+    page.wait_for_function(f"() => location.hash.includes('p.row={row}')")

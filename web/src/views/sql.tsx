@@ -6,13 +6,45 @@ import { runPath } from "../api/client";
 import type { Answer, SqlTable } from "../api/types";
 import { printable, words } from "../base/text";
 import type { ViewProps } from "../base/props";
+import { keep, recall } from "../base/theme";
+import { type Proposal, proposals, wordAt } from "./complete";
 import { linkOf, usualPlaces } from "../blocks/rowlinks";
 import { download } from "../base/download";
+import { Menu } from "../frame/menu";
 import { FailedHere } from "../frame/states";
 import { DataTable, type TableState } from "../grid/table";
 
 const EXAMPLE =
   "SELECT name, count(*) AS calls, sum(duration) AS total\nFROM events\nGROUP BY name\nORDER BY total DESC\nLIMIT 100";
+/** Questions to begin with; those with `row` or times can be shown on the timeline. */
+const EXAMPLES: readonly (readonly [string, string])[] = [
+  ["Operators by time", EXAMPLE],
+  [
+    "The longest kernels, for the timeline",
+    "SELECT rank, row, name, duration, grid\nFROM kernels\nORDER BY duration DESC\nLIMIT 500",
+  ],
+  [
+    "Work that started late after its launch",
+    "SELECT rank, row, op_name, name, delay\nFROM launches\nORDER BY delay DESC\nLIMIT 100",
+  ],
+  [
+    "From the first to the last event of each name",
+    'SELECT rank, name, min(start) AS start, max("end") AS "end", count(*) AS calls\nFROM ops\nGROUP BY rank, name',
+  ],
+  ["The steps", "SELECT * FROM steps"],
+];
+const HISTORY = "kinetoscope-sql";
+const MOST_KEPT = 30;
+
+const queries = (): string[] => {
+  try {
+    const kept = JSON.parse(recall(HISTORY) || "[]") as unknown;
+    return Array.isArray(kept) ? kept.filter((each) => typeof each === "string").slice(0, MOST_KEPT) : [];
+  } catch {
+    return [];
+  }
+};
+
 const FORMATS = [
   ["csv", "CSV"],
   ["parquet", "Parquet"],
@@ -26,6 +58,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   const [turn, setTurn] = useState(0);
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const [failed, setFailed] = useState("");
+  const [offered, offer] = useState<readonly Proposal[]>([]);
   const [head, setHead] = useState<Answer | null>(null);
   const editor = useRef<HTMLTextAreaElement>(null);
   const running = useRef("");
@@ -35,6 +68,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   }, [asked]);
   const ask = () => {
     set({ sort: "", search: "", columns: [] });
+    keep(HISTORY, JSON.stringify([text, ...queries().filter((each) => each !== text)].slice(0, MOST_KEPT)));
     setFailed("");
     setHead(null);
     setTurn(turn + 1);
@@ -62,6 +96,21 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
   /** Rows that name an event, or a time, are a lane of the timeline. */
   const placed = !!head?.columns.some(({ name }) => name === "row" || name === "start");
   const stop = () => void api.post(`${path}/stop`, {}, { ticket: running.current }).catch(() => undefined);
+  const look = () => {
+    const element = editor.current;
+    const end = element && element.selectionStart === element.selectionEnd ? element.selectionEnd : -1;
+    offer(element && end >= 0 ? proposals(element.value, end, tables.data?.tables ?? []) : []);
+  };
+  /** The rest of the word that is being written. */
+  const complete = (word: string) => {
+    const element = editor.current;
+    if (!element) return;
+    const { from } = wordAt(element.value, element.selectionEnd);
+    element.setRangeText(word, from, element.selectionEnd, "end");
+    setText(element.value);
+    offer([]);
+    element.focus();
+  };
   const put = (word: string) => {
     const element = editor.current;
     if (!element) return;
@@ -91,14 +140,59 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
             spellcheck={false}
             rows={Math.min(20, Math.max(7, text.split("\n").length + 1))}
             value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-            onKeyDown={(event) =>
-              event.key === "Enter" && (event.ctrlKey || event.metaKey) && (event.preventDefault(), ask())
-            }
+            onInput={(event) => (setText(event.currentTarget.value), look())}
+            onBlur={() => setTimeout(() => offer([]), 200)}
+            onKeyDown={(event) => {
+              const first = offered[0];
+              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask();
+              else if (event.key === "Tab" && first && !event.shiftKey) complete(first.word);
+              else if (event.key === "Escape" && first) offer([]);
+              else return;
+              event.preventDefault();
+              event.stopPropagation();
+            }}
           />
+          <p class="sql-offered" role="status" aria-label="Completion">
+            {offered.length > 0 && <small>Tab</small>}
+            {offered.map(({ word, about }, at) => (
+              <button
+                type="button"
+                key={word}
+                class={at ? "" : "first"}
+                data-tip={about}
+                tabIndex={-1}
+                onClick={() => complete(word)}
+              >
+                {printable(word)}
+              </button>
+            ))}
+          </p>
           <div class="row">
             <button class="button strong">Run</button>
             <span class="note">Ctrl-Enter</span>
+            <Menu label="Examples" tip="Questions to begin with" end={false}>
+              <ul class="choices">
+                {EXAMPLES.map(([title, query]) => (
+                  <li key={title}>
+                    <button type="button" onClick={() => setText(query)}>
+                      {title}
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </Menu>
+            <Menu label="History" tip="What you asked before, in this browser" end={false}>
+              <ul class="choices">
+                {queries().map((query) => (
+                  <li key={query}>
+                    <button type="button" data-tip={printable(query)} onClick={() => setText(query)}>
+                      {printable(query.replace(/\s+/g, " ").slice(0, 70))}
+                    </button>
+                  </li>
+                ))}
+                {!queries().length && <li class="note">Nothing yet.</li>}
+              </ul>
+            </Menu>
             {since > 0 && <Running since={since} stop={stop} />}
           </div>
         </form>

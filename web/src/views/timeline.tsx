@@ -18,6 +18,7 @@ import { HitList } from "../draw/timeline/hitlist";
 import { type Alike, Panel } from "../draw/timeline/panel";
 import { openOwn, openPublic } from "../draw/timeline/perfetto";
 import {
+  along,
   arrangementOf,
   type Chosen,
   markOf,
@@ -478,6 +479,13 @@ function Drawn({
       () => undefined,
     );
   };
+  /** Along an arrow of the selected event: to what follows from it, or to its cause. */
+  const flow = (way: "next" | "previous") => {
+    if (!facts || !chosen) return;
+    const row = along(facts, way);
+    if (row === null) say(way === "next" ? "No arrow leads on" : "No arrow leads here");
+    else pick(chosen.rank, row);
+  };
   const hold = (key: string) => () => stage.current?.hold(key);
   useKeys(
     {
@@ -517,6 +525,11 @@ function Drawn({
       ",": { does: "previous event of the same name", run: () => alike("previous") },
       ">": { does: "the longest event of the same name", run: () => alike("longest") },
       "Shift+N": () => find("previous"),
+      j: {
+        does: "along the arrow: to what it launched, to what waits for it, to its backward pass",
+        run: () => flow("next"),
+      },
+      "Shift+J": { does: "back along the arrow, to the cause", run: () => flow("previous") },
       "[": { does: "previous step", run: () => step(-1) },
       "]": { does: "next step", run: () => step(1) },
       Escape: { does: "clear the selection, then measures, the range, the search", run: clear },

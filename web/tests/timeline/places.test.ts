@@ -1,3 +1,4 @@
+import { along } from "../../src/draw/timeline/places";
 import { expect, test } from "vitest";
 import { arrangedParams, keyOf } from "../../src/draw/timeline/arrange";
 import {
@@ -87,4 +88,17 @@ test("what the server folds is folded", () => {
 
 test("of several ranks each is folded to its line", () => {
   expect([...startOf(lanes).folded].filter((key) => key.startsWith("r"))).toEqual(["r3", "r4"]);
+});
+
+test("an arrow is followed to what it leads to, and back to the cause", () => {
+  const facts = { row: 1, name: "a", lane: "0", start: 0, end: 1, duration: 1 };
+  const at = (row: number) => ({ row, lane: "0", time: 0 });
+  const wait = { start: at(1), end: at(7), kind: "wait" };
+  const launch = { start: at(3), end: at(1), kind: "launch" };
+  expect(along({ ...facts, launched: [5, 6], backward: 9, arrows: [wait] }, "next")).toBe(5);
+  expect(along({ ...facts, launched: [], arrows: [launch, wait] }, "next")).toBe(7);
+  expect(along({ ...facts, backward: 9 }, "next")).toBe(9);
+  expect(along({ ...facts, launched_by: null, arrows: [launch, wait] }, "previous")).toBe(3);
+  expect(along({ ...facts, forward: 0 }, "previous")).toBe(0);
+  expect(along(facts, "previous")).toBeNull();
 });

@@ -66,6 +66,18 @@ const extent = (steps: readonly Span[]): Span | null =>
     ? { start: Math.min(...steps.map(({ start }) => start)), end: Math.max(...steps.map(({ end }) => end)) }
     : null;
 
+/** The event at the other end of an arrow of an event: what follows from it, or its cause; null where there is none. */
+export function along(facts: EventFacts, way: "next" | "previous"): number | null {
+  const { row, arrows = [] } = facts;
+  const after = arrows.filter(({ start, end }) => start.row === row && end.row !== row).map(({ end }) => end.row);
+  const before = arrows.filter(({ start, end }) => end.row === row && start.row !== row).map(({ start }) => start.row);
+  const rows =
+    way === "next"
+      ? [...(facts.launched ?? []), ...after, facts.backward]
+      : [facts.launched_by, ...before, facts.forward];
+  return rows.find((one) => one != null) ?? null;
+}
+
 export function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
   const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
   return {
