@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { anything, printable } from "../src/base/text";
+import { anything, apart, printable } from "../src/base/text";
 
 test("what acts on a reader is spelled out", () => {
   expect(printable("\x1b[31mred\u202egnp.exe\n")).toBe("\\x1b[31mred\\u202egnp.exe\\n");
@@ -14,4 +14,13 @@ test("ordinary text of any script stays", () => {
 test("lists and structures are shown as text", () => {
   expect(anything([[32, 64], ["a\x00"], null, true])).toBe("[[32, 64], [a\\x00], –, yes]");
   expect(anything({ a: 1 })).toBe('{"a":1}');
+});
+
+test("names that end alike are parted where they begin to differ", () => {
+  const same = "with the same end of forty letters or so";
+  const names = [`elementwise one ${same}`, `elementwise two ${same}`, "a name that has an end of its own, surely"];
+  expect([...apart(names)]).toEqual([
+    [names[0], 9],
+    [names[1], 9],
+  ]);
 });

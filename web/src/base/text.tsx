@@ -39,10 +39,39 @@ export function anything(value: unknown): string {
 
 const TAIL = 18;
 
-/** A name that loses its middle where it does not fit. All of it is in the tip. */
-export function Name({ text, tip = text }: { text: string; tip?: string }) {
-  const safe = printable(text);
-  const split = safe.length > 30 ? safe.length - TAIL : safe.length;
+/** Where the tails of names begin that end alike, so that what differs is seen: before the first difference. */
+export function apart(names: Iterable<string>): Map<string, number> {
+  const alike = new Map<string, string[]>();
+  for (const name of new Set(names)) {
+    const end = name.length > LONG ? name.slice(-TAIL) : name;
+    alike.set(end, [...(alike.get(end) ?? []), name]);
+  }
+  const found = new Map<string, number>();
+  for (const group of alike.values()) {
+    if (group.length < 2) continue;
+    for (const name of group) {
+      const shared = Math.max(...group.filter((other) => other !== name).map((other) => sharedBy(name, other)));
+      found.set(name, Math.min(Math.max(0, shared - 3), name.length - TAIL));
+    }
+  }
+  return found;
+}
+
+/** How many letters two names begin with in common. */
+function sharedBy(one: string, other: string): number {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at += 1;
+  return at;
+}
+
+const LONG = 30;
+const MOST_TAIL = 24;
+
+/** A name that loses its middle where it does not fit; `from` is where its tail begins. All of it is in the tip. */
+export function Name({ text, tip = text, from }: { text: string; tip?: string; from?: number | undefined }) {
+  const full = printable(text);
+  const split = from ?? (full.length > LONG ? full.length - TAIL : full.length);
+  const safe = full.length > split + MOST_TAIL ? `${full.slice(0, split + MOST_TAIL)}…` : full;
   return (
     <span class="name" {...{ [tip === text ? "data-tip-cut" : "data-tip"]: printable(tip) }}>
       <span

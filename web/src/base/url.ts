@@ -138,7 +138,7 @@ export function go(change: Change, { replace = false } = {}): void {
 /** The address without another entry in the history. A frame without an origin may not do that: it gets an entry. */
 export function replaceHash(hash: string): void {
   try {
-    history.replaceState(null, "", hash);
+    history.replaceState(history.state, "", hash);
   } catch {
     location.hash = hash;
   }

@@ -67,3 +67,9 @@ export function linkOf(row: readonly unknown[], head: Answer, places: Places, or
   if (typeof name === "string" && name) return { view: "timeline", ...at, params: { q: name } };
   return places["rank"] && rank !== null && Object.keys(places).length === 1 ? at : null;
 }
+
+/** Where a link leads that leaves the view. */
+export function wordsOf({ view, params, file }: Partial<Link>): string {
+  if (view === "sources" || file) return "Show the source";
+  return params?.["q"] ? "Search the timeline for it" : "Show it on the timeline";
+}

@@ -1,13 +1,14 @@
 /** The rows of an analysis under the selection of the header; sorted, searched and paged by the server. */
 
 import { runPath } from "../api/client";
-import type { Table } from "../api/blocks";
+import type { Link, Table } from "../api/blocks";
 import type { Answer } from "../api/types";
 import { pairs } from "../api/transport";
 import { tracked } from "../api/ask";
 import { useProps } from "../base/props";
 import { DataTable, type TableState } from "../grid/table";
-import { linkOf, usualPlaces } from "./rowlinks";
+import { addressOf } from "../frame/follow";
+import { linkOf, usualPlaces, wordsOf } from "./rowlinks";
 
 export function TableBlock({
   title,
@@ -92,6 +93,9 @@ export function AnalysisTable({
     filter: filter || undefined,
     search: now.search || undefined,
   };
+  const leads = (row: readonly unknown[], head: Answer) =>
+    linkOf(row, head, Object.keys(links).length ? links : usualPlaces(head.columns));
+  const leaves = ({ view }: Partial<Link>) => !!view && view !== state.view;
   return (
     <DataTable
       source={{
@@ -105,8 +109,12 @@ export function AnalysisTable({
       usual={columns}
       exports={FORMATS.map(([format, label]) => ({ label, href: api.href(path, { ...asked, format }) }))}
       open={(row, head) => {
-        const link = linkOf(row, head, Object.keys(links).length ? links : usualPlaces(head.columns));
-        return link && (() => follow(link));
+        const link = leads(row, head);
+        return link && !leaves(link) ? () => follow(link) : null;
+      }}
+      elsewhere={(row, head) => {
+        const link = leads(row, head);
+        return link && leaves(link) ? { says: wordsOf(link), href: addressOf(link), go: () => follow(link) } : null;
       }}
       note={note}
       {...(tallest && { tallest })}

@@ -37,10 +37,13 @@ export function Pill({
       event.target instanceof Node && !box.current?.contains(event.target) && setOpen(false);
     addEventListener("pointerdown", outside);
     addEventListener("focusin", outside);
+    const left = () => setOpen(false);
+    addEventListener("hashchange", left);
     box.current?.querySelector<HTMLElement>("[autofocus], .panel input, .panel button, .panel a")?.focus();
     return () => {
       removeEventListener("pointerdown", outside);
       removeEventListener("focusin", outside);
+      removeEventListener("hashchange", left);
     };
   }, [open]);
   const shown = (

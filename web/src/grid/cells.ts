@@ -36,7 +36,8 @@ export function shownAs(column: Column, scale: Scale | undefined, short: Readonl
 }
 
 function numberText(column: Column, by: Scale): (value: unknown) => string {
-  const shown = numberShown(column, by);
+  const of = numberShown(column, by);
+  const shown = (value: number) => of(value).replace(/^(>?)-/, "$1−"); // as sentences have it
   return (value) => {
     if (typeof value === "number") return shown(value);
     // Whole numbers that JavaScript cannot hold come as text.

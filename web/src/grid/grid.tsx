@@ -3,8 +3,9 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Answer, Column } from "../api/types";
-import { anything, measured, Name, printable } from "../base/text";
+import { anything, apart, measured, Name, printable } from "../base/text";
 import { inWords, shownAs, type Shown } from "./cells";
+import { markdown } from "./markdown";
 import type { Rows } from "./rows";
 
 const ROW = 32;
@@ -23,22 +24,58 @@ interface Props {
   readonly setSort?: ((sort: string) => void) | undefined;
   /** Where a row leads; null where it leads nowhere. */
   readonly open?: ((row: readonly unknown[], head: Answer) => (() => void) | null) | undefined;
+  /** Where a row leads that leaves the view: a click only picks the row, and says so. */
+  readonly elsewhere?: ((row: readonly unknown[], head: Answer) => Elsewhere | null) | undefined;
+  /** Columns that do not fit are left out, the last ones first; the names of those that are. */
+  readonly leftOut?: ((names: readonly string[]) => void) | undefined;
   readonly tallest?: number;
   readonly empty: ComponentChildren;
 }
 
-export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560, empty }: Props) {
+export interface Elsewhere {
+  readonly says: string;
+  readonly href: string;
+  readonly go: () => void;
+}
+
+export function Grid({ rows, label, columns, sort, setSort, open, elsewhere, leftOut, tallest = 560, empty }: Props) {
   const { head } = rows;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [active, setActive] = useState(-1);
   const [width, setWidth] = useState(0);
-  const shown = useMemo(() => (head ? chosen(head, columns) : []), [head, columns.join()]);
+  const [own, setOwn] = useState<Readonly<Record<string, number>>>({});
+  const all = useMemo(() => (head ? chosen(head, columns) : []), [head, columns.join()]);
+  const needed = useMemo(() => (head ? widthsOf(all, head) : []), [all]);
+  const narrow = useMemo(
+    () => (leftOut && width ? fitting(all, needed, width, sort) : all),
+    [needed, width, sort, !leftOut],
+  );
+  const tails = useMemo(
+    () => all.map(({ column, number, text }) => (number || !head ? NO_TAILS : tailsOf(head, column, text))),
+    [all],
+  );
+  const names = narrow.map(({ column }) => column.name).join();
+  const shown = useMemo(() => narrow, [names, all]);
+  useEffect(
+    () => leftOut?.(all.filter((each) => !shown.includes(each)).map(({ column }) => column.name)),
+    [shown, !leftOut],
+  );
   const places = useMemo(() => shown.map((each) => head?.columns.indexOf(each.column) ?? -1), [shown]);
-  const latest = useRef<Latest>({ follow: () => null, choose: () => undefined });
-  latest.current = { follow: (cells) => (head && open ? open(cells, head) : null), choose: setActive };
-  const widths = useMemo(() => (head ? widthsOf(shown, head) : []), [shown]);
+  const latest = useRef<Latest>({ follow: () => null, choose: () => undefined, picks: () => false });
+  const way = (cells: readonly unknown[]) => (head && elsewhere?.(cells, head)) || null;
+  latest.current = {
+    follow: (cells) => (head && open ? open(cells, head) : null),
+    choose: setActive,
+    picks: (cells) => way(cells) !== null,
+  };
+  const widths = shown.map((each): Wide => {
+    const fixed = own[each.column.name];
+    if (fixed !== undefined) return { least: fixed, grows: 0 };
+    const wide = needed[all.indexOf(each)] ?? { least: 48, grows: 0 };
+    return shown.length < all.length || leftOut ? { ...wide, least: Math.min(wide.least, NAME) } : wide;
+  });
   const total = head?.total ?? 0;
   const full = total * ROW;
   const tall = Math.min(full, TALLEST);
@@ -94,7 +131,7 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
     const to = steps[event.key];
     const row = active >= 0 ? rows.at(active) : undefined;
     if (to !== undefined) move(to);
-    else if (event.key === "Enter" && row) open?.(row, head)?.();
+    else if (event.key === "Enter" && row) (open?.(row, head) ?? way(row)?.go)?.();
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -106,7 +143,13 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
   const style = { "--columns": template, minWidth: `${wide}px` };
   const drawn = Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => first + at);
 
-  return (
+  const picked = active >= 0 && elsewhere ? rows.at(active) : undefined;
+  const there = picked && way(picked);
+  const resize = (column: string, to: number | null) => {
+    const { [column]: _, ...others } = own;
+    setOwn(to === null ? others : { ...others, [column]: Math.max(40, to) });
+  };
+  const table = (
     <div
       ref={box}
       class={`grid${wide > width && width ? " scrolls" : ""}`}
@@ -130,7 +173,7 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
       <div class="grid-head" role="rowgroup" style={style}>
         <div class="grid-row" role="row" aria-rowindex={1}>
           {shown.map((each) => (
-            <Head key={each.column.name} shown={each} sort={sort} {...(setSort && { setSort })} />
+            <Head key={each.column.name} shown={each} sort={sort} resize={resize} {...(setSort && { setSort })} />
           ))}
         </div>
       </div>
@@ -143,12 +186,67 @@ export function Grid({ rows, label, columns, sort, setSort, open, tallest = 560,
             cells={rows.at(row)}
             shown={shown}
             places={places}
+            tails={shown.map((each) => tails[all.indexOf(each)] ?? NO_TAILS)}
             top={start + at * ROW}
             active={row === active}
             latest={latest}
           />
         ))}
       </div>
+    </div>
+  );
+  if (!elsewhere) return table;
+  return (
+    <>
+      {table}
+      {picked && <Picked cells={picked} head={head} shown={shown} way={there ?? null} />}
+    </>
+  );
+}
+
+/** What can be done with the row that was clicked: to read its name in full, to copy it, to go where it is. */
+function Picked({
+  cells,
+  head,
+  shown,
+  way,
+}: {
+  cells: readonly unknown[];
+  head: Answer;
+  shown: readonly Shown[];
+  way: Elsewhere | null;
+}) {
+  const [copied, setCopied] = useState("");
+  useEffect(() => setCopied(""), [cells]);
+  const place = head.columns.findIndex(({ dtype, name }) => name === "name" || dtype === "String");
+  const name = place < 0 || cells[place] == null ? "" : String(cells[place]);
+  const copy = (what: string, text: string) =>
+    void navigator.clipboard?.writeText(text).then(() => setCopied(`${what} copied`));
+  const names = shown.map(({ column }) => column.name);
+  return (
+    <div class="picked">
+      {name && <span class="picked-name">{printable(name)}</span>}
+      {way && (
+        <a
+          href={way.href}
+          onClick={(event) => {
+            if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+            event.preventDefault();
+            way.go();
+          }}
+        >
+          {way.says}
+        </a>
+      )}
+      {name && (
+        <button class="link" onClick={() => copy("Name", name)}>
+          Copy name
+        </button>
+      )}
+      <button class="link" onClick={() => copy("Row", markdown({ ...head, rows: [cells] }, names))}>
+        Copy as Markdown
+      </button>
+      <span role="status">{copied}</span>
     </div>
   );
 }
@@ -159,6 +257,7 @@ interface RowProps {
   readonly cells: readonly unknown[] | undefined;
   readonly shown: readonly Shown[];
   readonly places: readonly number[];
+  readonly tails: readonly ReadonlyMap<string, number>[];
   readonly top: number;
   readonly active: boolean;
   readonly latest: { readonly current: Latest };
@@ -167,6 +266,8 @@ interface RowProps {
 interface Latest {
   readonly follow: (cells: readonly unknown[]) => (() => void) | null;
   readonly choose: (row: number) => void;
+  /** A click picks the row, and what can be done with it is said. */
+  readonly picks: (cells: readonly unknown[]) => boolean;
 }
 
 /** A row is drawn again only if something in it is another: scrolling draws the new ones. */
@@ -178,8 +279,8 @@ class Row extends Component<RowProps> {
     );
   }
 
-  override render({ row, id, cells, shown, places, top, active, latest }: RowProps) {
-    const leads = cells !== undefined && latest.current.follow(cells) !== null;
+  override render({ row, id, cells, shown, places, tails, top, active, latest }: RowProps) {
+    const leads = cells !== undefined && (latest.current.follow(cells) !== null || latest.current.picks(cells));
     const click = () => {
       if (getSelection()?.toString()) return; // Text is being marked, to be copied.
       latest.current.choose(row);
@@ -196,7 +297,13 @@ class Row extends Component<RowProps> {
         onClick={click}
       >
         {shown.map((each, at) => (
-          <Cell key={each.column.name} shown={each} value={cells?.[places[at] as number]} there={cells !== undefined} />
+          <Cell
+            key={each.column.name}
+            shown={each}
+            value={cells?.[places[at] as number]}
+            there={cells !== undefined}
+            tails={tails[at]}
+          />
         ))}
       </div>
     );
@@ -207,11 +314,23 @@ function Head({
   shown: { column, unit, number },
   sort,
   setSort,
+  resize,
 }: {
   shown: Shown;
   sort: string;
   setSort?: (sort: string) => void;
+  /** Gives a column a width; null: the usual. */
+  resize: (column: string, to: number | null) => void;
 }) {
+  const drag = (event: PointerEvent) => {
+    const grip = event.currentTarget as HTMLElement;
+    const from = event.clientX - (grip.parentElement?.offsetWidth ?? 0);
+    const move = (moved: PointerEvent) => resize(column.name, moved.clientX - from);
+    grip.setPointerCapture(event.pointerId);
+    grip.addEventListener("pointermove", move);
+    grip.addEventListener("lostpointercapture", () => grip.removeEventListener("pointermove", move), { once: true });
+    event.preventDefault();
+  };
   const down = sort === `-${column.name}`;
   const up = sort === column.name;
   const next = number
@@ -247,6 +366,7 @@ function Head({
           {words}
         </span>
       )}
+      <i class="grip" aria-hidden="true" onPointerDown={drag} onDblClick={() => resize(column.name, null)} />
     </div>
   );
 }
@@ -254,12 +374,19 @@ function Head({
 const tipOf = (column: Column): string =>
   printable(column.doc ? `${column.name}\n${column.doc}` : column.name).replaceAll("\\n", "\n");
 
-function Cell({ shown, value, there }: { shown: Shown; value: unknown; there: boolean }) {
+interface CellProps {
+  readonly shown: Shown;
+  readonly value: unknown;
+  readonly there: boolean;
+  readonly tails: ReadonlyMap<string, number> | undefined;
+}
+
+function Cell({ shown, value, there, tails }: CellProps) {
   if (!there) return <div class={`grid-cell${shown.number ? " number" : ""} coming`} role="gridcell" />;
   const text = shown.text(value);
   return (
     <div class={`grid-cell${shown.number ? " number" : ""}`} role="gridcell">
-      {shown.number ? text : <Name text={text} tip={anything(value)} />}
+      {shown.number ? text : <Name text={text} tip={anything(value)} from={tails?.get(text)} />}
     </div>
   );
 }
@@ -279,6 +406,12 @@ export function telling(head: Answer): string[] {
   return found.map((column) => column.name);
 }
 
+const NO_TAILS: ReadonlyMap<string, number> = new Map();
+
+/** Of the names of the first window. */
+const tailsOf = (head: Answer, column: Column, text: Shown["text"]): ReadonlyMap<string, number> =>
+  apart(head.rows.slice(0, 200).map((row) => text(row[head.columns.indexOf(column)])));
+
 interface Wide {
   readonly least: number;
   readonly grows: number;
@@ -286,6 +419,22 @@ interface Wide {
 
 const PAD = 20;
 const WIDEST = 440;
+/** A name can be as narrow as this before columns are left out. */
+const NAME = 240;
+
+/** The columns that fit, from the first on; the first and the one that rows are sorted by always do. */
+function fitting(all: readonly Shown[], needed: readonly Wide[], width: number, sort: string): readonly Shown[] {
+  const sorted = sort.replace(/^-/, "");
+  const least = (at: number) => Math.min(needed[at]?.least ?? 0, NAME);
+  let room = width - all.reduce((sum, each, at) => sum + (at === 0 || each.column.name === sorted ? least(at) : 0), 0);
+  let full = false;
+  return all.filter((each, at) => {
+    if (at === 0 || each.column.name === sorted) return true;
+    full ||= least(at) > room;
+    if (!full) room -= least(at);
+    return !full;
+  });
+}
 
 /** From the rows of the first window: numbers take what they need, names share what is left. */
 function widthsOf(shown: readonly Shown[], head: Answer): Wide[] {

@@ -11,7 +11,7 @@ import { Menu } from "../frame/menu";
 import { FailedHere } from "../frame/states";
 import { inWords } from "./cells";
 import { csv } from "./csv";
-import { Grid, telling } from "./grid";
+import { type Elsewhere, Grid, telling } from "./grid";
 import { useRows, type Source } from "./rows";
 
 export interface TableState {
@@ -34,6 +34,7 @@ interface Props {
   /** Files of all rows: an address, or something to do. */
   readonly exports: readonly { readonly label: string; readonly href: string; readonly act?: () => void }[];
   readonly open?: ((row: readonly unknown[], head: Answer) => (() => void) | null) | undefined;
+  readonly elsewhere?: ((row: readonly unknown[], head: Answer) => Elsewhere | null) | undefined;
   readonly note?: string;
 }
 
@@ -49,8 +50,10 @@ export function DataTable({
   tallest,
   exports,
   open,
+  elsewhere,
   note,
 }: Props) {
+  const [left, setLeft] = useState<readonly string[]>([]);
   const rows = useRows(source);
   const { head } = rows;
   const said = useContext(Said);
@@ -69,7 +72,14 @@ export function DataTable({
           {canSearch && !few && (
             <Search value={state.search} set={(search) => set({ search })} label={`Search ${label}`} />
           )}
-          {head && head.all > 0 && <Choose head={head} columns={columns} set={(chosen) => set({ columns: chosen })} />}
+          {head && head.all > 0 && (
+            <Choose
+              head={head}
+              columns={state.columns.length ? columns : columns.filter((each) => !left.includes(each))}
+              more={state.columns.length ? 0 : left.length}
+              set={(chosen) => set({ columns: chosen })}
+            />
+          )}
           {head && head.all > 0 && <Export exports={exports} head={head} />}
         </div>
       </div>
@@ -85,6 +95,8 @@ export function DataTable({
           sort={state.sort}
           setSort={canSort ? (sort) => set({ sort }) : undefined}
           open={open}
+          elsewhere={elsewhere}
+          leftOut={state.columns.length ? undefined : setLeft}
           {...(tallest && { tallest })}
           empty={state.search && head.all ? `No row contains “${state.search}”.` : emptyWords(head)}
         />
@@ -146,17 +158,20 @@ function Search({ value, set, label }: { value: string; set: (text: string) => v
 function Choose({
   head,
   columns,
+  more,
   set,
 }: {
   head: Answer;
   columns: readonly string[];
+  /** How many did not fit. */
+  more: number;
   set: (columns: string[]) => void;
 }) {
   const all = head.columns.map((column) => column.name);
   const shown = columns.length ? columns : all;
   const toggle = (name: string) => set(shown.includes(name) ? shown.filter((each) => each !== name) : [...shown, name]);
   return (
-    <Menu label="Columns" tip="Choose columns">
+    <Menu label={more ? `Columns · ${more} more` : "Columns"} tip="Choose columns">
       <div class="column-list">
         {head.columns.map((column) => (
           <label key={column.name} data-tip={column.doc}>
