@@ -10,6 +10,7 @@ import pytest
 
 from kinetoscope import kernel_spread, read
 from kinetoscope.schema import Result
+from kinetoscope.views.charts.chart import MAX_DOTS
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.notebook import ROWS, mimebundle, to_html
 from tests.conftest import OURS
@@ -133,6 +134,27 @@ def test_one_kernel_has_a_line_for_each_rank() -> None:
     assert of_one["title"]["text"] == "gemm"
     assert of_one["width"] == 640
     assert of_one["layer"][0]["encoding"]["x"]["scale"]["type"] == "linear"
+
+
+def test_of_very_many_ranks_the_extremes_are_drawn() -> None:
+    rows = [(rank, name, "computation", 1, 1, 10 + rank, 5, 999, 500, 1.0) for name in "ab" for rank in range(500)]
+    many = pl.DataFrame(rows, schema=SPREAD.columns, orient="row")
+    facts = kernel_spread(read(str(OURS / "ddp2"))).chart_facts
+    schema = kernel_spread(read(str(OURS / "ddp2"))).schema
+    for frame, lines in ((many, 2), (many.filter(pl.col("name") == "a"), MAX_DOTS)):
+        result = Result(frame, schema, chart_facts=facts)
+        values = [row["value"] for row in result.chart()["data"]["values"]]
+        assert (min(values), max(values)) == (10, 509)
+        html = to_html(result)
+        assert len(marks(html, "circle")) == MAX_DOTS * (2 if lines == 2 else 1)
+        assert len([path for path in marks(html, "path") if path.get("stroke-width") == "2"]) == lines
+        assert "the 32 ranks with the least mean and the 32 with the greatest" in html
+
+
+def test_notes_beyond_a_dozen_are_counted() -> None:
+    html = to_html(kernels(notes=tuple(f"note {n}" for n in range(20))))
+    assert html.count("<li>note ") == 12
+    assert "… 8 more" in html
 
 
 def test_a_specification_draws_itself() -> None:

@@ -26,6 +26,9 @@ ROWS = 20
 SERIES_ROWS = 10
 """The same, of a result whose picture says more than its rows."""
 
+MAX_NOTES = 12
+"""Notes shown."""
+
 _NAME_CELLS = 64  # cells of a name
 
 
@@ -68,7 +71,10 @@ def boxed(*parts: str) -> str:
 
 def notes(sentences: Sequence[str]) -> str:
     """A list of sentences; nothing if there are none."""
-    return "<ul>" + "".join(f"<li>{_safe(note)}</li>" for note in sentences) + "</ul>" if sentences else ""
+    items = [f"<li>{_safe(note)}</li>" for note in sentences[:MAX_NOTES]]
+    if len(sentences) > MAX_NOTES:
+        items.append(f"<li>… {len(sentences) - MAX_NOTES} more; <code>.notes</code> has all.</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
 def grid(rows: Sequence[Sequence[str]]) -> str:

@@ -32,6 +32,9 @@ MAX_LINES = 24
 MAX_LINES_IN_CELL = 10
 """The same in a notebook, where no panel can be scrolled away."""
 
+MAX_DOTS = 64
+"""Dots of a line in a chart of ranges; of one kernel the lines."""
+
 MAX_POINTS = 4000
 """Points in a chart of lines, in all."""
 
@@ -136,21 +139,27 @@ def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
     shown = frame.get_column(facts.category).unique(maintain_order=True).head(facts.limit)
     frame = frame.filter(pl.col(facts.category).is_in(shown.implode()))
     column, each = result.schema[facts.value], result.schema[facts.each]
-    alone = len(shown) == 1
+    alone, every = len(shown) == 1, frame
+    order, count = pl.col(column.name).rank("ordinal").over(facts.category), pl.len().over(facts.category)
+    least_of_line = pl.col(facts.low).min().over(facts.category).alias("__low")
+    greatest_of_line = pl.col(facts.high).max().over(facts.category).alias("__high")
+    half = MAX_DOTS // 2
+    frame = frame.with_columns(least_of_line, greatest_of_line).filter((order <= half) | (order > count - half))
     if alone:
         labels = [(f"{each.name} {value}",) * 2 for value in frame.get_column(each.name)]
     else:
         names = [printable(str(name)) for name in frame.get_column(facts.category)]
         labels = list(zip(names, shortened(names, _LABEL_CELLS), strict=True))
-    ends = {key: frame.get_column(name).to_list() for key, name in (("low", facts.low), ("high", facts.high))}
+    own = {key: frame.get_column(name).to_list() for key, name in (("low", facts.low), ("high", facts.high))}
+    ends = own if alone else {key: frame.get_column(f"__{key}").to_list() for key in own}
     values = frame.get_column(facts.value).to_list()
     unit = scale([*ends["low"], *values, *ends["high"]], column.unit)
     rows = []
     for place, (name, label) in enumerate(labels):
-        low, high = (ends[key][place] for key in ("low", "high"))
+        low, high = (own[key][place] for key in ("low", "high"))
         rows.append(
             _row(name, label, f"{each.name} {frame.get_column(each.name)[place]}", values[place], unit, column.doc)
-            | {"low": low / unit.divisor, "high": high / unit.divisor}
+            | {key: of[place] / unit.divisor for key, of in ends.items()}
             | {"text": f"{unit.with_unit(values[place])} ({unit.text(low)} to {unit.text(high)})"}
         )
     for row, drawn in zip(rows, _colours(frame, column.name, dark), strict=True):
@@ -169,8 +178,13 @@ def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
         "encoding": {"y": y, "x": {"field": "low", **x}, "x2": {"field": "high"}, "color": color},
     }
     del spec["mark"]
-    title = {"title": {"text": middle(printable(short(str(shown[0]))), _TITLE_CELLS), "fontSize": 12}} if alone else {}
-    return {**spec, "layer": [rule, dots], "encoding": {"y": y, "x": x}, **title}
+    title = middle(printable(short(str(shown[0]))), _TITLE_CELLS) if alone else ""
+    if frame.height < every.height:
+        title += (
+            " · " * alone + f"the {half} {each.name}s with the least {column.name} and the {half} with the greatest"
+        )
+    spec |= {"layer": [rule, dots], "encoding": {"y": y, "x": x}}
+    return spec | ({"title": {"text": title, "fontSize": 12}} if title else {})
 
 
 def _colours(frame: pl.DataFrame, column: str, dark: bool) -> list[str]:
