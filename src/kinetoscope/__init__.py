@@ -35,6 +35,7 @@ HOMES = {
     "range": "record.ranges",
     "read": "reading",
     "report": "outputs.report",
+    "sql": "model.tables.sql",
     "summary": "outputs.summary",
     "trace_handler": "record.trace_handler",
     "view": "integrations.notebook",

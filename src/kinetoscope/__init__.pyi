@@ -15,6 +15,7 @@ from kinetoscope.model.critical_path.frames import critical_path_graph as critic
 from kinetoscope.model.job import Job as Job
 from kinetoscope.model.steps.selection import ALL as ALL
 from kinetoscope.model.steps.selection import Selection as Selection
+from kinetoscope.model.tables.sql import sql as sql
 from kinetoscope.model.trace.trace import Trace as Trace
 from kinetoscope.outputs.convert import convert as convert
 from kinetoscope.outputs.report import report as report
@@ -206,7 +207,7 @@ def memory_peak(
     *,
     select: Selection = ...,
     at: int | None = None,
-    group_by: Literal["call", "class"] = "call",
+    group_by: Literal["call", "class", "shapes"] = "call",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def modules(

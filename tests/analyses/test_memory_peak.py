@@ -47,6 +47,20 @@ def test_what_was_in_use_and_what_took_it(tmp_path: Path) -> None:
     assert memory_peak(job(tmp_path, *DRAWN)).frame["share"].to_list() == [1000 / 1172, 100 / 1172, 72 / 1172]
 
 
+def test_by_shapes_and_types_of_the_inputs(tmp_path: Path) -> None:
+    small = {"Input Dims": [[2, 3]], "Input type": ["float"]}
+    large = {"Input Dims": [[4, 3]], "Input type": ["float"]}
+    events = [op("aten::add", 0, 10, **small), op("aten::add", 20, 10, **large), op("aten::mul", 40, 10)]
+    events += [took(5, 24, 1, 24), took(25, 48, 2, 72), took(45, 8, 3, 80)]
+    frame = memory_peak(job(tmp_path, *events), group_by="shapes").frame
+    assert frame.select("name", "size", "input_shapes", "input_types").rows() == [
+        ("aten::add", 48, "[[4, 3]]", '["float"]'),
+        ("aten::add", 24, "[[2, 3]]", '["float"]'),
+        ("aten::mul", 8, None, None),
+    ]
+    assert peak(tmp_path, *events)[0][2:] == ("aten::add", None, 2, 72)
+
+
 def test_at_a_time_of_choice(tmp_path: Path) -> None:
     before = ("[before the recording]", None, None, 1000)
     assert peak(tmp_path, *DRAWN, at=69) == [

@@ -39,6 +39,13 @@ def test_the_answer_is_a_table_with_units(capsys: pytest.CaptureFixture[str]) ->
     assert len(lines[3:6]) == 3
 
 
+def test_runs_have_names(capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT run, count(*) AS ops FROM ops GROUP BY run ORDER BY run"
+    rows = said(capsys, f"a={MLP}", f"b={MLP}", query, "--format", "csv").splitlines()
+    assert [row.split(",")[0] for row in rows] == ["run", "a", "b"]
+    assert "each has a name of its own" in said(capsys, f"a={MLP}", str(MLP), query, code=2)
+
+
 def test_the_answer_has_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(said(capsys, str(MLP), LONGEST, "--format", "json"))
     assert answer["params"] == {"query": LONGEST}

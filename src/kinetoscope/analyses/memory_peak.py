@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
@@ -20,14 +21,15 @@ from kinetoscope.model.memory.allocator import (
     instants_in,
     memory_instants,
 )
-from kinetoscope.model.memory.blocks import block_keys, grouped, memory_blocks
+from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
 from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
-GroupBy = Literal["call", "class"]
+GroupBy = Literal["call", "class", "shapes"]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -50,6 +52,8 @@ RESULT = Schema(
     Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
     Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is unknown."),
+    Column("input_shapes", pl.String, "By shapes: those of the inputs of the operator that took it; null if unknown."),
+    Column("input_types", pl.String, "By shapes: the types of these inputs."),
     Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
     across={"device": "device", "own": "time", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
@@ -71,8 +75,9 @@ def memory_peak(
     group_by: Annotated[
         GroupBy,
         Param(
-            "call: a row for each call and module; class: for each class of modules, else call.",
-            choices=("call", "class"),
+            "call: a row for each call and module; class: for each class of modules, else call; shapes: for each call,"
+            " module, shapes and types of the inputs.",
+            choices=("call", "class", "shapes"),
         ),
     ] = "call",
 ) -> Result:
@@ -116,7 +121,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
         else:
             place, time = _last(instants, device, origin + at), at
         named = [pl.lit(instants.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
-        frame = _in_use(trace, device, place, by_class=group_by == "class")
+        frame = _in_use(trace, device, place, group_by)
         frames.append(_shared(frame).select(*named, pl.all()).select(RESULT.names[1:]))
         if not len(frame):
             empty.append(f"Nothing was in use on {instants.device_name(device)}.")
@@ -142,7 +147,7 @@ def _last(instants: Instants, device: int, time: int) -> int:
     return int(here[count - 1]) if count else _NO_PLACE
 
 
-def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.DataFrame:
+def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.DataFrame:
     """What was in use on a device after an instant: rows that sum to what its allocator says."""
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     here = instants.of_device(device)
@@ -150,15 +155,19 @@ def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.Data
     alive = np.flatnonzero(blocks.alive_after(place) & (instants.device[blocks.shown_at] == device))
     calls, frame = grouped(trace, blocks.taken[alive])
     use = block_uses(trace)[alive]
-    codes, first = group(calls, use)
+    inputs = _inputs(trace, blocks.taken[alive], group_by)
+    codes, first = group(calls, use, *inputs)
+    shapes, types = (each[first] for each in inputs)
     size = sum_by(codes, len(first), blocks.size[alive])
     frame = frame[calls[first]].with_columns(
         modules=pl.lit(None, pl.Int64),
+        input_shapes=_nested(trace, shapes),
+        input_types=_nested(trace, types),
         use=pl.Series([USES[each] for each in use[first].tolist()], dtype=pl.String),
         blocks=pl.Series(np.bincount(codes, minlength=len(first)), dtype=pl.Int64),
         size=pl.Series(size, dtype=pl.Int64),
     )
-    if by_class:
+    if group_by == "class":
         frame = _by_class(frame)
     past = here[here <= place]
     unpaired = instants.size[past[block_keys(trace)[past] < 0]]
@@ -166,6 +175,20 @@ def _in_use(trace: Trace, device: int, place: int, *, by_class: bool) -> pl.Data
     rest = [(_NAME_WITHOUT_ADDRESS, "unpaired", int(unpaired.sum())), (_NAME_OF_EARLIER, "before", int(before))]
     rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
     return pl.concat([frame.select(*_COLUMNS), pl.DataFrame(rows, schema=_COLUMNS)])
+
+
+def _inputs(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
+    """Shapes and types of the inputs of the operators that took blocks, codes: int64 [blocks], −1 where not asked."""
+    nothing = np.full(len(taken), -1, np.int64)
+    if group_by != "shapes" or not len(trace):
+        return nothing, nothing
+    call = charged_calls(trace)[taken]
+    shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
+    return np.where((call >= 0) & (taken >= 0), shapes, -1), np.where((call >= 0) & (taken >= 0), types, -1)
+
+
+def _nested(trace: Trace, codes: Int64s) -> pl.Series:
+    return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
 
 def _by_class(frame: pl.DataFrame) -> pl.DataFrame:
@@ -180,15 +203,16 @@ def _by_class(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("blocks", "size").sum(), modules=pl.col("module").drop_nulls().n_unique().cast(pl.Int64)
     )
     known = pl.when(pl.col("module").is_not_null()).then("modules")
-    return sums.rename({"of": "module"}).with_columns(modules=known)
+    unknown = pl.lit(None, pl.String)
+    return sums.rename({"of": "module"}).with_columns(modules=known, input_shapes=unknown, input_types=unknown)
 
 
 def _shared(frame: pl.DataFrame) -> pl.DataFrame:
     """With the share of each row, the largest first."""
     size = pl.col("size").cast(pl.Float64)
     share = pl.when(size.min() > 0).then(size / size.sum())
-    order = ["size", "name", "kind", "module", "use"]
-    return frame.with_columns(share=share).sort(order, descending=[True, *[False] * 4], nulls_last=True)
+    order = ["size", "name", "kind", "module", "use", "input_shapes", "input_types"]
+    return frame.with_columns(share=share).sort(order, descending=[True, *[False] * 6], nulls_last=True)
 
 
 def _notes(view: Scope, instants: Instants, any_chosen: bool) -> Iterator[str]:

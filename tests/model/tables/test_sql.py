@@ -34,6 +34,20 @@ def test_all_ranks_are_in_a_table() -> None:
     assert found.rows() == [(rank, both.trace(rank).table("ops").height) for rank in (0, 1)]
 
 
+def test_runs_are_asked_together(tmp_path: Path) -> None:
+    def run(name: str, *durations: int) -> Job:
+        folder = tmp_path / name
+        folder.mkdir()
+        return job(folder, *(kernel("gemm", 100 * at, each, 0) for at, each in enumerate(durations)))
+
+    runs = {"before": run("a", 10, 20), "after": run("b", 5)}
+    result = sql.sql(runs, "SELECT run, rank, sum(duration) AS duration FROM kernels GROUP BY run, rank ORDER BY run")
+    assert result.frame.rows() == [("after", 0, 5), ("before", 0, 30)]
+    assert result.schema["duration"].unit == "ns"
+    with pytest.raises(UsageError, match=r"the columns are those of ops \(run, rank, "):
+        sql.sql(runs, "SELECT nothing FROM ops")
+
+
 def test_every_table_can_be_asked_and_says_what_its_columns_mean(small: Job) -> None:
     for name in TABLES:
         result = small.sql(f"SELECT * FROM {name}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import polars as pl
@@ -25,6 +25,10 @@ _OTHER_TABLE: Final = re.compile(r"relation '([^']*)' was not found|no table or 
 _PLAN: Final = re.compile(
     r"\s*(?:Resolved plan until failure|This error occurred|Did you mean|; valid columns:).*", re.S
 )
+
+
+RUN: Final = "run"
+"""The column of the run's name, where tables are of several."""
 
 
 class Execute(Protocol):
@@ -46,23 +50,43 @@ def execute_here(query: str, tables: Mapping[str, pl.DataFrame], *, check: bool)
     return pl.DataFrame(schema=answer.collect_schema()) if check else answer.collect()
 
 
-def sql(job: Job, query: str, execute: Execute = execute_here) -> Result:
+def sql(job: Job | Mapping[str, Job], query: str, execute: Execute = execute_here) -> Result:
     """The answer to an SQL query over the declared tables of all ranks; `execute` runs it.
 
-    The query is checked against empty tables first, so that errors come before anything is read. Only tables that it
+    Of several runs, by name, each table has the rows of all, and the name in the column `run`, which comes first. The
+    query is checked against empty tables first, so that errors come before anything is read. Only tables that it
     names are made. A column of the answer with the name and type of one of theirs has its meaning and unit.
 
     Raises:
         UsageError: the query is wrong: its grammar, a table, a column, a type.
         InputError: no rank can be read.
     """
+    if isinstance(job, Job):
+        return _answer({"": job}, {name: schema_of(name) for name in TABLES}, query, execute)
+    run = Column(RUN, pl.String, "Name of the run.")
+    return _answer(job, {name: Schema(run, *schema_of(name)) for name in TABLES}, query, execute)
+
+
+def _answer(runs: Mapping[str, Job], schemas: Mapping[str, Schema], query: str, execute: Execute) -> Result:
     named = [name for name in TABLES if re.search(rf"(?<!\w){name}(?!\w)", query, re.IGNORECASE)]
-    empty = {name: schema_of(name).empty() for name in TABLES}
-    _run(execute, query, empty, named, check=True)
-    answers = {name: job.map(_of_trace, schema_of(name), name=name) for name in named}
-    frame = _run(execute, query, empty | {name: answer.frame for name, answer in answers.items()}, named, check=False)
-    notes = dict.fromkeys(note for answer in answers.values() for note in answer.notes)
-    return Result(frame, _described(frame, named), tuple(notes or job.notes), params={"query": query})
+    asked = {name: schemas[name] for name in named}
+    empty = {name: schema.empty() for name, schema in schemas.items()}
+    _run(execute, query, empty, asked, check=True)
+    answers = {name: [job.map(_of_trace, schema_of(name), name=name) for job in runs.values()] for name in named}
+    frames = {name: _of_runs([*runs], [each.frame for each in every]) for name, every in answers.items()}
+    frame = _run(execute, query, empty | frames, asked, check=False)
+    notes = dict.fromkeys(note for every in answers.values() for each in every for note in each.notes)
+    of_jobs = dict.fromkeys(note for job in runs.values() for note in job.notes)
+    return Result(frame, _described(frame, asked), tuple(notes or of_jobs), params={"query": query})
+
+
+def _of_runs(names: Sequence[str], frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """One table of several runs; that of a run without a name as it is. Only runs of several cycles number them."""
+    named = [
+        frame.select(pl.lit(name).alias(RUN), pl.all()) if name else frame
+        for name, frame in zip(names, frames, strict=True)
+    ]
+    return pl.concat(named, how="diagonal") if len(named) > 1 else named[0]
 
 
 def _of_trace(trace: Trace, select: Selection, *, name: str) -> Partial:  # noqa: ARG001 - as the engine calls it
@@ -70,7 +94,7 @@ def _of_trace(trace: Trace, select: Selection, *, name: str) -> Partial:  # noqa
 
 
 def _run(
-    execute: Execute, query: str, tables: Mapping[str, pl.DataFrame], named: list[str], *, check: bool
+    execute: Execute, query: str, tables: Mapping[str, pl.DataFrame], named: Mapping[str, Schema], *, check: bool
 ) -> pl.DataFrame:
     try:
         return execute(query, tables, check=check)
@@ -78,14 +102,14 @@ def _run(
         raise UsageError(f"SQL: {_reason(str(error), named)}") from error
 
 
-def _reason(message: str, named: list[str]) -> str:
+def _reason(message: str, named: Mapping[str, Schema]) -> str:
     """The message of Polars in one line, with suggestions for an unknown table or column."""
     if match := _OTHER_TABLE.search(message):
         unknown = match[1] or match[2]
         return f"there is no table {unknown!r}{_near(unknown, TABLES)}; the tables are {', '.join(TABLES)}"
     if match := _OTHER_COLUMN.search(message):
-        columns = dict.fromkeys(column for name in named for column in schema_of(name).names)
-        where = ", ".join(f"{name} ({', '.join(schema_of(name).names)})" for name in named)
+        columns = dict.fromkeys(column for schema in named.values() for column in schema.names)
+        where = ", ".join(f"{name} ({', '.join(schema.names)})" for name, schema in named.items())
         return f"there is no column {match[1]!r}{_near(match[1], columns)}; the columns are those of {where}"
     reason = " ".join(_PLAN.sub("", message).split())
     return f"{reason or 'it cannot be run'}; `kinetoscope sql` lists tables and columns"
@@ -96,10 +120,10 @@ def _near(word: str, words: Iterable[str]) -> str:
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def _described(frame: pl.DataFrame, named: list[str]) -> Schema:
+def _described(frame: pl.DataFrame, named: Mapping[str, Schema]) -> Schema:
     declared: dict[str, Column] = {}
-    for name in reversed(named):
-        declared |= {column.name: column for column in schema_of(name)}
+    for schema in reversed(named.values()):
+        declared |= {column.name: column for column in schema}
     columns = []
     for name, dtype in frame.schema.items():
         known = declared.get(name)
