@@ -48,8 +48,8 @@ def test_what_was_in_use_and_what_took_it(tmp_path: Path) -> None:
 
 
 def test_by_shapes_and_types_of_the_inputs(tmp_path: Path) -> None:
-    small = {"Input Dims": [[2, 3]], "Input type": ["float"]}
-    large = {"Input Dims": [[4, 3]], "Input type": ["float"]}
+    small: dict[str, Any] = {"Input Dims": [[2, 3]], "Input type": ["float"]}
+    large: dict[str, Any] = {"Input Dims": [[4, 3]], "Input type": ["float"]}
     events = [op("aten::add", 0, 10, **small), op("aten::add", 20, 10, **large), op("aten::mul", 40, 10)]
     events += [took(5, 24, 1, 24), took(25, 48, 2, 72), took(45, 8, 3, 80)]
     frame = memory_peak(job(tmp_path, *events), group_by="shapes").frame

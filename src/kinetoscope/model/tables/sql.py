@@ -122,7 +122,7 @@ def _near(word: str, words: Iterable[str]) -> str:
 
 def _described(frame: pl.DataFrame, named: Mapping[str, Schema]) -> Schema:
     declared: dict[str, Column] = {}
-    for schema in reversed(named.values()):
+    for schema in reversed([*named.values()]):
         declared |= {column.name: column for column in schema}
     columns = []
     for name, dtype in frame.schema.items():
