@@ -371,3 +371,17 @@ ALL_RULES: tuple[Find, ...] = (
 def test_nothing_is_said_of_nothing(find: Find, tmp_path: Path) -> None:
     for events in ([], [op("aten::mm", 0, 0)], [kernel("k", 0, 10, 1)], steps(2, 1000)):
         assert list(find(view(tmp_path, *events))) == []
+
+
+def test_a_server_may_wait_where_nothing_is_recorded(tmp_path: Path) -> None:
+    """Half of each step is in no call; what is inside a call of the model is no wait for requests."""
+    events = [op("aten::mm", k * 1_000_000, 500_000) for k in range(4)]
+    [waits] = unexplained_host_time(view(tmp_path, *steps(4, 1_000_000), *events))
+    backward = [op("MmBackward0", k * 1_000_000 + 100, 1_000) for k in range(4)]
+    [trains] = unexplained_host_time(view(tmp_path, *steps(4, 1_000_000), *events, *backward))
+    calls = [annotation("[pl][module]Net: Net", k * 1_000_000, 999_000) for k in range(4)]
+    [inside] = unexplained_host_time(view(tmp_path, *steps(4, 1_000_000), *events, *calls))
+    assert waits.stake.low == 0
+    assert min(waits.stake.high, trains.stake.low, inside.stake.low) > 400 * US
+    assert (waits.confidence, trains.confidence) == ("low", "medium")
+    assert "a server that waits for requests" in waits.why

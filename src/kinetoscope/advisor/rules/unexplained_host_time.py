@@ -45,6 +45,11 @@ process had the core."""
 _MAX_SPREAD: Final = 3
 """Ratio of the longest to the shortest of gaps that do the same thing."""
 
+_UNRECORDED: Final = "Host code"
+"""The name of what runs in no recorded call."""
+
+_SURE: Final = "85 % of it counts as sure"
+
 _MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
 
@@ -57,7 +62,9 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     the annotation, or the operators before and after them.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
-    host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as sure.
+    host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as sure. In a
+    program of inference that was recorded without stacks, none of what is in no recorded call counts as sure: it may
+    wait for requests.
 
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
@@ -139,8 +146,8 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
 def _between(before: str, after: str) -> str:
     """What is not recorded, by what is recorded around it."""
     if not before and not after:
-        return "Host code"
-    return f"Host code after {quoted(before)}" if before else f"Host code before {quoted(after)}"
+        return _UNRECORDED
+    return f"{_UNRECORDED} after {quoted(before)}" if before else f"{_UNRECORDED} before {quoted(after)}"
 
 
 def _neighbours(rank: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
@@ -181,25 +188,26 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     gains = rank.gains(factors)
     seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count
     regular = _is_periodic(rank, gaps)
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, gaps)
+    has_stacks = "with_stack" in recorded_options(trace)
+    may_wait = rank.program == "inference" and label.startswith(_UNRECORDED) and not has_stacks
+    certain = 0.0 if may_wait else _CERTAIN_SHARE
+    stake = stake_by_time(rank, certain * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
-        stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
+        stake = stake_as_recorded(rank, certain * gains, gains)
     if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
         return
     is_sure = rank.step_count >= _MIN_STEPS and (not seldom or regular)
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
     count = len(gaps.start) / rank.step_count
-    unknown = ""
-    if "with_stack" not in recorded_options(trace):
-        waits = " A server that waits for requests looks the same." if rank.program == "inference" else ""
-        unknown = f"{waits} {not_recorded('Python calls')}"
+    sure = "none of it counts as sure, as a server that waits for requests looks the same" if may_wait else _SURE
+    unknown = "" if has_stacks else f" {not_recorded('Python calls')}"
     yield Finding(
         message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of each step"
         f" ({each_step(count, 'time')}).",
         stake=stake,
-        why=f"The gain assumes that this runs beside the loop, or less often; 85 % of it counts as sure.{unknown}",
-        confidence="medium" if is_sure else "low",
+        why=f"The gain assumes that this runs beside the loop, or less often; {sure}.{unknown}",
+        confidence="medium" if is_sure and not may_wait else "low",
         evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
         time=gaps,
         key=label,
