@@ -420,3 +420,11 @@ def test_the_same_kernels_are_drawn_for_all_ranks(tmp_path: Path) -> None:
         ("rank 0", "20\u00a0ns (20 to 20)"),
         ("rank 1", "21\u00a0ns (21 to 21)"),
     ]
+
+
+def test_the_stragglers_are_marked_among_the_ranks(shared_traces: Path) -> None:
+    job = read(str(shared_traces / "dlrm_ddp_v100_8rank"))
+    columns = one(named("distributed").page(job, ALL, {}), ColumnsBlock, "The average step")
+    late = analysis_named("stragglers")(job).frame.filter(pl.col("straggler")).get_column("rank").to_list()
+    assert sorted(late) == [4, 5, 7]
+    assert [stack.label for stack in columns.stacks if stack.mark == "straggler"] == ["4", "5", "7"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -91,7 +91,9 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
     balance = results["rank_balance"]
     one = balance.frame.n_unique("rank") < 2
     if balance.frame.height:
-        yield _of_ranks(balance, host=not results["overlap"].frame.height)
+        late = results["stragglers"].frame
+        stragglers = set(late.filter(pl.col("straggler")).get_column("rank")) if late.height else set()
+        yield _of_ranks(balance, stragglers, host=not results["overlap"].frame.height)
         if min(balance.frame.n_unique("rank"), balance.frame.n_unique("step")) > 1:
             yield _waiting(balance)
     if results["collectives"].frame.height:
@@ -137,7 +139,7 @@ def _places(numbers: Sequence[int]) -> tuple[dict[int, int], list[str]]:
     return of, [listed(members) for members in together]
 
 
-def _of_ranks(balance: Result, *, host: bool) -> ColumnsBlock:
+def _of_ranks(balance: Result, stragglers: Collection[int], *, host: bool) -> ColumnsBlock:
     """The average step of each rank; `host`: no device work was recorded, and operators are the computation."""
     of, words = _places(balance.frame.get_column("rank").to_list())
     waited = pl.col("exposed_waiting")
@@ -148,8 +150,9 @@ def _of_ranks(balance: Result, *, host: bool) -> ColumnsBlock:
         split_unknown=pl.when(waited.is_null()).then("exposed_communication").otherwise(0),
     )
     means = rows.group_by("place").agg(pl.col(*_KINDS).cast(pl.Float64).mean(), pl.col("rank").first()).sort("place")
+    marked = {of[rank] for rank in stragglers if rank in of}
     stacks = [
-        Stack(words[place], times, Link(view="overview", rank=rank))
+        Stack(words[place], times, Link(view="overview", rank=rank), mark="straggler" if place in marked else "")
         for place, *times, rank in means.select("place", *_KINDS, "rank").iter_rows()
     ]
     labels = {name: label for name, (_, label) in _KINDS.items()}
@@ -157,7 +160,12 @@ def _of_ranks(balance: Result, *, host: bool) -> ColumnsBlock:
     docs = {name: balance.schema[name].doc for name in _KINDS if name in balance.schema}
     parts = [Part(kind, labels[name], 0.0, docs.get(name, _SPLIT_UNKNOWN_DOC)) for name, (kind, _) in _KINDS.items()]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
-    return ColumnsBlock("The average step of each rank", parts, stacks, note=f"By rank.{together}")
+    return ColumnsBlock(
+        "The average step of each rank",
+        parts,
+        stacks,
+        note=f"By rank; the others wait for stragglers.{together}" if marked else f"By rank.{together}",
+    )
 
 
 def _waiting(balance: Result) -> ChartBlock:

@@ -42,6 +42,7 @@ export interface Stack {
   readonly values: readonly (number | null)[];
   readonly link: Link | null;
   readonly apart: string;
+  readonly mark: string;
 }
 
 /** Stacked columns beside one another on one scale: steps, or ranks. `parts` have no values of their own. */

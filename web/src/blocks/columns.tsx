@@ -10,12 +10,15 @@ import { Frame, useLink } from "./frame";
 import { PartKey } from "./parts";
 import { SaveSvg, Svg } from "./picture";
 
-const HEIGHT = 132;
+const NARROW = 132;
+/** Over the whole page. */
+const TALL = 208;
 const FOOT = 18;
 /** By so much a column that is cut stands out above the scale. */
 const CUT = 8;
 
-export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
+export function ColumnsBlock({ title, parts, stacks, unit, note, width: wideness }: Columns) {
+  const HEIGHT = wideness === "full" ? TALL : NARROW;
   const { dark } = useProps();
   const leads = useLink();
   const svg = useRef<SVGSVGElement | null>(null);
@@ -34,10 +37,11 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
       .map((part, place) => (stack.values[place] == null ? "" : `${part.label} ${withUnit(by, stack.values[place])}`))
       .filter(Boolean);
     const apart = stack.apart ? ` (${stack.apart}, not in the average)` : "";
-    return printable(stack.label) + `: ${withUnit(by, sums[at])}${apart}\n` + lines.map(printable).join("\n");
+    const mark = stack.mark ? `, ${stack.mark}` : "";
+    return printable(stack.label) + mark + `: ${withUnit(by, sums[at])}${apart}\n` + lines.map(printable).join("\n");
   };
   const draw = (width: number) => {
-    const top = 16;
+    const top = stacks.some(({ mark }) => mark) ? 32 : 16;
     const tall = HEIGHT - FOOT - top;
     const pitch = width / Math.max(1, stacks.length);
     const gap = pitch > 24 ? 6 : pitch > 6 ? 2 : pitch > 3 ? 1 : 0;
@@ -87,8 +91,32 @@ export function ColumnsBlock({ title, parts, stacks, unit, note }: Columns) {
                 {stack.apart && (
                   <rect x={x} y={y} width={Math.max(0.75, wide)} height={HEIGHT - FOOT - y} fill="url(#apart)" />
                 )}
+                {stack.mark && (
+                  <>
+                    <path d={`M${x + wide / 2 - 5} ${y - 9}h10l-5 6z`} fill={colour("waiting", dark)} />
+                    {pitch > 64 && (
+                      <text
+                        x={x + wide / 2}
+                        y={y - 13}
+                        text-anchor="middle"
+                        font-size={12}
+                        font-weight={600}
+                        fill={ink.ink}
+                      >
+                        {printable(stack.mark)}
+                      </text>
+                    )}
+                  </>
+                )}
                 {at % every === 0 && pitch * every >= 20 && (
-                  <text x={x + wide / 2} y={HEIGHT - 4} text-anchor="middle" font-size={12} fill={ink.soft}>
+                  <text
+                    x={x + wide / 2}
+                    y={HEIGHT - 4}
+                    text-anchor="middle"
+                    font-size={12}
+                    font-weight={stack.mark ? 700 : 400}
+                    fill={stack.mark ? ink.ink : ink.soft}
+                  >
                     {printable(stack.label)}
                   </text>
                 )}

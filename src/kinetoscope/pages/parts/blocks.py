@@ -84,12 +84,14 @@ class Stack:
     """One column of `ColumnsBlock`: a label, a value for each part (None where there is none), where a click leads.
 
     `apart` says why it is none of those that are averaged, as `warm-up`; it is marked, and does not set the scale.
+    `mark` is a word for what stands out, as `straggler`; it stands above the column.
     """
 
     label: str
     values: Sequence[float | None]
     link: Link | None = None
     apart: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

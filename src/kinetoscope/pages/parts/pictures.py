@@ -320,7 +320,10 @@ def _scale(values: Sequence[float], axis: Axis) -> Scale:
 
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:
     form = {"type": "log"} if axis.log else {"zero": axis.zero}
-    ticks = {"labelOverlap": True, "labelSeparation": 8}
+    ticks: Row = {"labelOverlap": True, "labelSeparation": 8}
+    if axis.log:  # a line for each power of ten, not for each of its nine parts
+        power = "log(datum.value) / LN10"
+        ticks["gridOpacity"] = {"condition": {"test": f"abs({power} - round({power})) < 1e-6", "value": 1}, "value": 0}
     return {"field": field, "type": "quantitative", "title": axis_title(axis.name, unit), "scale": form, "axis": ticks}
 
 
