@@ -9,7 +9,7 @@ from kinetoscope.advisor.rules.computing_on_the_host import computing_on_the_hos
 from kinetoscope.advisor.rules.forward_twice import forward_twice
 from kinetoscope.advisor.rules.graph_without_backward import graph_without_backward
 from tests.advisor.test_host_rules import simulated
-from tests.faults.cases.causes import on_the_host
+from tests.faults.cases.causes import noise, on_the_host
 from tests.faults.cases.host import small, training
 from tests.faults.healthy import transformer
 from tests.faults.network import Network
@@ -110,6 +110,19 @@ def test_the_line_that_computes_on_the_host_is_named(tmp_path: Path) -> None:
         net.backward()
 
     (finding,) = computing_on_the_host(simulated(tmp_path, body, stacks=True))
+    assert "x.cpu()" in finding.change
     assert finding.title == "`torchvision::nms` in `model.py:40` computes on the host while the device waits"
     assert (finding.evidence[0].file, finding.evidence[0].line) == ("model.py", 40)
     assert finding.stake.high > finding.stake.low > 0.5 * 900_000
+
+
+def test_what_needs_no_tensor_is_made_on_the_device(tmp_path: Path) -> None:
+    def body(p: Program, n: int) -> None:
+        net = Network(p)
+        noise(1800, 2e6)(p)
+        small(net)
+        net.backward()
+        p.item()
+
+    (finding,) = computing_on_the_host(simulated(tmp_path, body))
+    assert finding.change.splitlines()[1] == "+ x = torch.randn(size, device=device)"

@@ -26,6 +26,9 @@ from kinetoscope.model.trace.trace import Trace
 _CERTAIN_SHARE: Final = 0.7
 """Certain share of the gain: on the device the operator takes some time, too, and some fetch values after all."""
 
+_MADE: Final = frozenset({"randn", "rand", "randint", "randperm", "arange", "zeros", "ones", "full", "linspace", "eye"})
+"""Functions that make a tensor without reading one: a device makes it itself."""
+
 _MAX_SITES: Final = 4
 """Sites that are looked at one by one, those with most time."""
 
@@ -85,9 +88,7 @@ def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time:
         f" It takes {rank.time_per_step(rank.spans(own).length)} of each step ({rank.each_step(len(own), 'call')});"
         f" data is {ways}.",
         stake=stake,
-        change="- y = f(x.cpu()).to(device)\n+ y = f(x)  # with operators that the device has"
-        if fetched
-        else "- y = f(x_on_cpu).to(device)\n+ y = f(x_on_cpu.to(device))",
+        change=_change(name, fetched=bool(fetched)),
         why="At most, the operator and the copies around it take no time; seven tenths of what the steps gain without"
         " the operator alone count as sure.",
         confidence="high" if fetched and sent else "medium",
@@ -95,6 +96,15 @@ def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time:
         time=rank.exposed(time),
         key=f"{name}{in_source(where)}",
     )
+
+
+def _change(name: str, *, fetched: bool) -> str:
+    made = name.removeprefix("aten::").rstrip("_")
+    if made in _MADE:
+        return f"- x = torch.{made}(size).to(device)\n+ x = torch.{made}(size, device=device)"
+    if fetched:
+        return "- y = f(x.cpu()).to(device)\n+ y = f(x)  # with operators that the device has"
+    return "- y = f(x_on_cpu).to(device)\n+ y = f(x_on_cpu.to(device))"
 
 
 def _without(rank: RankView, own: Int32s, calls: Int32s) -> Factors:
