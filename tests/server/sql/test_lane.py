@@ -12,7 +12,7 @@ import pytest
 from kinetoscope.caching import SharedCache
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.server.sql.lane import MAX_MARKS, lane_answer
-from kinetoscope.server.sql.process import StoppedError
+from kinetoscope.server.sql.process import QueryStoppedError
 from kinetoscope.server.timeline.hues import hue_of
 from tests.drawn import job, op
 from tests.server.serving import Answer, Client
@@ -83,8 +83,8 @@ def test_a_query_that_was_stopped_is_tried_again() -> None:
     cache: SharedCache[int] = SharedCache(10, lambda _: 1, retry_after=60)
 
     def stopped() -> int:
-        raise StoppedError
+        raise QueryStoppedError
 
-    with pytest.raises(StoppedError):
+    with pytest.raises(QueryStoppedError):
         cache.get("query", stopped)
     assert cache.get("query", lambda: 1) == 1

@@ -48,7 +48,7 @@ _MAX_SPREAD: Final = 3
 _UNRECORDED: Final = "Host code"
 """The name of what runs in no recorded call."""
 
-_SURE: Final = "85 % of it counts as sure"
+_CERTAINTY_WORDS: Final = "85 % of it counts as sure"
 
 _MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
@@ -200,7 +200,11 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
     count = len(gaps.start) / rank.step_count
-    sure = "none of it counts as sure, as a server that waits for requests looks the same" if may_wait else _SURE
+    sure = (
+        "none of it counts as sure, as a server that waits for requests looks the same"
+        if may_wait
+        else _CERTAINTY_WORDS
+    )
     unknown = "" if has_stacks else f" {not_recorded('Python calls')}"
     yield Finding(
         message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of each step"

@@ -36,7 +36,7 @@ _RUNNING: Final[dict[str, ChildProcess]] = {}
 """Queries that wait or run, by the word that whoever asked gave them."""
 
 
-class StoppedError(UsageError):
+class QueryStoppedError(UsageError):
     """Whoever asked ended the query."""
 
     is_passing = True
@@ -129,7 +129,7 @@ class ChildProcess:
 
     def _reply(self, question: Mapping[str, Any]) -> dict[str, Any]:
         if self._stopped:
-            raise StoppedError
+            raise QueryStoppedError
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -148,7 +148,7 @@ class ChildProcess:
             reply: dict[str, Any] = json.loads(line)
             return reply
         if self._stopped:
-            raise StoppedError
+            raise QueryStoppedError
         if late:
             raise UsageError(f"SQL: the query takes longer than {self._seconds:g} s; ask for less")
         raise UsageError(f"SQL: the query needs more than {self._memory >> 20:,} MiB of memory; ask for less")
