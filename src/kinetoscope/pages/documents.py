@@ -122,6 +122,11 @@ def _findings(advice: Advice) -> Iterator[Block]:
         yield ["## Notes on the findings", "", *notes(advice.notes)]
 
 
+def finding_text(finding: Finding, advice: Advice) -> str:
+    """One finding as Markdown, with its number in the advice."""
+    return "\n".join(_finding(advice.findings.index(finding) + 1, finding, advice))
+
+
 def _finding(number: int, finding: Finding, advice: Advice) -> Iterator[str]:
     yield f"### {number}. {sentence(finding.title)} ({finding.code}, {finding.severity})"
     yield ""

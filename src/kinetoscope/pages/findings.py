@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from kinetoscope.advisor.advice import METHOD, advise
+from kinetoscope.advisor.advice import METHOD, Advice, advise
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.documents import finding_text
 from kinetoscope.pages.parts.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
 
 _METHOD_NOTE = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"
@@ -17,18 +19,17 @@ _METHOD_NOTE = f"The whole bar is the average step; its dark end is sure, its li
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """All findings, those that cost time first."""
     del params
-    advice = advise(job, select=select)
+    advice = replace(advise(job, select=select), path=job.path)
     about = {rule.code: f"{rule.title}. {rule.doc.partition('Why it matters.')[0]}" for rule in rules()}
-    ranks = len(job.ranks)
-    timed = [_row(each, about, ranks) for each in advice.timed]
-    others = [_row(each, about, ranks) for each in advice.findings if each not in advice.timed]
+    timed = [_row(each, about, advice, len(job.ranks)) for each in advice.timed]
+    others = [_row(each, about, advice, len(job.ranks)) for each in advice.findings if each not in advice.timed]
     blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, note=_METHOD_NOTE, width="full")]
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)
 
 
-def _row(finding: Finding, about: Mapping[str, str], ranks: int) -> FindingRow:
+def _row(finding: Finding, about: Mapping[str, str], advice: Advice, ranks: int) -> FindingRow:
     title = f"{finding.title}."
     detail = " ".join([finding.message[len(title) :].strip(), finding.why, *finding.remarks(ranks)])
     return FindingRow(
@@ -42,6 +43,7 @@ def _row(finding: Finding, about: Mapping[str, str], ranks: int) -> FindingRow:
         change=finding.change,
         links=tuple(link for each in finding.evidence for link in _links(each)),
         rule=" ".join(about.get(finding.code, "").split()),
+        markdown=finding_text(finding, advice),
     )
 
 

@@ -118,6 +118,7 @@ export interface FindingRow {
   readonly change: string;
   readonly links: readonly Link[];
   readonly rule: string;
+  readonly markdown: string;
 }
 
 /** Findings, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn. */

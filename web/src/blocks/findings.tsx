@@ -4,6 +4,8 @@ import type { FindingRow, Findings, Link } from "../api/blocks";
 import { scale, inScale, significant } from "../base/numbers";
 import { printable, words } from "../base/text";
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { copyText } from "../base/copy";
 import { useProps } from "../base/props";
 import { Frame, To } from "./frame";
 
@@ -43,8 +45,10 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
                     ))}
                   </p>
                 )}
-                {finding.links.some(there) && (
+                {(finding.markdown || finding.links.some(there)) && (
                   <p class="links">
+                    {finding.markdown && <Copy text={finding.markdown} />}
+                    {finding.markdown && finding.links.some(there) && " · "}
                     {finding.links.filter(there).map((link, place) => (
                       <>
                         {place > 0 && " · "}
@@ -62,6 +66,21 @@ export function FindingsBlock({ title, findings, step, note, more }: Props) {
       )}
       {more && <p class="more">{more}</p>}
     </Frame>
+  );
+}
+
+function Copy({ text }: { text: string }) {
+  const [said, say] = useState("Copy as Markdown");
+  return (
+    <button
+      class="link"
+      aria-live="polite"
+      onClick={() =>
+        void copyText(text).then((done) => say(done ? "Copied" : "The browser does not let the page copy"))
+      }
+    >
+      {said}
+    </button>
   );
 }
 

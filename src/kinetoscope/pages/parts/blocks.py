@@ -176,6 +176,7 @@ class FindingRow:
         severity: critical, warning or note; certainty: sure, likely or guess.
         message: what is wrong, in a short sentence; detail: its numbers, and what the time at stake rests on.
         rule: what its rule is about, and what it checks.
+        markdown: all of it as Markdown, for an issue or a pull request; "" where it is only mentioned.
     """
 
     code: str
@@ -188,6 +189,7 @@ class FindingRow:
     change: str = ""
     links: Sequence[Link] = ()
     rule: str = ""
+    markdown: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables.sql import schema_of
 from kinetoscope.model.tables.tables import TABLES
 from kinetoscope.model.timeline.tracks import track_names
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages import PAGES, menu
@@ -103,8 +104,8 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     times = (marks.number, marks.device.start - origin, marks.device.end - origin)
     steady = set(steady_places(trace, steps_by).tolist())
     names = {each.number: each.name for each in devices(trace)}
-    numbers = sorted({*np.unique(work.device).tolist()} - {-1})
-    pairs = np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()
+    streams = _device_streams(trace)
+    numbers = sorted({device for device, _ in streams} - {-1})
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
     return {
         "duration": min(max(0, end - origin), MAX_INTEGER),
@@ -117,9 +118,16 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         ],
         "steps_rest_on": marks.origin,
         "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
-        "streams": [{"device": device, "stream": stream} for device, stream in pairs],
+        "streams": [{"device": device, "stream": stream} for device, stream in streams],
         "threads": _threads(trace),
     }
+
+
+@derived
+def _device_streams(trace: Trace) -> tuple[tuple[int, int], ...]:
+    """The device and the stream of all device work, each pair once, ascending."""
+    work = device_work(trace)
+    return tuple(map(tuple, np.unique(np.stack([work.device, work.stream]), axis=1).T.tolist()))
 
 
 def _threads(trace: Trace) -> list[dict[str, Any]]:
