@@ -305,3 +305,9 @@ def test_a_fixed_time_is_recorded(tmp_path: Path) -> None:
     assert 5 <= names(trace).count("forward") <= 12
     (about,) = sidecars(tmp_path)
     assert about["truncated"] == ""
+
+
+def test_a_model_that_the_program_drops_is_gone(tmp_path: Path) -> None:
+    program = "import gc, weakref\nfor _ in range(9): net(batch)\nnet = weakref.ref(net); gc.collect(); print(net())"
+    assert record(tmp_path / "a", program, "--idle").stdout == "None\n"
+    assert record(tmp_path / "b", program, "--active", "1").stdout == "None\n"

@@ -248,16 +248,15 @@ class _Job:
         if threading.get_ident() == threading.main_thread().ident:
             if not self._owner:
                 self._boundary()
-                self._spans.announced = module
         elif self._lock.acquire(blocking=False):
             try:
                 self._called_elsewhere()
-                self._spans.announced = module
             finally:
                 self._lock.release()
         else:
             self._ended += 1
-        if module is not None:
+        if module is not None and self._spans.attached:
+            self._spans.announced = module
             self._spans.enter(module)
 
     def returned(self, module: torch.nn.Module | None) -> None:
