@@ -18,7 +18,12 @@ test("lists and structures are shown as text", () => {
 
 test("names that end alike are parted where they begin to differ", () => {
   const same = "with the same end of forty letters or so";
-  const names = [`elementwise one ${same}`, `elementwise two ${same}`, "a name that has an end of its own, surely"];
+  const names = [
+    `elementwise one ${same}`,
+    `elementwise two ${same}`,
+    "a name that has an end of its own, surely",
+    `other ${same}`,
+  ];
   expect([...apart(names)]).toEqual([
     [names[0], 9],
     [names[1], 9],

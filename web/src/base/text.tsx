@@ -51,7 +51,7 @@ export function apart(names: Iterable<string>): Map<string, number> {
     if (group.length < 2) continue;
     for (const name of group) {
       const shared = Math.max(...group.filter((other) => other !== name).map((other) => sharedBy(name, other)));
-      found.set(name, Math.min(Math.max(0, shared - 3), name.length - TAIL));
+      if (shared >= HEAD) found.set(name, Math.min(shared - 3, name.length - TAIL)); // else their beginnings tell
     }
   }
   return found;
@@ -66,6 +66,8 @@ function sharedBy(one: string, other: string): number {
 
 const LONG = 30;
 const MOST_TAIL = 24;
+/** Letters of the beginning that are seen in any case. */
+const HEAD = 8;
 
 /** A name that loses its middle where it does not fit; `from` is where its tail begins. All of it is in the tip. */
 export function Name({ text, tip = text, from }: { text: string; tip?: string; from?: number | undefined }) {
