@@ -5,6 +5,8 @@ The scheduler needs no Kinetoscope: what it sees are bytes.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 import threading
 import time
@@ -22,8 +24,8 @@ from kinetoscope.errors import InputError, MissingExtraError
 TIMEOUT_S: Final = 30
 """Seconds for a scheduler to answer, each time, and at first for a worker to be there."""
 
-CONNECT_S: Final = 10
-"""Seconds for a scheduler to take the connection: it may be on its way up."""
+CONNECT_S: Final = 5
+"""Seconds for a scheduler to take the connection and to answer: it may be on its way up."""
 
 _LEAVING_S: Final = 5
 """Seconds to say good-bye to a scheduler that does not answer."""
@@ -190,30 +192,49 @@ def _connected(distributed: Any, address: str | None, jobs: int) -> tuple[Any, C
         )
         client = distributed.Client(cluster)
         return client, partial(_closed, client, cluster)
-    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
     try:
-        if "scheduler_file" in where and not Path(address).is_file():
-            raise FileNotFoundError(address)  # Dask would wait for it
-        client = _within(CONNECT_S, partial(distributed.Client, **where, timeout=CONNECT_S, set_as_default=False))
-    except (OSError, ValueError, TimeoutError) as error:
+        if address.endswith(".json"):
+            address = str(json.loads(Path(address).read_text())["address"])
+        _within(CONNECT_S, partial(_greet, distributed, address))
+        client = distributed.Client(address, timeout=TIMEOUT_S, set_as_default=False)
+    except (OSError, ValueError, KeyError, TypeError, MemoryError) as error:  # another protocol's bytes as a length
         raise InputError(
             f"no Dask scheduler answers at {address}; start one with `dask scheduler`, whose address it prints"
         ) from error
     return client, client.close
 
 
-def _within(seconds: float, connect: Callable[[], Any]) -> Any:
-    """The result of `connect`. Dask waits for ever where something takes the connection and is silent (2026.8)."""
-    result: Future[Any] = Future()
+def _greet(distributed: Any, address: str) -> None:
+    """Exchange greetings with a scheduler, and leave: a Client would wait for longer, and in vain at its end, too."""
 
-    def work() -> None:
+    async def greet() -> None:
+        security = distributed.Security()
+        comm = await distributed.comm.connect(
+            distributed.core.coerce_to_address(address),
+            timeout=CONNECT_S,
+            **security.get_connection_args("client"),
+        )
+        comm.abort()
+
+    asyncio.run(greet())
+
+
+def _within(seconds: float, work: Callable[[], None]) -> None:
+    """Do `work` in a thread, as a loop of events may run in this one.
+
+    Raises:
+        TimeoutError: it takes longer.
+    """
+    result: Future[None] = Future()
+
+    def run() -> None:
         try:
-            result.set_result(connect())
+            result.set_result(work())
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             result.set_exception(error)
 
-    threading.Thread(target=work, name="kinetoscope-dask", daemon=True).start()
-    return result.result(seconds + _LEAVING_S)
+    threading.Thread(target=run, name="kinetoscope-dask", daemon=True).start()
+    result.result(seconds + 1)
 
 
 def _closed(client: Any, cluster: Any, seconds: float) -> None:

@@ -5,10 +5,16 @@ The actors hold their CPUs until the engine is closed. Ray itself listens on all
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from importlib import metadata
+from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.engines.cluster import Cluster, DiedError, Reply, WorkerRequest, shared, worker_program
@@ -18,10 +24,29 @@ from kinetoscope.errors import InputError, MissingExtraError
 RANKS_PER_ACTOR: Final = 2
 """Ranks that an actor is given: one to work on, and one so that it never waits for the next."""
 
-TIMEOUT_S: Final = 10
-"""Seconds for the address to answer."""
+TIMEOUT_S: Final = 5
+"""Seconds for the address to take a connection, and for a cluster to answer there."""
 
-_TOKEN_HINT: Final = "; if the cluster was started with RAY_AUTH_MODE=token, set that and its RAY_AUTH_TOKEN here, too"
+_TOKENS: Final = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+_TOKEN_FILE: Final = Path(".ray", "auth_token")
+_REFUSED: Final = "AuthenticationError"
+
+_PROBE: Final = """\
+import sys
+import ray
+from ray._raylet import GcsClient
+address = sys.argv[1]
+print("imported", flush=True)
+try:
+    if address.startswith("ray://"):
+        ray.init(address, logging_level="critical", log_to_driver=False)
+    else:
+        GcsClient(address=address)
+except BaseException as error:
+    refused = "Unauthenticated" in str(error) or "AuthToken" in str(error)
+    sys.exit(f"\\n{'AuthenticationError' if refused else type(error).__name__}: {str(error) or 'no reason'}")
+"""
+"""Asks for the cluster in a process of its own: Ray itself tries for up to a minute, and prints what its core logs."""
 
 
 def engine(
@@ -35,10 +60,12 @@ class _RayActors:
     """See `Actors`."""
 
     def __init__(self, address: str | None, jobs: int) -> None:
-        try:
-            import ray as module
-        except ImportError as error:
-            raise MissingExtraError("engine 'ray'", "ray") from error
+        if importlib.util.find_spec("ray") is None:
+            raise MissingExtraError("engine 'ray'", "ray")
+        if address is not None and "ray" not in sys.modules:
+            _require_cluster(address)  # before Ray is imported: it looks for tokens only then
+        import ray as module
+
         ray: Any = module
         self.cloudpickle: Any = ray.cloudpickle
         self.name = f"Ray at {address}" if address else "Ray on this machine"
@@ -134,16 +161,67 @@ def _connect(ray: Any, address: str | None, jobs: int) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
     if address is None:
         options |= {"num_cpus": jobs, "include_dashboard": False}
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    hint = ""
     try:
-        if colon and port.isdecimal():  # Ray itself would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S).close()
-            hint = _TOKEN_HINT
         ray.init(address=address or "local", **options)
-    except (OSError, OverflowError, ValueError, RuntimeError) as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise InputError(
-            f"no Ray cluster answers at {address} from Python {sys.version_info[0]}.{sys.version_info[1]} and Ray"
-            f" {ray.__version__}: {reason}{hint}"
-        ) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, reason: object) -> InputError:
+    first = next(iter(str(reason).splitlines()), "")
+    versions = f"Python {sys.version_info[0]}.{sys.version_info[1]} and Ray {metadata.version('ray')}"
+    return InputError(f"no Ray cluster answers at {address} from {versions}: {first}")
+
+
+def _require_cluster(address: str) -> None:
+    """See that a cluster answers, with the token that it wants: that of this machine is used where it wants one.
+
+    Raises:
+        InputError: none answers, or it wants another token.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():  # such as `auto`: Ray knows where
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(address, error) from error
+    has_token = any(map(os.environ.get, _TOKENS)) or (Path.home() / _TOKEN_FILE).is_file()
+    if os.environ.get("RAY_AUTH_MODE") == "token" and not has_token:
+        raise InputError("RAY_AUTH_MODE is token, and there is none: set RAY_AUTH_TOKEN to that of the Ray cluster")
+    wrong = _probed(address)
+    if wrong.startswith(_REFUSED) and has_token and "RAY_AUTH_MODE" not in os.environ:
+        os.environ["RAY_AUTH_MODE"] = "token"
+        wrong = _probed(address)
+    if wrong.startswith(_REFUSED):
+        hint = (
+            "refuses the token of this machine: set RAY_AUTH_TOKEN to the one that it was started with"
+            if has_token
+            else "wants a token: set RAY_AUTH_MODE=token and the RAY_AUTH_TOKEN that it was started with"
+        )
+        raise InputError(f"the Ray cluster at {address} {hint}")
+    if wrong:
+        raise _no_cluster(address, wrong)
+
+
+def _probed(address: str) -> str:
+    """What is wrong with a cluster: the kind of error and its words; "" where it answers."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROBE, address],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    ) as process:
+        if process.stdout is not None:
+            process.stdout.readline()  # what it takes to import Ray is not the cluster's fault
+        try:
+            _, logged = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"it has not answered for {TIMEOUT_S} s"
+    lines = [line for line in logged.splitlines() if re.match(r"\w+: ", line)]
+    return "" if not process.returncode else lines[-1] if lines else "Ray cannot be started here"
