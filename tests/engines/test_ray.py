@@ -88,6 +88,7 @@ def test_a_port_that_does_not_speak_is_one_line(tmp_path: Path, capfd: pytest.Ca
 def test_what_a_cluster_with_tokens_wants_is_one_line(
     environment: dict[str, str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
     with guarded(environment, tmp_path, monkeypatch) as address, pytest.raises(InputError, match=words):
         _require_cluster(address)
 
@@ -100,6 +101,7 @@ def test_the_token_of_this_machine_is_used(
         (tmp_path / ".ray").mkdir()
         (tmp_path / ".ray" / "auth_token").write_text("right")
         environment = {}
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
     with guarded(environment, tmp_path, monkeypatch) as address:
         _require_cluster(address)
     assert os.environ["RAY_AUTH_MODE"] == "token"

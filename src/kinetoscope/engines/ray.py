@@ -62,7 +62,8 @@ class _RayActors:
     def __init__(self, address: str | None, jobs: int) -> None:
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("engine 'ray'", "ray")
-        if address is not None and "ray" not in sys.modules:
+        loaded: Any = sys.modules.get("ray")
+        if address is not None and not (loaded and loaded.is_initialized()):
             _require_cluster(address)  # before Ray is imported: it looks for tokens only then
         import ray as module
 
@@ -190,13 +191,14 @@ def _require_cluster(address: str) -> None:
     if os.environ.get("RAY_AUTH_MODE") == "token" and not has_token:
         raise InputError("RAY_AUTH_MODE is token, and there is none: set RAY_AUTH_TOKEN to that of the Ray cluster")
     wrong = _probed(address)
-    if wrong.startswith(_REFUSED) and has_token and "RAY_AUTH_MODE" not in os.environ:
+    is_unasked = has_token and "RAY_AUTH_MODE" not in os.environ
+    if wrong.startswith(_REFUSED) and is_unasked and "ray" not in sys.modules:
         os.environ["RAY_AUTH_MODE"] = "token"
         wrong = _probed(address)
     if wrong.startswith(_REFUSED):
         hint = (
             "refuses the token of this machine: set RAY_AUTH_TOKEN to the one that it was started with"
-            if has_token
+            if has_token and "RAY_AUTH_MODE" in os.environ
             else "wants a token: set RAY_AUTH_MODE=token and the RAY_AUTH_TOKEN that it was started with"
         )
         raise InputError(f"the Ray cluster at {address} {hint}")
