@@ -229,7 +229,8 @@ def _within(seconds: float, work: Callable[[], None]) -> None:
 
     def run() -> None:
         try:
-            result.set_result(work())
+            work()
+            result.set_result(None)
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             result.set_exception(error)
 
