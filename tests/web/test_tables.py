@@ -84,6 +84,6 @@ def test_a_panel_closes_with_the_view_and_columns_left_out_are_counted(at_ours: 
     page.evaluate("history.back()")
     at_ours.settle()
     assert page.get_by_role("dialog").count() == 0
-    page.set_viewport_size({"width": 700, "height": 900})
+    page.set_viewport_size({"width": 420, "height": 900})
     at_ours.open(ours.run("mlp"), "operators")
     page.get_by_text(re.compile(r"^Columns · \d+ more$")).first.wait_for()
