@@ -182,6 +182,7 @@ def test_hits_are_listed_and_a_row_goes_there(at_theirs: Tab, theirs: Served) ->
     page.keyboard.type("gemm")
     page.get_by_role("button", name="list them").click()
     side = page.locator(".tl-side")
+    side.get_by_role("columnheader", name="name").wait_for()
     side.get_by_role("button", name="duration").click()
     assert f"{listed['total']} rows" in side.inner_text()
     side.locator(".grid").focus()

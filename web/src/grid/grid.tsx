@@ -47,7 +47,7 @@ export function Grid({ rows, label, columns, sort, setSort, open, elsewhere, lef
   const [width, setWidth] = useState(0);
   const [own, setOwn] = useState<Readonly<Record<string, number>>>({});
   const all = useMemo(() => (head ? chosen(head, columns) : []), [head, columns.join()]);
-  const needed = useMemo(() => (head ? widthsOf(all, head) : []), [all]);
+  const needed = useMemo(() => (head ? widthsOf(all, head, width) : []), [all, width > 0 && width < 560]);
   const narrow = useMemo(
     () => (leftOut && width ? fitting(all, needed, width, sort) : all),
     [needed, width, sort, !leftOut],
@@ -437,7 +437,9 @@ function fitting(all: readonly Shown[], needed: readonly Wide[], width: number, 
 }
 
 /** From the rows of the first window: numbers take what they need, names share what is left. */
-function widthsOf(shown: readonly Shown[], head: Answer): Wide[] {
+function widthsOf(shown: readonly Shown[], head: Answer, width: number): Wide[] {
+  // In a column beside something else names are cut, rather than left out.
+  const most = innerWidth <= 860 ? 180 : width && width < 560 ? 110 : 320;
   return shown.map(({ column, number, unit, text }) => {
     const place = head.columns.indexOf(column);
     const needed = head.rows
@@ -445,7 +447,7 @@ function widthsOf(shown: readonly Shown[], head: Answer): Wide[] {
       .reduce((most, row) => Math.max(most, measured(text(row[place]).slice(0, 120))), 0);
     const own = measured(`${inWords(column.name)}  (${unit})`, 12, 500) + 16;
     if (number) return { least: Math.ceil(Math.max(needed + 4, own, 48) + PAD), grows: 0 };
-    const least = Math.max(own, Math.min(needed + 8, innerWidth > 860 ? 320 : 180)) + PAD;
+    const least = Math.max(own, Math.min(needed + 8, most)) + PAD;
     return { least: Math.ceil(least), grows: needed > 180 ? Math.min(needed, WIDEST) : needed > 60 ? 40 : 1 };
   });
 }
