@@ -300,12 +300,16 @@ def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
     assert "between compiled regions 0, 1 and 2" in finding.message
 
 
+TRAINS = annotation("Optimizer.step#SGD.step", 1_000_000, 1_000)
+"""Where nothing shows that the program trains, what no call holds may be waiting for requests."""
+
+
 def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path: Path) -> None:
     marks, events = steps(4, 10_000_000), [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
     at = [k * 10_000_000 + 7_000_000 for k in range(4)]
     busy = [op("aten::add", k * 10_000_000 + 9_000_000, 1_000_000) for k in range(4)]
     busy += [op("aten::sum", k * 10_000_000 + 6_000_000, 1_000_000) for k in range(4)]
-    plain = [*marks, *events, *busy]
+    plain = [*marks, *events, *busy, TRAINS]
     for more, told in (
         ([], "Host code after `aten::sum`"),
         ([annotation("save", start, 2_000_000) for start in at], "`save`"),
@@ -323,7 +327,7 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
 def test_what_comes_seldom_may_be_by_chance(places: tuple[int, ...], sure: bool, tmp_path: Path) -> None:
     """Another process may have had the core, unless it is each third step."""
     events = [op("aten::mm", k * 10_000_000, 2_000_000 if k in places else 10_000_000) for k in range(12)]
-    [finding] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events))
+    [finding] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events, TRAINS))
     assert (finding.confidence == "medium") is sure
 
 

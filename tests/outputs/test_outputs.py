@@ -43,7 +43,10 @@ def test_what_cannot_be_converted() -> None:
         kinetoscope.convert(MLP, "x", to="xml")  # type: ignore[arg-type]
 
 
-def test_the_summary_is_that_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_is_that_of_the_command_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert main(["summary", str(MLP)]) == 0
     assert str(kinetoscope.summary(kinetoscope.read(MLP))) == capsys.readouterr().out.rstrip("\n")
 
