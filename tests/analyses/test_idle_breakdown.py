@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, idle_breakdown, read, temporal_breakdown
@@ -214,6 +214,10 @@ def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Itera
             yield "waiting", "kernel to kernel" if near else "stream or event"
 
 
+@example(
+    work=[Kernel(0, 1, 0, 7, None), Kernel(3, 1, 0, 7, (3, 0, 1))],
+    calls=[("cudaDeviceSynchronize", 0, 2, 1), ("cudaDeviceSynchronize", 1, 2, 1)],
+)
 @given(st.lists(kernels, min_size=1, max_size=8), st.lists(host_calls, max_size=8))
 def test_it_equals_a_count_of_instants(tmp_path: Path, work: list[Kernel], calls: list[HostCall]) -> None:
     events = [drawn.event(HOST[name][0], name, start, time, tid=thread) for name, start, time, thread in calls]

@@ -153,7 +153,8 @@ def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
         rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
         # Calls inside a call of the same class add nothing to the union; without them few rows of deep stacks are left.
         parent = calls.parent[rows]
-        rows = rows[(classes[rows] >= 0) & ((parent < 0) | (classes[rows] != classes[parent]))]
+        inside = (parent >= 0) & (classes[rows] == classes[parent]) & (trace.end[rows] <= trace.end[parent])
+        rows = rows[(classes[rows] >= 0) & ~inside]
         of_class = classes[rows]
         parts = []
         for place in range(len(ACTIVITIES) - 1):
