@@ -14,6 +14,10 @@ GAP = 2
 SHORTEST_TEXT = 32
 """A column is left out rather than a text column made narrower than this."""
 
+MANY_TEXTS = 2
+SHORTEST_OF_MANY_TEXTS = 20
+"""The same where there are more than `MANY_TEXTS` columns of text: else they would leave no room for numbers."""
+
 CHOSEN_TEXT = 12
 """A text column that the user chose is not made narrower than this, even if the lines become too long."""
 
@@ -42,8 +46,10 @@ def chosen(columns: Sequence[Formatted], width: int) -> Choice:
     if total([_least(each, READABLE_TEXT) for each in shown]) > width and not all(each.empty for each in shown):
         empty = [each.column.name for each in shown if each.empty]
         shown = [each for each in shown if not each.empty]
+    texts = sum(not each.right for each in shown)
+    shortest = SHORTEST_TEXT if texts <= MANY_TEXTS else SHORTEST_OF_MANY_TEXTS
     roomless: list[str] = []
-    while len(shown) > 1 and total([_least(each, SHORTEST_TEXT) for each in shown]) > width:
+    while len(shown) > 1 and total([_least(each, shortest) for each in shown]) > width:
         roomless.insert(0, shown.pop().column.name)
     return Choice(shown, empty, roomless)
 
