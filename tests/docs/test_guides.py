@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kinetoscope import extensions
 from kinetoscope.cli import main
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(extensions, "_modules", {})  # what a page extends is forgotten after it
     return tmp_path
 
 
