@@ -45,6 +45,22 @@ def test_it_opens_from_a_file_with_every_section(tab: Tab, ours: Served, tmp_pat
     assert not tab.errors
 
 
+def test_a_report_of_several_ranks_speaks_for_all_of_them(tab: Tab, ours: Served, tmp_path: Path) -> None:
+    out = tmp_path / "run.html"
+    assert main(["report", str(OURS / "ddp2"), "-o", str(out)]) == 0
+    tab.address = "file://"
+    tab.page.goto(out.as_uri())
+    tab.settle()
+    for view in ("operators", "kernels", "modules", "idle"):
+        tab.page.evaluate("view => { location.hash = location.hash.replace(/\\/[a-z_]+(?=\\?|$)/, '/' + view) }", view)
+        tab.settle()
+        of_all = ours.client.get(f"runs/{ours.run('ddp2')}/pages/{view}", {"ranks": "all"})
+        assert tab.sentence == of_all["sentence"].replace("`", "")
+        assert "all 2" in tab.page.locator("header").inner_text()
+        assert "not in this report" not in tab.page.locator("main").inner_text()
+    assert not tab.errors
+
+
 def test_lines_of_source_are_in_it_where_a_folder_is_allowed(tab: Tab, tmp_path: Path) -> None:
     for words, said in ((["--source", str(OURS)], "loss.backward()"), ([], "--source DIR allows a folder")):
         out = tmp_path / f"run{len(words)}.html"

@@ -72,12 +72,11 @@ class ReportAnswers:
     shows_sources: bool = False
     answers: dict[str, Any] = field(default_factory=dict)
 
-    def ask(self, *parts: str, pairs: Mapping[str, str] = _NO_PAIRS) -> Any:
-        """An answer, kept; None where there is none."""
-        path = address(*parts, pairs=pairs.items())
-        key = f"GET {path}"
+    def ask(self, *parts: str, pairs: Mapping[str, str] = _NO_PAIRS, more: Mapping[str, str] = _NO_PAIRS) -> Any:
+        """An answer, kept; None where there is none. `more` is asked, too, where the page does not ask it."""
+        key = f"GET {address(*parts, pairs=pairs.items())}"
         if key not in self.answers:
-            answer = self.inside.get(path)
+            answer = self.inside.get(address(*parts, pairs={**pairs, **more}.items()))
             if answer.status != 200:
                 return None
             self.answers[key] = answer.plain()
@@ -120,13 +119,17 @@ def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mappi
     shown = {key: value for key, value in select.items() if key in _SELECT_KEYS and value}
     about_server = kept.ask("server")
     about_server["pages"] = [each for each in about_server["pages"] if each["name"] in sections]
+    of_job = len(facts.plain()["ranks"]) > 1 and not {"rank", "ranks"} & shown.keys()
+    for each in about_server["pages"]:
+        if of_job and PAGES[each["name"]].sums:
+            each["ranks"] = "job"  # a report has read all ranks anyway; elsewhere these views read one unless asked
     kept.ask("runs", run, pairs=shown)
     kept.ask("analyses")
     for name in sections:
         if name == "timeline":
             _timeline(kept, run, shown.get("rank") or str(facts.plain()["ranks"][0]))
         elif PAGES[name].composed:
-            _page(kept, run, name, shown)
+            _page(kept, run, name, shown, {"ranks": "all"} if of_job and PAGES[name].sums else _NO_PAIRS)
     first = next(iter(sections), "overview")
     return _html(str(about.get("name", run)), f"#/{address(run, first, pairs=shown.items())}", kept.answers)
 
@@ -134,14 +137,14 @@ def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mappi
 # --- what the views ask
 
 
-def _page(kept: ReportAnswers, run: str, name: str, shown: Mapping[str, str]) -> None:
+def _page(kept: ReportAnswers, run: str, name: str, shown: Mapping[str, str], more: Mapping[str, str]) -> None:
     """A page, the tables on it, and the same for each other choice that it offers."""
-    page = kept.ask("runs", run, "pages", name, pairs=shown)
+    page = kept.ask("runs", run, "pages", name, pairs=shown, more=more)
     if page is None:
         return
     _tables(kept, run, page, shown)
     for params in _others(page):
-        other = kept.ask("runs", run, "pages", name, pairs={**shown, **_own(params)})
+        other = kept.ask("runs", run, "pages", name, pairs={**shown, **_own(params)}, more=more)
         if other is not None:
             _tables(kept, run, other, shown)
 
