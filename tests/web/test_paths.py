@@ -97,7 +97,7 @@ def test_a_table_is_sorted_searched_and_exported(at_ours: Tab, ours: Served) -> 
 
 def test_a_bar_chooses_what_is_drawn(at_ours: Tab, ours: Served) -> None:
     at_ours.open(ours.run("mlp"), "operators")
-    bars = at_ours.page.locator(".block-bars")
+    bars = at_ours.page.locator(".block-bars", has_text="Operators by")
     label = bars.locator("svg text").nth(2).text_content() or ""
     bars.get_by_role("button").nth(1).click()
     at_ours.settle()

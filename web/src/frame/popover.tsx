@@ -37,7 +37,10 @@ export function Pill({
       event.target instanceof Node && !box.current?.contains(event.target) && setOpen(false);
     addEventListener("pointerdown", outside);
     addEventListener("focusin", outside);
-    const left = () => setOpen(false);
+    // What a panel sets is in the address, too: only another view closes it.
+    const view = () => location.hash.split("?")[0];
+    const before = view();
+    const left = () => view() !== before && setOpen(false);
     addEventListener("hashchange", left);
     box.current?.querySelector<HTMLElement>("[autofocus], .panel input, .panel button, .panel a")?.focus();
     return () => {
