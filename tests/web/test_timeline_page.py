@@ -207,6 +207,7 @@ def test_the_longest_of_a_name_by_key(at_theirs: Tab, theirs: Served) -> None:
         wanted = theirs.client.get(
             f"runs/{run}/timeline/occurrence", {"of": 0, "row": row, "which": which, "time": "0..2s"}
         )["row"]
+        at_theirs.settle()
         page.keyboard.press(key)
         page.wait_for_function(f"() => location.hash.includes('p.row={wanted}')")
         row = wanted
@@ -344,8 +345,10 @@ def test_a_key_follows_the_arrow_and_goes_back(at_theirs: Tab, theirs: Served) -
     launch = theirs.client.get(f"runs/{run}/timeline/event", {"row": row})["launched_by"]
     opened(at_theirs, run, f"?p.row={row}")
     page.locator(".tl-panel").wait_for()
+    at_theirs.settle()
     page.keyboard.press("Shift+J")
     page.wait_for_function(f"() => location.hash.includes('p.row={launch}')")
-    page.locator(".tl-panel", has_text="cudaLaunchKernel").wait_for()
+    page.locator(".tl-panel h2", has_text="cudaLaunchKernel").wait_for()
+    at_theirs.settle()
     page.keyboard.press("j")
     page.wait_for_function(f"() => location.hash.includes('p.row={row}')")
