@@ -6,7 +6,7 @@ import shlex
 from typing import Any, Final
 
 from kinetoscope.advisor.finding import Evidence
-from kinetoscope.analyses import NAMES, named
+from kinetoscope.analyses import named, names
 from kinetoscope.model.steps.grammar import parameter_value, time_range_text
 from kinetoscope.views.text import printable
 
@@ -38,7 +38,7 @@ def call_of(evidence: Evidence) -> str:
     """`kinetoscope.idle_breakdown(job, by="stream", select=kinetoscope.Selection(time=(0, 10)))`."""
     if evidence.analysis is None:
         return ""
-    if evidence.analysis not in NAMES:
+    if evidence.analysis not in names():
         return f"kinetoscope.{evidence.analysis}(job)"
     types = {each.name: each for each in named(evidence.analysis).parameters}
     words = ["job"]

@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.rules import ours
+from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
@@ -58,7 +58,7 @@ def findings_of_rank(
     """
     rank = RankView(trace, select)
     is_asked = only is None or trace.source.rank in only
-    every = (*(rule for of_family in ours().values() for rule in of_family), *own) if is_asked else ()
+    every = (*our_rules(), *own) if is_asked else ()
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)

@@ -91,6 +91,12 @@ def ours() -> dict[str, tuple[Rule, ...]]:
     }
 
 
+@cache
+def our_rules() -> tuple[Rule, ...]:
+    """Our rules, in the order of `FAMILIES`."""
+    return tuple(rule for of_family in ours().values() for rule in of_family)
+
+
 def families() -> dict[str, tuple[Rule, ...]]:
     """All rules by family, those of extensions last.
 
@@ -102,12 +108,12 @@ def families() -> dict[str, tuple[Rule, ...]]:
 
 def rules() -> tuple[Rule, ...]:
     """All rules, those of extensions last."""
-    return tuple(rule for of_family in families().values() for rule in of_family)
+    return (*our_rules(), *own_rules())
 
 
 def own_rules() -> tuple[Rule, ...]:
     """The rules of extensions."""
-    codes = {rule.code for of_family in ours().values() for rule in of_family}
+    codes = {rule.code for rule in our_rules()}
     own = []
     for rule in declared(Rule):
         if (rule.of_rank or rule.of_job).__module__.startswith("kinetoscope."):
