@@ -9,7 +9,7 @@ import pytest
 
 from kinetoscope import read
 from kinetoscope.model.device.hardware import Device, devices
-from kinetoscope.model.device.peaks import PEAKS, PRECISIONS, Peak, peak_of
+from kinetoscope.model.device.peaks import PEAKS, PRECISIONS, UNITS, Peak, peak_of
 
 GIB = 1 << 30
 
@@ -55,7 +55,7 @@ KNOWN = [
 def test_products(described: Device, product: str, bf16: float, bandwidth: float) -> None:
     found = peak_of(described).peak
     assert found is not None
-    assert (found.product, found.bandwidth) == (product, bandwidth)
+    assert (found.product, found.bandwidth) == (product, bandwidth * 1e9)
     assert found.flops("bf16") == bf16 * 1e12
 
 
@@ -71,10 +71,14 @@ UNKNOWN = [
     (device("NVIDIA GeForce RTX 3090 Ti", 84, 23.7), "no peak is known of NVIDIA GeForce RTX 3090 Ti"),
     (device("NVIDIA GeForce RTX 4090 D", 114, 23.5), "no peak is known of NVIDIA GeForce RTX 4090 D"),
     (device("NVIDIA T4G", 40, 15.0), "no peak is known of NVIDIA T4G"),
-    (device("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 42, 19.5), "NVIDIA A100-SXM4-40GB MIG 3g.20gb is a part of a device"),
+    (device("GRID A100X-40C vGPU", 108, 39.4), "GRID A100X-40C vGPU is a part of a device"),
     (
-        device("AMD Instinct MI300X", 38, 24.0),
-        "AMD Instinct MI300X with 38 multiprocessors is no variant that is known",
+        device("NVIDIA ARTEMIS MIG 1g.5gb", 14, 4.9),
+        "NVIDIA ARTEMIS MIG 1g.5gb is a part of a device of which too little is known",
+    ),
+    (
+        device("AMD Instinct MI300X", 40, 24.0),
+        "AMD Instinct MI300X with 40 multiprocessors is no variant that is known",
     ),
     (device("NVIDIA H100"), "NVIDIA H100 may be H100 SXM or H100 PCIe or H100 NVL"),
     (
@@ -109,26 +113,99 @@ def test_real_traces(file: str, product: str, shared_traces: Path) -> None:
     assert found == {product}
 
 
+# --- parts of a device
+
+
+def test_an_instance_of_mig_has_its_share_of_multiprocessors_and_of_memory() -> None:
+    found = peak_of(device("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 42, 19.5)).peak
+    assert found is not None
+    assert found.product == "A100 40 GB, MIG 3g.20gb (42 of 108 multiprocessors, 4 of 8 parts of memory and cache)"
+    assert found.flops("bf16") == pytest.approx(312e12 * 42 / 108)
+    assert found.vector("bf16") == pytest.approx(19.5e12 * 42 / 108)
+    assert (found.bandwidth, found.cache, found.link) == (1555e9 / 2, 20 << 20, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors", "product", "parts"),
+    [
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, "H100 SXM", 1),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.20gb", 26, "H100 SXM", 2),
+        ("NVIDIA A100 80GB PCIe MIG 7g.80gb", 98, "A100 80 GB PCIe", 8),
+        ("NVIDIA H200 MIG 2g.35gb", 32, "H200 SXM", 2),
+        ("NVIDIA A30 MIG 2g.12gb", 28, "A30", 4),
+    ],
+)
+def test_profiles_of_mig(name: str, multiprocessors: int, product: str, parts: int) -> None:
+    found = peak_of(device(name, multiprocessors)).peak
+    whole = next(each for each in PEAKS if each.product == product)
+    assert found is not None
+    assert whole.multiprocessors
+    assert found.rates["fp16"] == pytest.approx(whole.rates["fp16"] * multiprocessors / whole.multiprocessors)
+    assert found.rates["memory"] == whole.rates["memory"] * parts / 8
+
+
+def test_a_partition_of_amd_is_a_share_of_the_device() -> None:
+    found = peak_of(device("AMD Instinct MI300X", 38, 24.0)).peak
+    assert found is not None
+    assert found.product == "MI300X, one of 8 partitions"
+    assert (found.flops("bf16"), found.bandwidth) == (1307.4e12 / 8, 5300e9 / 8)
+    larger = peak_of(device("AMD Instinct MI325X", 38, 32.0)).peak
+    assert larger is not None
+    assert larger.product == "MI325X, one of 8 partitions"
+
+
 # --- the table
+
+
+CORES = {
+    **dict.fromkeys(("V100", "T4", "A10", "A40", "RTX A6000", "L4", "L40S", "RTX PRO 6000", "MI1", "MI2"), 1024),
+    **dict.fromkeys(("A100", "A30", "MI300", "MI325"), 2048),
+    **dict.fromkeys(("RTX 3090", "RTX 4090", "RTX 5090", "L40"), 512),
+    **dict.fromkeys(("H100", "H200", "H800", "GH200", "MI35"), 4096),
+    "B200": 8192,
+}
+"""Dense operations in FP16, accumulated in FP32, of a multiprocessor in a clock, by architecture."""
+
+
+@pytest.mark.parametrize("peak", [peak for peak in PEAKS if peak.clock], ids=lambda peak: peak.product)
+def test_a_peak_is_multiprocessors_by_operations_a_clock_by_clock(peak: Peak) -> None:
+    assert peak.multiprocessors
+    assert peak.clock
+    name = max((each for each in CORES if peak.product.startswith(each)), key=len)
+    expected = peak.multiprocessors * CORES[name] * peak.clock * 1e6
+    assert peak.flops("fp16") == pytest.approx(expected, rel=0.007)
+    # FP32 without matrix units: 64 or 128 lanes, each a multiplication and an addition; Hopper clocks higher for it.
+    lanes = peak.rates["vector_fp32"] / 2 / peak.multiprocessors / (peak.clock * 1e6)
+    assert any(0.98 * each <= lanes <= 1.09 * each for each in (64, 128)), lanes
+
+
+@pytest.mark.parametrize("peak", PEAKS, ids=lambda peak: peak.product)
+def test_a_checked_entry_says_when(peak: Peak) -> None:
+    assert peak.checked == "" or re.fullmatch(r"20\d\d-\d\d-\d\d", peak.checked)
+    assert bool(peak.checked) >= bool(peak.clock)
 
 
 @pytest.mark.parametrize("peak", PEAKS, ids=lambda peak: peak.product)
 def test_an_entry_is_sound(peak: Peak) -> None:
     assert re.search(r"https://\S+$", peak.source)
-    assert peak.tera.keys() <= set(PRECISIONS)
-    assert all(each > 0 for each in peak.tera.values())
+    assert peak.rates.keys() <= UNITS.keys()
+    assert all(each > 0 for each in peak.rates.values())
+    assert peak.vector("bf16") == peak.vector("fp32") == peak.rates["vector_fp32"]
     # The narrower the type, the faster; what GeForce cards and B300 do to FP64 and INT8 is their own affair.
-    ladder = [peak.tera[name] for name in ("fp32", "tf32", "fp16", "fp8", "fp4") if name in peak.tera]
+    ladder = [peak.rates[name] for name in ("fp32", "tf32", "fp16", "fp8", "fp4") if name in peak.rates]
     assert ladder == sorted(ladder)
-    assert peak.tera.get("bf16", peak.tera["fp16"]) == peak.tera["fp16"]
+    assert peak.product == "MI100" or peak.rates.get("bf16", peak.rates["fp16"]) == peak.rates["fp16"]
+    # Links are slower than memory, of which a cache holds a small part.
+    assert all(peak.rates.get(name, 0) < peak.rates["memory"] for name in ("link", "host_link"))
+    assert (peak.cache or 0) < 1 << 30
 
 
 def test_products_are_told_apart() -> None:
     """A device that is called as the product is, with its multiprocessors and memory, is that product or its equal."""
     for peak in PEAKS:
-        gib = peak.memory or None
+        gib = peak.gib
         name = peak.product.partition(",")[0].replace("V100 SXM", "V100-SXM2").replace("V100 PCIe", "V100-PCIE")
         described = device(name.replace("V100S PCIe", "V100S-PCIE"), peak.multiprocessors, gib)
         found = peak_of(described).peak
         assert found is not None, peak.product
-        assert found.tera == peak.tera
+        assert [found.flops(each) for each in PRECISIONS] == [peak.flops(each) for each in PRECISIONS]

@@ -183,7 +183,7 @@ def _times(peak: Peak | None, flop: Floats, size: Floats, time: Floats) -> tuple
     if peak is None or half is None:
         return time * _BY_NAME[0], time * _BY_NAME[1]
     tf32 = peak.flops("tf32")
-    bandwidth = peak.bandwidth or 1000.0  # 10⁹ bytes a second: bytes a ns
+    bandwidth = (peak.bandwidth or 1e12) / 1e9  # bytes a ns
     reached = np.where(flop >= _LARGE_FLOP, _LARGE_PEAK_SHARE, _LOW_PEAK_SHARE)
     moved = size * (1.0 if tf32 else 0.5)
     sure = np.maximum(flop / (reached * (tf32 or half)) * 1e9, moved / (2 * _LOW_PEAK_SHARE * bandwidth))

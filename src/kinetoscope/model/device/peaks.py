@@ -1,23 +1,45 @@
-"""Peak performance of devices: dense peaks by precision and memory bandwidth, from the vendors' datasheets.
+"""Peak performance of devices, from the vendors' datasheets, and as the user gives or measured it.
 
-Dense always: vendors like to print the doubled numbers of structured sparsity. A peak is that of the fastest unit for
-matrix products in that precision (tensor cores, matrix cores), accumulating in FP32 as torch does: on GeForce cards
-that is half of the number in large print. What a datasheet does not give, or sources disagree on, is missing here.
+Dense always: vendors like to print the doubled numbers of structured sparsity. The peak of a precision is that of the
+fastest unit for matrix products in it (tensor cores, matrix cores), accumulating in FP32 as torch does: on GeForce
+cards that is half of the number in large print. What a datasheet does not give, or sources disagree on, is missing
+here.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kinetoscope.model.device.hardware import Device
+from kinetoscope.model.device.hardware import Device, devices
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.source import OwnPeaks, Rates
+from kinetoscope.model.trace.trace import Trace
 
 PRECISIONS: Final = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 """Precisions of a matrix product; operations of INT8 are no floating-point ones, but count alike."""
+
+UNITS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(PRECISIONS, "flop/s"),
+    "vector_fp64": "flop/s",
+    "vector_fp32": "flop/s",
+    "memory": "bytes/s",
+    "link": "bytes/s",
+    "host_link": "bytes/s",
+    "network": "bytes/s",
+    "cache": "bytes",
+}
+"""Every peak that a device may have, with its unit: `Peak` says what each is."""
+
+HOST: Final = -1
+"""Number of the host among devices: where a process used no device, the host's peaks count."""
+
+HOST_NAME: Final = "host"
+"""Its name in the user's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +49,100 @@ class Peak:
     Attributes:
         product: its name.
         pattern: what the device's name in a trace matches, searched for anywhere in it.
-        tera: by precision 10¹² operations a second, dense.
-        bandwidth: of its memory, 10⁹ bytes a second; None where variants differ.
+        rates: its peaks by the names of `UNITS`, operations and bytes a second. Names of precisions are of matrix
+            products; `vector_fp32` and `vector_fp64` of all other arithmetic; `memory` of its memory, reads and writes
+            together; `link` to other devices and `host_link` to the host, all links together in one direction, half of
+            what vendors print; `network` is of its share of the machine's adapters, in one direction, which only the
+            user knows; `cache` is the bytes of the largest cache (L2, Infinity Cache).
         multiprocessors: streaming multiprocessors or compute units that it reports; None where it is not certain.
         source: title and address of the datasheet.
-        memory: GiB of memory that tell the variant; None where it does not matter.
+        gib: GiB of memory that tell the variant; None where it does not matter.
         capability: compute capability, where the name may be generic.
+        clock: MHz at which the peaks of matrix products hold, for checks; None where it is not published.
+        checked: day on which the numbers were last held against a second source or against
+            multiprocessors × operations a clock × clock; "" for never.
     """
 
     product: str
     pattern: str
-    tera: dict[str, float]
-    bandwidth: float | None
+    rates: Mapping[str, float]
     multiprocessors: int | None
     source: str
-    memory: float | None = None
+    gib: float | None = None
     capability: tuple[int, int] | None = None
+    clock: float | None = None
+    checked: str = ""
 
     def flops(self, precision: str) -> float | None:
-        """Dense peak of a precision, operations a second; None if it has none or it is unknown."""
-        return self.tera[precision] * 1e12 if precision in self.tera else None
+        """Dense peak of matrix products in a precision, operations a second; None if it has none or it is unknown."""
+        return self.rates.get(precision)
+
+    def vector(self, precision: str) -> float | None:
+        """Peak of other arithmetic on elements of a precision, operations a second; None if unknown.
+
+        torch computes element by element in FP32 what is stored in fewer bits (its `opmath` types), and so does what
+        Inductor generates.
+        """
+        return self.rates.get("vector_fp64" if precision == "fp64" else "vector_fp32")
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Of its memory, bytes a second; None where variants differ."""
+        return self.rates.get("memory")
+
+    @property
+    def link(self) -> float | None:
+        """To other devices, in one direction, bytes a second; None where there is no such link or it is unknown."""
+        return self.rates.get("link")
+
+    @property
+    def host_link(self) -> float | None:
+        """To the host, in one direction, bytes a second."""
+        return self.rates.get("host_link")
+
+    @property
+    def network(self) -> float | None:
+        """To other machines, in one direction, bytes a second; only as the user gives it."""
+        return self.rates.get("network")
+
+    @property
+    def cache(self) -> float | None:
+        """Bytes of its largest cache: what fits may be read faster than memory allows."""
+        return self.rates.get("cache")
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """The peaks of a device, or why there are none."""
+    """The peaks of a device, or why there are none.
+
+    Attributes:
+        peak: those to compare with: the datasheet's, with what the user gave, or the attainable ones.
+        reason: why there are none.
+        attainable: those that `kinetoscope calibrate` measured; None where it did not.
+        given: names of the peaks that the user gave.
+    """
 
     peak: Peak | None
     reason: str = ""
+    attainable: Peak | None = None
+    given: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Which peaks these are, and where they are from."""
+        if self.peak is None:
+            return f"No peak is known: {self.reason}."
+        if self.peak is self.attainable:
+            return f"Peaks are the attainable ones of {self.peak.product}: {self.peak.source}."
+        text = f"Peaks are the dense ones of {self.peak.product}: {self.peak.source}"
+        return f"{text}; {', '.join(self.given)} as given." if self.given else f"{text}."
+
+
+# --- the table
+
+
+_SCALES: Final = {"flop/s": 1e12, "bytes/s": 1e9, "bytes": float(1 << 20)}
+"""Units of the table: TFLOP/s, GB/s, MiB."""
 
 
 def _read(file: Path) -> Iterator[Peak]:
@@ -64,22 +152,37 @@ def _read(file: Path) -> Iterator[Peak]:
             yield Peak(
                 product=row["product"],
                 pattern=row["pattern"],
-                tera={precision: float(row[precision]) for precision in PRECISIONS if row[precision]},
-                bandwidth=float(row["bandwidth"]) if row["bandwidth"] else None,
+                rates={name: float(row[name]) * _SCALES[unit] for name, unit in UNITS.items() if row.get(name)},
                 multiprocessors=int(row["multiprocessors"]) if row["multiprocessors"] else None,
                 source=row["source"],
-                memory=float(row["memory"]) if row["memory"] else None,
+                gib=float(row["gib"]) if row["gib"] else None,
                 capability=(int(major), int(minor)) if major else None,
+                clock=float(row["clock"]) if row["clock"] else None,
+                checked=row["checked"],
             )
 
 
 PEAKS: Final = tuple(_read(Path(__file__).with_name("peaks.csv")))
 """The known products: a row of `peaks.csv` each."""
 
+
+# --- which product is it
+
+
 _GENERIC: Final = re.compile(r"^AMD (?:Radeon|Instinct)(?: Graphics)?$")
 """Names that ROCm gives to a device of unknown product."""
 
-_SLICE: Final = re.compile(r"\bMIG\b|\bvGPU\b|-\d+[CQ]\b")
+_VIRTUAL: Final = re.compile(r"\bvGPU\b|-\d+[CQ]\b")
+_MIG: Final = re.compile(r"\s*\bMIG (?P<profile>\dg\.(?P<gb>\d+)gb)\b.*")
+"""What NVIDIA adds to the name of a part of a device, as `MIG 3g.20gb`."""
+
+_MEMORY_SLICES: Final = 8
+"""Parts into which MIG divides memory and cache; an A30's four are two of these each."""
+
+_GB_IN_NAME: Final = re.compile(r"\b(\d+)\s?GB\b")
+_AMD_PARTITIONS: Final = (2, 4, 8)
+"""Devices that AMD's partition modes (DPX, QPX, CPX) make of one MI300 or MI350."""
+
 _MEMORY_TOLERANCE: Final = 0.08
 """Difference between a device's memory and its datasheet, as a share: firmware and error correction take some."""
 
@@ -87,9 +190,11 @@ _GIB: Final = 1 << 30
 
 
 def peak_of(device: Device) -> Lookup:
-    """The peaks of a device of a trace, by its name, its multiprocessors and its memory."""
+    """The datasheet's peaks of a device of a trace, by its name, its multiprocessors and its memory."""
     name = device.name or "a device without a name"
-    if _SLICE.search(device.name):
+    if mig := _MIG.search(device.name):
+        return _slice(device, mig)
+    if "MIG" in device.name.split() or _VIRTUAL.search(device.name):
         return Lookup(None, f"{name} is a part of a device")
     generic = _GENERIC.match(device.name) is not None
     named = [
@@ -99,31 +204,101 @@ def peak_of(device: Device) -> Lookup:
     ]  # fmt: skip
     if not named:
         return Lookup(None, f"no peak is known of {name}")
-    variants = [peak for peak in named if _fits(peak, device)]
+    variants = [peak for peak in named if _fits(peak, device)] or list(_partitions(named, device))
     if not variants:
         size = f"{device.multiprocessors} multiprocessors"
         return Lookup(None, f"{name} with {size} is no variant that is known")
-    if any(peak.tera != variants[0].tera for peak in variants):
+    if any(_of_products(peak) != _of_products(variants[0]) for peak in variants):
         return Lookup(None, f"{name} may be {' or '.join(peak.product for peak in variants)}")
     return Lookup(variants[0] if len(variants) == 1 else _merged(variants))
 
 
-def _fits(peak: Peak, device: Device) -> bool:
-    if None not in (peak.multiprocessors, device.multiprocessors) and peak.multiprocessors != device.multiprocessors:
+def _of_products(peak: Peak) -> dict[str, float]:
+    return {name: rate for name, rate in peak.rates.items() if name in PRECISIONS}
+
+
+def _fits(peak: Peak, device: Device, parts: int = 1) -> bool:
+    if None not in (peak.multiprocessors, device.multiprocessors):
+        if peak.multiprocessors != (device.multiprocessors or 0) * parts:
+            return False
+    elif parts > 1:
         return False
-    if peak.memory is None or device.memory is None:
+    if peak.gib is None or device.memory is None:
         return True
-    return abs(device.memory / (peak.memory * _GIB) - 1) <= _MEMORY_TOLERANCE
+    return abs(device.memory * parts / (peak.gib * _GIB) - 1) <= _MEMORY_TOLERANCE
 
 
 def _merged(variants: list[Peak]) -> Peak:
     """One record for variants of the same peaks; facts that differ are unknown."""
-    bandwidths = {peak.bandwidth for peak in variants}
-    return Peak(
-        product=" or ".join(peak.product for peak in variants),
-        pattern=variants[0].pattern,
-        tera=variants[0].tera,
-        bandwidth=variants[0].bandwidth if len(bandwidths) == 1 else None,
-        multiprocessors=variants[0].multiprocessors,
-        source=variants[0].source,
-    )
+    first = variants[0]
+    same = {name: rate for name, rate in first.rates.items() if all(each.rates.get(name) == rate for each in variants)}
+    return replace(first, product=" or ".join(peak.product for peak in variants), rates=same, gib=None)
+
+
+def _slice(device: Device, mig: re.Match[str]) -> Lookup:
+    """The peaks of an instance of MIG: its share of multiprocessors, and of memory slices."""
+    whole_name = device.name[: mig.start()]
+    gb = _GB_IN_NAME.search(whole_name)
+    whole = peak_of(replace(device, name=whole_name, multiprocessors=None, memory=gb and int(gb[1]) * _GIB)).peak
+    if not (whole and whole.gib and whole.multiprocessors and device.multiprocessors):
+        return Lookup(None, f"{device.name} is a part of a device of which too little is known")
+    memory = max(1, round(_MEMORY_SLICES * int(mig["gb"]) / whole.gib))
+    of = f"{device.multiprocessors} of {whole.multiprocessors} multiprocessors"
+    text = f"{whole.product}, MIG {mig['profile']} ({of}, {memory} of {_MEMORY_SLICES} parts of memory and cache)"
+    compute = min(device.multiprocessors / whole.multiprocessors, 1.0)
+    return Lookup(_scaled(whole, text, compute, min(memory / _MEMORY_SLICES, 1.0)))
+
+
+def _partitions(named: list[Peak], device: Device) -> Iterator[Peak]:
+    """What the device is where a partition mode of AMD's made several of one."""
+    for peak in named:
+        for parts in _AMD_PARTITIONS:
+            if peak.product.startswith("MI3") and _fits(peak, device, parts):
+                yield _scaled(peak, f"{peak.product}, one of {parts} partitions", 1 / parts, 1 / parts)
+
+
+def _scaled(whole: Peak, product: str, compute: float, memory: float) -> Peak:
+    """A part of a device; it has no link of its own to others."""
+    share = {"memory": memory, "cache": memory, "host_link": 1.0}
+    rates = {name: rate * share.get(name, compute) for name, rate in whole.rates.items() if name != "link"}
+    return replace(whole, product=product, rates=rates, multiprocessors=None, gib=None, clock=None)
+
+
+# --- of a trace
+
+
+@derived
+def lookups(trace: Trace) -> dict[int, Lookup]:
+    """The peaks of each device that the file describes, by its number, with what the user gave."""
+    own = trace.source.options.peaks
+    return {device.number: with_own(peak_of(device), device.name, own) for device in devices(trace)}
+
+
+def known_peaks(trace: Trace, number: int) -> Lookup:
+    """The peaks of a device (`HOST`: of the host); where the file describes only others that are alike, theirs."""
+    known = lookups(trace)
+    if number in known:
+        return known[number]
+    own = trace.source.options.peaks
+    if number == HOST:
+        return with_own(Lookup(None, "no datasheet is known of the host"), HOST_NAME, own)
+    if known and len({lookup.peak and lookup.peak.product for lookup in known.values()}) == 1:
+        return next(iter(known.values()))
+    return with_own(Lookup(None, "the file does not describe the device"), "", own)
+
+
+def with_own(known: Lookup, name: str, own: OwnPeaks) -> Lookup:
+    """The peaks of a device of this name with what the user gave, which counts before all else."""
+    datasheet = known.peak
+    rates: Rates = next((rates for device, rates in own.by_device if device == name), ())
+    given = (*rates, *own.given)
+    base = datasheet or Peak(name or "the device", "", {}, None, "given")
+    peak = replace(base, rates={**base.rates, **dict(given)}) if given else datasheet
+    attainable = None
+    for device, measured, remark in own.measured:
+        if device == name:
+            facts = peak.rates if peak is not None else {}
+            attainable = replace(base, rates={**facts, **dict(measured), **dict(own.given)}, source=remark)
+    chosen = attainable if attainable is not None and (own.attainable or datasheet is None) else peak
+    reason = "" if chosen is not None else known.reason
+    return Lookup(chosen, reason, attainable, tuple(dict.fromkeys(each for each, _ in given)))

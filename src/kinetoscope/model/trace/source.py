@@ -12,6 +12,27 @@ DEFAULT_MAX_EVENT: Final = 256 << 20
 """Bytes of one event or of one top-level value, beyond which reading stops."""
 
 
+Rates = tuple[tuple[str, float], ...]
+"""Peaks by their names: operations or bytes a second, and bytes of the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPeaks:
+    """Peaks of devices as the user gives them; they go wherever the trace is read.
+
+    Attributes:
+        given: of all devices, for this run.
+        by_device: of the user's file, by the name of the device, beside or instead of the datasheet's.
+        measured: of the same file, as `kinetoscope calibrate` measured them, with what it says of the measurement.
+        attainable: take the measured ones.
+    """
+
+    given: Rates = ()
+    by_device: tuple[tuple[str, Rates], ...] = ()
+    measured: tuple[tuple[str, Rates, str], ...] = ()
+    attainable: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Options of reading.
@@ -22,6 +43,7 @@ class SourceOptions:
         threads: threads that parse one file; 1 when many ranks are read at once.
         cache: folder for copies of remote files; "off" for none; "" for what the environment of the reader says.
         cache_size: bytes of them at most; None for what the environment says.
+        peaks: what the user knows of the devices.
     """
 
     max_size: int = DEFAULT_MAX_SIZE
@@ -29,6 +51,7 @@ class SourceOptions:
     threads: int = 1
     cache: str = ""
     cache_size: int | None = None
+    peaks: OwnPeaks = OwnPeaks()
 
 
 @dataclass(frozen=True, slots=True)
