@@ -5,12 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kinetoscope import Selection, flops, read
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.flops.counts import flop_counts
+from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.schema import Result
@@ -316,9 +317,9 @@ def test_it_equals_torchs_own_flops(name: str) -> None:
 def test_each_kernel_is_of_one_call_at_most(file: str, shared_traces: Path) -> None:
     job = read(shared_traces / file, jobs=1)
     trace = job.trace()
-    work, counts = device_work(trace), flop_counts(trace)
+    work, counts = device_work(trace), costed_calls(trace)
     frame = flops(job).frame
-    assert frame["device_time"].sum() == int(work.duration[counts.call >= 0].sum())
+    assert frame["device_time"].sum() == int(work.duration[np.append(counts.is_product, np.False_)[counts.call]].sum())
     assert frame["device_time"].sum() <= int(work.duration.sum())
     assert work.of(WorkKind.COMPUTATION)[counts.call >= 0].any()
     for step in flops(job, by="step").frame.to_dicts():

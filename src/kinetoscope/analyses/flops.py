@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
+from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.execution.calls import call_name
-from kinetoscope.model.flops.rates import FlopRates, flop_rates, is_host_only, known_peaks
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import modules
+from kinetoscope.model.roofline.rates import FlopRates, flop_rates, known_peaks
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
@@ -178,7 +179,7 @@ def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
 
 
 def _shapes_missing(trace: Trace, rates: FlopRates) -> bool:
-    return not len(rates.counts) and not bool(arguments.has(trace, "input_dims").any())
+    return not rates.counts.is_product.any() and not bool(arguments.has(trace, "input_dims").any())
 
 
 def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, given: Values) -> pl.DataFrame:
@@ -242,7 +243,7 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     trace, counts = view.trace, rates.counts
     missed = counts.uncounted[view.host_mask[counts.uncounted]]
-    if not len(counts) and not len(missed):
+    if not counts.is_product.any() and not len(missed):
         yield "No operator was recorded whose operations can be counted."
     elif _shapes_missing(trace, rates):
         yield not_recorded("shapes", "nothing can be counted")
@@ -276,7 +277,8 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
     kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
     kernels = kernels[kernel_units(trace)[kernels] == ON_MATRIX_UNIT]
     time = work.duration[kernels]
-    lost = rates.counts.call[kernels] < 0
+    call = rates.counts.call[kernels]
+    lost = ~(np.append(rates.counts.is_product, np.False_)[call])
     if not lost.any():
         return
     op = work.op[kernels][lost]

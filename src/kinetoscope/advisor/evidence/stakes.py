@@ -12,9 +12,9 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.flops.rates import is_host_only
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_comput
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
-from kinetoscope.model.flops.rates import is_host_only
+from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.text import number_of

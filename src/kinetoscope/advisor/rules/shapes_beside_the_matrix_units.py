@@ -16,7 +16,7 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import NOT_ON_MATRIX_UNIT, kernel_units
-from kinetoscope.model.flops.rates import FlopRates, flop_rates
+from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 

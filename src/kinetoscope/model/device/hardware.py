@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -68,3 +69,9 @@ def _integer(entry: dict[str, Any], *keys: str) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+@derived
+def is_host_only(trace: Trace) -> bool:
+    """Did the process use no device at all, so that what it computed the host did within the call?"""
+    return not (len(device_work(trace)) or devices(trace) or (trace.kind == EventKind.RUNTIME).any())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 
@@ -41,6 +42,7 @@ _TYPES: Final[tuple[tuple[str, ElementType], ...]] = (
     (r"short", ElementType("int16", 2, "")),
     (r"long", ElementType("int64", 8, "")),
     (r"\bint\b", ElementType("int32", 4, "")),
+    (r"\bbool\b", ElementType("bool", 1, "")),
 )
 """Types by pattern; the first match decides: `c10::BFloat16`, `struct c10::Half`, `float`, `long int`. Case matters:
 `Int` and `Double` of files of 2021 are no tensors."""
@@ -82,9 +84,25 @@ C10_ELEMENTS: Final = {
 """Elements by the names of their types in c10, which collectives have, without `c10::`."""
 
 
+@lru_cache(maxsize=1 << 10)
 def element_type(text: str) -> ElementType | None:
     """The type that a trace calls by this name; None for what is no type of elements."""
     return next((each for pattern, each in _TYPES if re.search(pattern, text)), None)
+
+
+_SCALAR_TYPES: Final = {
+    0: "unsigned char", 1: "signed char", 2: "short int", 3: "int", 4: "long int", 5: "c10::Half", 6: "float",
+    7: "double", 8: "c10::complex<c10::Half>", 9: "c10::complex<float>", 10: "c10::complex<double>", 11: "bool",
+    15: "c10::BFloat16", 23: "c10::Float8_e5m2", 24: "c10::Float8_e4m3fn", 25: "c10::Float8_e5m2fnuz",
+    26: "c10::Float8_e4m3fnuz", 44: "c10::Float8_e8m0fnu", 45: "c10::Float4_e2m1fn_x2",
+}  # fmt: skip
+"""Types by their number in c10's `ScalarType`, which arguments `dtype` are recorded as."""
+
+
+def scalar_type(number: int) -> ElementType | None:
+    """The type with a number in c10's `ScalarType`; None for one that has no elements that we know."""
+    text = _SCALAR_TYPES.get(number)
+    return None if text is None else element_type(text)
 
 
 def first_element_type(types: Any) -> ElementType | None:

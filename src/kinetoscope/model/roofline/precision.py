@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import matrix_unit
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.flops.counts import FlopCounts
+from kinetoscope.model.roofline.calls import CostedCalls
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -23,7 +23,7 @@ TF32: Final = PRECISIONS.index("tf32")
 _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
 
-def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
+def precisions(trace: Trace, counts: CostedCalls, *, amd: bool) -> Int8s:
     """The precision of each counted call: int8 [calls], places in `device_peaks.PRECISIONS`, or UNKNOWN_PRECISION.
 
     FP32 may be computed in TF32, if the user allows it. Matrix units compute FP32 as TF32 on NVIDIA's devices, and as
@@ -48,7 +48,7 @@ def precisions(trace: Trace, counts: FlopCounts, *, amd: bool) -> Int8s:
     return np.where(is_known | ~is_fp32, result, agreed[counts.variant]).astype(np.int8) if len(agreed) else result
 
 
-def longest_kernels(counts: FlopCounts, work: DeviceWork) -> Int32s:
+def longest_kernels(counts: CostedCalls, work: DeviceWork) -> Int32s:
     """The longest computation kernel of each counted call: int32 [calls], places in `work`, −1 for none."""
     chosen = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     order = chosen[np.lexsort((-chosen, work.duration[chosen]))]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.flops.counts import flop_counts
+from kinetoscope.model.roofline.calls import costed_calls
 from tests import drawn
 
 TOLD, UNKNOWN_PRECISION, OTHER = "aten::mm", "aten::conv2d", "other"
@@ -39,7 +39,7 @@ def test_the_innermost_calls_that_tell_are_counted(tmp_path: Path, calls: list[t
     events = [drawn.op(name, 2 * start, 2 * (end - start), **args) for name, start, end in calls]
     events += [drawn.launch(2 * start + 1, 0, k + 1) for k, (_, start, _) in enumerate(calls)]
     events += [drawn.kernel("k", 1000 + k, 1, k + 1) for k in range(len(calls))]
-    counts = flop_counts(drawn.job(tmp_path, *events).trace())
+    counts = costed_calls(drawn.job(tmp_path, *events).trace())
 
     def within(name: str, around: tuple[str, int, int]) -> bool:
         return any(each[0] == name and around[1] < each[1] < around[2] for each in calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -9,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.flops.arguments import Arguments, Cost, arguments_of
-from kinetoscope.model.flops.formulas import FORMULAS, cost
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Tensor, arguments_of
+from kinetoscope.model.roofline.registry import ENTRIES, cost
+from kinetoscope.model.trace.element_types import element_type
 
+FLOAT = element_type("float")
 Dims = list[list[int]]
 
 
 def flop(name: str, dims: Dims, concrete: list[str] | None = None) -> int | None:
-    found = cost(name, arguments_of(dims, concrete))
+    found = cost(name, arguments_of(dims, concrete=concrete))
     return None if found is None else found.flop
 
 
@@ -53,13 +56,15 @@ shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 @given(shapes, shapes)
 def test_matmul_is_numpys(a: list[int], b: list[int]) -> None:
-    found = cost("aten::matmul", arguments_of([a, b], None))
+    found = cost("aten::matmul", arguments_of([a, b], ["float", "float"]))
     try:
         out = np.matmul(np.zeros(a), np.zeros(b))
     except ValueError:
         assert found is None
         return
-    assert found == Cost(2 * out.size * a[-1], prod(a) + prod(b) + out.size)
+    expected = Cost(2 * out.size * a[-1], bytes=4 * (prod(a) + prod(b) + out.size))
+    assert found is not None
+    assert (found.flop, found.bytes, found.outputs[0].shape) == (expected.flop, expected.bytes, out.shape)
 
 
 # ResNet's first layer: 64 filters of 3 × 7 × 7 at 112 × 112 positions of 32 images.
@@ -207,21 +212,42 @@ NOT_TOLD: list[tuple[str, object, object]] = [
     ("aten::_grouped_mm", [[6, 4], [3, 5, 5]], None),
     ("aten::_flash_attention_forward", [[2, 3], [2, 3], [2, 3]], None),
     ("aten::_cudnn_rnn", [[3, 4], [4, 5]], None),
-    ("aten::relu", [[3, 4]], None),
+    ("custom::relu", [[3, 4]], None),
 ]
 
 
 @pytest.mark.parametrize(("name", "dims", "concrete"), NOT_TOLD)
 def test_what_the_arguments_do_not_tell_is_not_counted(name: str, dims: object, concrete: object) -> None:
-    assert cost(name, arguments_of(dims, concrete)) is None
+    assert cost(name, arguments_of(dims, concrete=concrete)) is None
 
 
-sizes = st.none() | st.lists(st.integers(0, 5), max_size=5)
+sizes = st.lists(st.integers(0, 5), max_size=5)
+dims = st.none() | sizes | st.lists(sizes, max_size=3)
+types = st.sampled_from(["float", "c10::BFloat16", "long int", "bool", "Scalar", "ScalarList", "TensorList", "", "x"])
 texts = st.sampled_from(["", "[1, 1]", "[2]", "1", "0", "-1", "True", "False", "[True, False, True]", "same", "x"])
 
 
-@given(st.sampled_from(sorted(FORMULAS)), st.lists(sizes, max_size=8), st.lists(texts, max_size=12))
-def test_no_arguments_break_a_formula(name: str, dims: list[list[int] | None], concrete: list[str]) -> None:
-    given = Arguments(tuple(None if each is None else tuple(each) for each in dims), tuple(concrete))
-    found = cost(name, given)
-    assert found is None or (found.flop >= 0 and found.elements >= 0)
+@st.composite
+def calls(draw: st.DrawFn) -> Arguments:
+    """Arguments as no operator has them."""
+    one = arguments_of(*(draw(st.lists(each, max_size=12)) for each in (dims, types, dims, texts)))
+    other = arguments_of(draw(st.lists(dims, max_size=8)), draw(st.lists(types, max_size=8)))
+    return replace(one, outer=other, later=other, kernel=draw(st.sampled_from(["", "multi_tensor_apply<float>"])))
+
+
+@given(st.sampled_from(sorted(ENTRIES)), calls())
+def test_no_arguments_break_a_formula(name: str, arguments: Arguments) -> None:
+    found = cost(name, arguments)
+    assert found is None or (min(found.flop, found.vector_flop) >= 0 and (found.bytes is None or found.bytes >= 0))
+
+
+def test_expanded_elements_count_once() -> None:
+    assert arguments_of([[4, 5, 6]], ["float"], [[0, 6, 1]]).values[0] == Tensor((4, 5, 6), (0, 6, 1), FLOAT)
+    assert Tensor((4, 5, 6), (0, 6, 1), FLOAT).bytes == 4 * 30
+
+
+def test_only_its_type_tells_a_number_from_a_tensor_without_dimensions() -> None:
+    given = arguments_of([[], [], [[2], [3, 4]]], ["Scalar", "float", "TensorList"])
+    assert given.tensor(0) is None
+    assert given.tensor(1) == Tensor((), None, FLOAT)
+    assert [each.shape for each in given.tensors(2)] == [(2,), (3, 4)]

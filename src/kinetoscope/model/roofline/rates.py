@@ -10,12 +10,10 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import PRECISIONS, Lookup, peak_of
-from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.flops.counts import FlopCounts, flop_counts
-from kinetoscope.model.flops.precision import FP32, longest_kernels, precisions
+from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
+from kinetoscope.model.roofline.precision import FP32, longest_kernels, precisions
 from kinetoscope.model.steps.scope import Scope, unclipped
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -36,7 +34,7 @@ class FlopRates:
         work: bool [work], the selected device work, whenever it ran.
     """
 
-    counts: FlopCounts
+    counts: CostedCalls
     place: Int64s
     flop: Floats
     precision: Int8s
@@ -72,13 +70,13 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
     peak: operations a second to take for the peak of every device and precision; None: what is known of the device.
     """
     trace, work = view.trace, view.device_work
-    counts = flop_counts(trace)
+    counts = costed_calls(trace)
     chosen = unclipped(view).device_work_mask
     time = np.where(chosen, work.duration, 0)
     device_time = sum_by(np.where(chosen, counts.call, -1).astype(np.int32), len(counts), time)
     ran = np.zeros(len(counts), np.bool_)
     ran[counts.call[chosen & (counts.call >= 0)]] = True
-    selected = view.host_mask[counts.rows]
+    selected = counts.is_product & view.host_mask[counts.rows]
     if view.select.devices is not None or view.select.streams is not None:
         selected &= ran
     longest = longest_kernels(counts, work)
@@ -98,12 +96,6 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
         devices=len(np.unique(device[place][ran[place] & (device[place] >= 0)])),
         work=chosen,
     )
-
-
-@derived
-def is_host_only(trace: Trace) -> bool:
-    """Did the process use no device at all, so that what it computed the host did within the call?"""
-    return not (len(device_work(trace)) or devices(trace) or (trace.kind == EventKind.RUNTIME).any())
 
 
 @derived
@@ -134,7 +126,7 @@ def _peaks(trace: Trace, device: Int64s, precision: Int8s, peak: float | None) -
     return result
 
 
-def _without_tf32(trace: Trace, counts: FlopCounts, device: Int64s, precision: Int8s) -> Int8s:
+def _without_tf32(trace: Trace, counts: CostedCalls, device: Int64s, precision: Int8s) -> Int8s:
     """On a device that has no TF32, FP32 is FP32 whatever the names of its kernels leave open."""
     is_fp32 = [each.type is not None and each.type.precision == "fp32" for each in counts.variants]
     may_be = np.array(is_fp32, np.bool_)[counts.variant] if is_fp32 else np.zeros(0, np.bool_)

@@ -1,1 +1,0 @@
-"""Floating point operations: formulas, counts, precision and rates."""

@@ -1,0 +1,223 @@
+"""Arguments of a call as formulas take them, and the cost that they return."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, Literal
+
+from kinetoscope.model.trace.element_types import ElementType, element_type, scalar_type
+
+Shape = tuple[int, ...]
+
+_MAX_DIMENSION: Final = 1 << 40
+"""Size of a dimension; greater ones are wrong."""
+
+_NUMBER: Final = re.compile(r"-?\d{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor, as far as it was recorded.
+
+    Attributes:
+        shape: its sizes.
+        strides: in elements; None where they were not recorded.
+        type: of its elements; None where it was not recorded, as in lists of tensors.
+    """
+
+    shape: Shape
+    strides: Shape | None = None
+    type: ElementType | None = None
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def distinct(self) -> int:
+        """How many of them lie in different places of memory: those of an expanded dimension (stride 0) do not."""
+        if self.strides is None:
+            return self.elements
+        return prod(size for size, stride in zip(self.shape, self.strides, strict=True) if stride or not size)
+
+    @property
+    def bytes(self) -> int | None:
+        """What reading or writing each distinct element once moves; None where the type is unknown."""
+        return None if self.type is None else self.distinct * self.type.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a call computes and moves at least, whatever the implementation.
+
+    Attributes:
+        flop: operations of products of matrices, convolutions and attention; a multiplication with an addition is two.
+        vector_flop: all other operations.
+        bytes: compulsory traffic: each distinct element of an input once, each of an output once; None if unknown.
+        flop_most, bytes_most: the upper ends where the arguments give a range only; `flop` and `bytes` are the lower.
+        outputs: what it writes, the main result first; () where nobody needs to know.
+        precision: what products are computed in, one of `peaks.PRECISIONS`; "" for what the types of the inputs say.
+    """
+
+    flop: int = 0
+    vector_flop: int = 0
+    bytes: int | None = None
+    flop_most: int | None = None
+    bytes_most: int | None = None
+    outputs: tuple[Tensor, ...] = ()
+    precision: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call, in the order of the operator's schema, keyword arguments included.
+
+    Attributes:
+        values: of each argument a tensor, the tensors of a list, or None for what is neither.
+        concrete: of each the text of what is no tensor, "" where nothing was recorded.
+        outer: arguments of the operator directly around the call; only for operators that need them, else None.
+        later: arguments of the next operator of the thread that starts after the call; likewise.
+        kernel: name of the longest kernel that the call launched; likewise, else "".
+    """
+
+    values: tuple[Tensor | tuple[Tensor, ...] | None, ...]
+    concrete: tuple[str, ...] = ()
+    outer: Arguments | None = None
+    later: Arguments | None = None
+    kernel: str = ""
+
+    def tensor(self, place: int) -> Tensor | None:
+        """The tensor at a place; None where there is none. A number is none, a tensor without dimensions is one."""
+        value = self.values[place] if 0 <= place < len(self.values) else None
+        return value if isinstance(value, Tensor) else None
+
+    def tensors(self, place: int) -> tuple[Tensor, ...]:
+        """The tensors of a list; () where there is none. The file does not say their type."""
+        value = self.values[place] if 0 <= place < len(self.values) else None
+        return value if isinstance(value, tuple) else ()
+
+    def shape(self, place: int) -> Shape:
+        """The shape of a tensor; () where there is none, as for a scalar."""
+        tensor = self.tensor(place)
+        return tensor.shape if tensor is not None else ()
+
+    @property
+    def type(self) -> ElementType | None:
+        """Type of the first tensor of floating-point numbers, else of the first of any numbers."""
+        types = [value.type for value in self.values if isinstance(value, Tensor) and value.type is not None]
+        return next((each for each in types if each.precision), types[0] if types else None)
+
+    def text(self, place: int) -> str:
+        """The value of what is no tensor, "" where it was not recorded."""
+        return self.concrete[place] if 0 <= place < len(self.concrete) else ""
+
+    def numbers(self, place: int, count: int) -> Shape | None:
+        """`count` integers of a list such as `[1, 1]`; one stands for all. None where it was not recorded."""
+        values = self.integers(place)
+        if len(values) == 1:
+            return values * count
+        return values if len(values) == count else None
+
+    def integers(self, place: int) -> Shape:
+        """All integers of a list such as `[1, 1]`, or the one of `3`; () where there is none."""
+        return tuple(int(text) for text in _NUMBER.findall(self.text(place)))
+
+    def integer(self, place: int) -> int | None:
+        """An integer; None where it was not recorded."""
+        values = self.integers(place)
+        return values[0] if len(values) == 1 else None
+
+    def flag(self, place: int) -> bool | None:
+        """A truth value; None where it was not recorded."""
+        return {"True": True, "False": False, "1": True, "0": False}.get(self.text(place))
+
+    def scalar_type(self, place: int) -> ElementType | None:
+        """The type that an argument `dtype` names; None where it was not given."""
+        number = self.integer(place)
+        return None if number is None else scalar_type(number)
+
+
+Formula = Callable[[Arguments], Cost | None]
+"""What a call costs; None where its arguments do not tell. It takes any arguments without raising."""
+
+Need = Literal["outer", "later", "kernel"]
+"""What a formula needs besides the arguments: the attribute of `Arguments` of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An operator of the registry.
+
+    Attributes:
+        formula: its cost.
+        is_product: it multiplies matrices, so that matrix units can compute it: products, convolutions, attention.
+        needs: what the formula needs besides the arguments.
+    """
+
+    formula: Formula
+    is_product: bool = False
+    needs: tuple[Need, ...] = ()
+
+
+def traffic(*tensors: Tensor | None) -> int | None:
+    """Bytes of tensors, each distinct element once: None where the type of one is unknown; None tensors count 0."""
+    total = 0
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if tensor.type is None:
+            return None
+        total += tensor.distinct * tensor.type.bytes
+    return total
+
+
+def arguments_of(dims: Any, types: Any = None, strides: Any = None, concrete: Any = None) -> Arguments:
+    """The arguments by `Input Dims`, `Input type`, `Input Strides` and `Concrete Inputs`.
+
+    Malformed ones are as if they were not recorded.
+    """
+    listed_types, listed_strides = (
+        types if isinstance(types, list) else [],
+        strides if isinstance(strides, list) else [],
+    )
+    values = tuple(
+        _value(
+            each,
+            listed_types[place] if place < len(listed_types) else None,
+            listed_strides[place] if place < len(listed_strides) else None,
+        )
+        for place, each in enumerate(dims if isinstance(dims, list) else [])
+    )
+    texts = tuple(each if isinstance(each, str) else "" for each in concrete) if isinstance(concrete, list) else ()
+    return Arguments(values, texts)
+
+
+def _value(dims: Any, type_: Any, strides: Any) -> Tensor | tuple[Tensor, ...] | None:
+    if not isinstance(dims, list):
+        return None
+    kind = element_type(type_) if isinstance(type_, str) else None
+    if dims and all(isinstance(each, list) for each in dims):
+        lists = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
+        tensors = tuple(_tensor(each, kind, stride) for each, stride in zip(dims, lists, strict=True))
+        return tuple(each for each in tensors if each is not None) if None not in tensors else None
+    if not dims and kind is None and type_ is not None:
+        return None  # a number, or an argument that was not given: only its type tells it from a tensor of one element
+    return _tensor(dims, kind, strides)
+
+
+def _tensor(dims: list[Any], kind: ElementType | None, strides: Any) -> Tensor | None:
+    shape = _sizes(dims)
+    if shape is None:
+        return None
+    steps = _sizes(strides) if isinstance(strides, list) else None
+    return Tensor(shape, steps if steps is not None and len(steps) == len(shape) else None, kind)
+
+
+def _sizes(values: list[Any]) -> Shape | None:
+    if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _MAX_DIMENSION for size in values):
+        return None
+    return tuple(values)

@@ -1,0 +1,355 @@
+"""Which calls device work is charged to, and what each of them costs: nothing counts twice.
+
+Operators nest: `aten::linear` calls `aten::addmm`, a convolution passes through four more. Device work is charged to
+the innermost operator around its launch whose cost is known. A product whose product runs in an operator inside it
+costs nothing itself. Copies over links, sets of memory and collectives have their cost as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
+from kinetoscope.model.device.hardware import is_host_only
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.roofline.arguments import Arguments, Cost, arguments_of
+from kinetoscope.model.roofline.registry import ENTRIES, cost
+from kinetoscope.model.roofline.transfers import Link, transfers
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.element_types import ElementType
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+
+_COLUMNS: Final = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+
+
+class Uncovered(IntEnum):
+    """Why the cost of some device work is unknown."""
+
+    NOT = 0
+    """It is known."""
+    NO_OPERATOR = 1
+    """No operator is known to have launched it: graphs, libraries without operators, launches before the recording."""
+    NO_FORMULA = 2
+    """The operator is not in the registry."""
+    NO_SHAPES = 3
+    """The operator is, but its shapes were not recorded."""
+    NO_ARGUMENTS = 4
+    """The recorded arguments do not tell what it costs: strides, lengths or types are missing."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Calls of one operator with the same arguments, or transfers of the same kind and size.
+
+    Attributes:
+        name: the operator, without overload; of a transfer the name of the device work.
+        shapes: code of the text of its input shapes; −1 for a transfer.
+        type: of its elements; None where it was not recorded.
+        cost: of a call.
+        is_product: does it multiply matrices?
+        link: what a transfer passes; its bytes are those of the transfer then.
+    """
+
+    name: str
+    shapes: int
+    type: ElementType | None
+    cost: Cost
+    is_product: bool = False
+    link: Link = "none"
+
+    @property
+    def flop(self) -> float:
+        """Operations of products of a call: 0 or more."""
+        return float(self.cost.flop * self._factor)
+
+    @property
+    def bytes(self) -> float | None:
+        """Bytes that a call moves at least; None where that is unknown."""
+        return None if self.cost.bytes is None else float(self.cost.bytes)
+
+    @property
+    def _factor(self) -> int:
+        return self.type.factor if self.type is not None else 1
+
+
+@dataclass(frozen=True)
+class CostedCalls:
+    """The calls whose costs are known, in file order, and after them the pieces of device work with costs of their own.
+
+    Attributes:
+        rows: int32 [calls], their rows: operators, and device work that is a transfer.
+        variant: int32 [calls], places in `variants`.
+        variants: of the calls.
+        call: int32 [work], the call that each piece of device work is charged to: its place; −1 for none.
+        uncovered: int8 [work], why it is charged to none, an `Uncovered`.
+        uncounted: int32 [operators], rows of the innermost products whose arguments do not tell what they cost, with no
+            product around them that is known.
+    """
+
+    rows: Int32s
+    variant: Int32s
+    variants: tuple[Variant, ...]
+    call: Int32s
+    uncovered: Int8s
+    uncounted: Int32s
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_calls(self, values: list[Any]) -> Floats:
+        """Values of the variants (None: unknown) as those of the calls: float64 [calls], NaN for unknown."""
+        each = np.array([np.nan if value is None else value for value in values], np.float64)
+        return each[self.variant] if len(each) else np.zeros(0)
+
+    @property
+    def flop(self) -> Floats:
+        """Operations of products of each call: float64 [calls]; exact up to 2⁵³."""
+        return self.of_calls([variant.flop for variant in self.variants])
+
+    @property
+    def is_product(self) -> Bools:
+        """Which calls multiply matrices: bool [calls]."""
+        return self.of_calls([variant.is_product for variant in self.variants]) > 0
+
+
+@derived
+def costed_calls(trace: Trace) -> CostedCalls:
+    """The calls of a trace whose costs are known, each with the device work that is charged to it."""
+    work = device_work(trace)
+    candidates = _candidates(trace, work)
+    variants, code = _variants(trace, candidates, work)
+    is_known = np.array([variant is not None for variant in variants], np.bool_)[code] if len(code) else code > 0
+    is_product = np.array([ENTRIES[_name(trace, row)].is_product for row in _first_of_each(candidates, code)], np.bool_)
+    is_product = is_product[code] if len(code) else code > 0
+    rows, kept = candidates[is_known], code[is_known]
+    innermost = ~(is_product[is_known] & _holds(trace, rows[is_product[is_known]])[rows])
+    rows, kept = rows[innermost], kept[innermost]
+    charged = _charged(trace, work, rows)
+    used = _used(trace, rows, is_product[is_known][innermost], charged)
+    rows, kept = rows[used], kept[used]
+    place = np.full(len(trace) + 1, -1, np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    call = place[charged]
+    uncounted = _uncounted(trace, candidates[~is_known & is_product], rows, candidates[is_product])
+    uncovered = _reasons(trace, work, call, candidates)
+    moved = transfers(trace, call)
+    pieces = np.flatnonzero(moved.code >= 0).astype(np.int32)
+    call[pieces] = len(rows) + np.arange(len(pieces), dtype=np.int32)
+    uncovered[pieces] = Uncovered.NOT
+    transferred = [Variant(each.name, -1, None, Cost(bytes=each.bytes), link=each.link) for each in moved.kinds]
+    every: list[Variant | None] = [*variants, *transferred]
+    codes = np.concatenate([kept, moved.code[pieces] + len(variants)])
+    distinct, variant = np.unique(codes, return_inverse=True)
+    return CostedCalls(
+        rows=np.concatenate([rows, work.rows[pieces]]).astype(np.int32),
+        variant=variant.astype(np.int32),
+        variants=tuple(each for number in distinct.tolist() if (each := every[number]) is not None),
+        call=call,
+        uncovered=uncovered,
+        uncounted=uncounted,
+    )
+
+
+def _candidates(trace: Trace, work: DeviceWork) -> Int32s:
+    """Rows of the calls of operators in the registry: of those that launch anything, and of all products."""
+    ops = trace.rows(EventKind.HOST_OP)
+    ops = ops[call_tree(trace).member[ops]]
+    names = call_names(trace)[ops]
+    codes = np.unique(names).tolist()
+    entries = {code: ENTRIES.get(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in codes}
+    wanted = np.isin(names, [code for code, entry in entries.items() if entry is not None])
+    if not is_host_only(trace):
+        launching = np.zeros(len(trace), np.int64)
+        np.add.at(launching, work.caller[work.caller >= 0], 1)
+        calls = call_tree(trace)
+        products = np.isin(names, [code for code, entry in entries.items() if entry is not None and entry.is_product])
+        wanted &= products | (subtree_sum(launching, calls.parent, calls.order)[ops] > 0)
+    return ops[wanted]
+
+
+def _name(trace: Trace, row: int) -> str:
+    return call_name(trace.strings.label(int(trace.name[row])), EventKind.HOST_OP)
+
+
+def _first_of_each(rows: Int32s, code: Int32s) -> list[int]:
+    """The first row of each code, in the order of the codes."""
+    return rows[np.unique(code, return_index=True)[1]].tolist() if len(code) else []
+
+
+# --- costs
+
+
+def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Variant | None], Int32s]:
+    """The distinct calls among some, None for those of unknown cost; and which of them each is: int32 [rows]."""
+    own = [arguments.codes(trace, name, rows) for name in _COLUMNS]
+    around, later, kernel = _context(trace, rows, work)
+    beside = [_codes_where(trace, name, each) for each in (around, later) for name in _COLUMNS]
+    code, first = group(call_names(trace)[rows], *own, *beside, kernel)
+    read = _Reader(trace)
+    variants = []
+    for place in first.tolist():
+        name = _name(trace, int(rows[place]))
+        given = read(*(int(each[place]) for each in own))
+        if given is not None:
+            label = trace.strings.glance(int(kernel[place])) if kernel[place] >= 0 else ""
+            given = replace(
+                given,
+                outer=read(*(int(each[place]) for each in beside[:4])),
+                later=read(*(int(each[place]) for each in beside[4:])),
+                kernel=label,
+            )
+        variants.append(None if given is None else _variant(name, given, int(own[0][place])))
+    return variants, code
+
+
+class _Reader:
+    """Arguments by the codes of their texts; each text is parsed once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._parsed: dict[int, Any] = {-1: None}
+
+    def __call__(self, *codes: int) -> Arguments | None:
+        """The arguments, None where no shapes were recorded."""
+        return None if codes[0] < 0 else arguments_of(*(self._nested(code) for code in codes))
+
+    def _nested(self, code: int) -> Any:
+        if code not in self._parsed:
+            self._parsed[code] = self._trace.strings.nested(code)
+        return self._parsed[code]
+
+
+def _variant(name: str, given: Arguments, shapes: int) -> Variant | None:
+    of_call = cost(name, given)
+    return None if of_call is None else Variant(name, shapes, given.type, of_call, ENTRIES[name].is_product)
+
+
+def _context(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[Int32s, Int32s, Int64s]:
+    """What some formulas need: the operator around and the next one (rows), the longest kernel (name); −1 for none."""
+    none = np.full(len(rows), -1, np.int32)
+    around, later, kernel = none.copy(), none.copy(), none.astype(np.int64)
+    names = [_name(trace, row) for row in rows.tolist()] if len(rows) else []
+    needs = [ENTRIES[name].needs for name in names]
+    outer = np.flatnonzero([("outer" in need) for need in needs])
+    parent = call_tree(trace).parent[rows[outer]]
+    around[outer] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
+    following = np.flatnonzero([("later" in need) for need in needs])
+    later[following] = _next_op(trace, rows[following])
+    launching = np.flatnonzero([("kernel" in need) for need in needs])
+    kernel[launching] = _longest_kernel(trace, rows[launching], work)
+    return around, later, kernel
+
+
+def _next_op(trace: Trace, rows: Int32s) -> Int32s:
+    """The first operator of the same thread that starts when each call has ended: its row, −1 for none."""
+    ops = trace.rows(EventKind.HOST_OP)
+    ops = ops[call_tree(trace).member[ops]]
+    result = np.full(len(rows), -1, np.int32)
+    for track in np.unique(trace.track[rows]).tolist():
+        here = ops[trace.track[ops] == track]
+        here = here[np.argsort(trace.start[here], kind="stable")]
+        mine = np.flatnonzero(trace.track[rows] == track)
+        place = np.searchsorted(trace.start[here], trace.end[rows[mine]])
+        result[mine] = np.append(here, np.int32(-1))[place]
+    return result
+
+
+def _longest_kernel(trace: Trace, rows: Int32s, work: DeviceWork) -> Int64s:
+    """Code of the name of the longest kernel launched in each call, −1 for none: int64 [rows]."""
+    is_wanted = np.zeros(len(trace), np.bool_)
+    is_wanted[rows] = True
+    owner = _around(trace, work, is_wanted)
+    kernels = np.flatnonzero((owner >= 0) & work.of(WorkKind.COMPUTATION))
+    kernels = kernels[np.lexsort((-kernels, work.duration[kernels]))]
+    name = np.full(len(trace), -1, np.int64)
+    name[owner[kernels]] = trace.name[work.rows[kernels]]  # of several writes the last one stays
+    return name[rows]
+
+
+def _codes_where(trace: Trace, name: str, rows: Int32s) -> Int64s:
+    """Codes of an argument of some rows, −1 where there is no row."""
+    result = np.full(len(rows), -1, np.int64)
+    present = np.flatnonzero(rows >= 0)
+    result[present] = arguments.codes(trace, name, rows[present])
+    return result
+
+
+# --- which work is charged to which call
+
+
+def _around(trace: Trace, work: DeviceWork, is_wanted: Bools) -> Int32s:
+    """The innermost wanted call that each piece of work was launched in: int32 [work], −1 for none."""
+    if not len(work):
+        return np.empty(0, np.int32)
+    caller = work.caller
+    return np.where(caller >= 0, ancestor(call_tree(trace).parent, is_wanted)[caller], -1).astype(np.int32)
+
+
+def _charged(trace: Trace, work: DeviceWork, rows: Int32s) -> Int32s:
+    """The call, of those at `rows`, that each piece of work is charged to: its row, −1 for none: int32 [work].
+
+    Where a call around other known calls launches through an operator of unknown cost, that work is its own no more
+    than theirs: it is charged to none.
+    """
+    is_known = np.zeros(len(trace), np.bool_)
+    is_known[rows] = True
+    owner = _around(trace, work, is_known)
+    launching = np.zeros(len(trace), np.int64)
+    np.add.at(launching, owner[owner >= 0], 1)
+    calls = call_tree(trace)
+    inside = subtree_sum(launching, calls.parent, calls.order) > launching
+    is_foreign = (owner >= 0) & (work.op != owner) & inside[owner]
+    return np.where(is_foreign, np.int32(-1), owner)
+
+
+def _used(trace: Trace, rows: Int32s, is_product: Bools, charged: Int32s) -> Bools:
+    """Which of the known calls count: products, and others that work is charged to; on the host those in no product."""
+    if is_host_only(trace):
+        is_inner = np.zeros(len(trace), np.bool_)
+        is_inner[rows[is_product]] = True
+        parent = call_tree(trace).parent[rows]
+        in_product = np.where(parent >= 0, ancestor(call_tree(trace).parent, is_inner)[parent], -1) >= 0
+        return is_product | ~(in_product | _holds(trace, rows)[rows])
+    launches = np.zeros(len(trace) + 1, np.bool_)
+    launches[charged] = True
+    return is_product | launches[rows]
+
+
+def _uncounted(trace: Trace, missed: Int32s, counted: Int32s, products: Int32s) -> Int32s:
+    """Of products of unknown cost those in no counted call and around no product."""
+    is_counted = np.zeros(len(trace), np.bool_)
+    is_counted[counted] = True
+    around = ancestor(call_tree(trace).parent, is_counted)
+    return missed[(around[missed] < 0) & ~_holds(trace, products)[missed]]
+
+
+def _holds(trace: Trace, rows: Int32s) -> Bools:
+    """Whether each event has one of some rows anywhere inside it: bool [events]."""
+    calls = call_tree(trace)
+    mark = np.zeros(len(trace), np.int64)
+    mark[rows] = 1
+    return subtree_sum(mark, calls.parent, calls.order) > mark
+
+
+def _reasons(trace: Trace, work: DeviceWork, call: Int32s, candidates: Int32s) -> Int8s:
+    """Why each piece of work is charged to no call, an `Uncovered`: int8 [work]."""
+    is_candidate = np.zeros(len(trace), np.bool_)
+    is_candidate[candidates] = True
+    nearest = _around(trace, work, is_candidate)
+    told = np.append(arguments.has(trace, "input_dims"), np.False_)[nearest]
+    reason = np.select(
+        [call >= 0, work.op < 0, nearest < 0, ~told],
+        [Uncovered.NOT, Uncovered.NO_OPERATOR, Uncovered.NO_FORMULA, Uncovered.NO_SHAPES],
+        Uncovered.NO_ARGUMENTS,
+    )
+    return reason.astype(np.int8)

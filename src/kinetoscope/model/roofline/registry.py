@@ -1,0 +1,32 @@
+"""The operators whose costs are known: one entry a name, families in modules of their own.
+
+A family's module has a formula for each kind of arguments and a table from names to entries. An operator belongs here
+if it launches kernels itself, or if it is a product that may call another one: nested calls count once (see `calls`).
+What has no entry is uncovered, and its device time is counted as such.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry
+from kinetoscope.model.roofline.attention import ATTENTION
+from kinetoscope.model.roofline.convolutions import CONVOLUTIONS
+from kinetoscope.model.roofline.elementwise import ELEMENTWISE
+from kinetoscope.model.roofline.products import PRODUCTS
+
+ENTRIES: Final[dict[str, Entry]] = {**PRODUCTS, **CONVOLUTIONS, **ATTENTION, **ELEMENTWISE}
+"""Operators by name without overload."""
+
+_MAX_AMOUNT: Final = 10**24
+"""Operations or bytes of a call; with more its shapes are not those of tensors."""
+
+
+def cost(name: str, given: Arguments) -> Cost | None:
+    """What a call costs; None where its operator is not in the registry or its arguments do not tell."""
+    entry = ENTRIES.get(name)
+    of_call = None if entry is None else entry.formula(given)
+    if of_call is None:
+        return None
+    amounts = (of_call.flop, of_call.vector_flop, of_call.bytes, of_call.flop_most, of_call.bytes_most)
+    return of_call if all(0 <= (amount or 0) <= _MAX_AMOUNT for amount in amounts) else None
