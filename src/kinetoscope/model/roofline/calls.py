@@ -7,6 +7,7 @@ costs nothing itself. Copies over links, sets of memory and collectives have the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final
@@ -20,7 +21,7 @@ from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.roofline.arguments import Arguments, Cost, arguments_of
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, arguments_of
 from kinetoscope.model.roofline.registry import ENTRIES, cost
 from kinetoscope.model.roofline.transfers import Link, transfers
 from kinetoscope.model.trace import arguments
@@ -129,8 +130,7 @@ def costed_calls(trace: Trace) -> CostedCalls:
     candidates = _candidates(trace, work)
     variants, code = _variants(trace, candidates, work)
     is_known = np.array([variant is not None for variant in variants], np.bool_)[code] if len(code) else code > 0
-    is_product = np.array([ENTRIES[_name(trace, row)].is_product for row in _first_of_each(candidates, code)], np.bool_)
-    is_product = is_product[code] if len(code) else code > 0
+    is_product = _of_entries(trace, candidates, lambda entry: entry.is_product)
     rows, kept = candidates[is_known], code[is_known]
     innermost = ~(is_product[is_known] & _holds(trace, rows[is_product[is_known]])[rows])
     rows, kept = rows[innermost], kept[innermost]
@@ -164,16 +164,12 @@ def _candidates(trace: Trace, work: DeviceWork) -> Int32s:
     """Rows of the calls of operators in the registry: of those that launch anything, and of all products."""
     ops = trace.rows(EventKind.HOST_OP)
     ops = ops[call_tree(trace).member[ops]]
-    names = call_names(trace)[ops]
-    codes = np.unique(names).tolist()
-    entries = {code: ENTRIES.get(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in codes}
-    wanted = np.isin(names, [code for code, entry in entries.items() if entry is not None])
+    wanted = _of_entries(trace, ops, lambda _: True)
     if not is_host_only(trace):
-        launching = np.zeros(len(trace), np.int64)
-        np.add.at(launching, work.caller[work.caller >= 0], 1)
+        launching = np.bincount(work.caller[work.caller >= 0], minlength=len(trace))
         calls = call_tree(trace)
-        products = np.isin(names, [code for code, entry in entries.items() if entry is not None and entry.is_product])
-        wanted &= products | (subtree_sum(launching, calls.parent, calls.order)[ops] > 0)
+        is_launching = subtree_sum(launching, calls.parent, calls.order)[ops] > 0
+        wanted &= is_launching | _of_entries(trace, ops, lambda entry: entry.is_product)
     return ops[wanted]
 
 
@@ -181,9 +177,11 @@ def _name(trace: Trace, row: int) -> str:
     return call_name(trace.strings.label(int(trace.name[row])), EventKind.HOST_OP)
 
 
-def _first_of_each(rows: Int32s, code: Int32s) -> list[int]:
-    """The first row of each code, in the order of the codes."""
-    return rows[np.unique(code, return_index=True)[1]].tolist() if len(code) else []
+def _of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bools:
+    """What the entries of some calls say: bool [rows]; False for operators without one."""
+    names, place = np.unique(call_names(trace)[rows], return_inverse=True)
+    entries = (ENTRIES.get(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in names.tolist())
+    return np.array([entry is not None and says(entry) for entry in entries], np.bool_)[place]
 
 
 # --- costs
@@ -238,14 +236,12 @@ def _context(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[Int32s, Int3
     """What some formulas need: the operator around and the next one (rows), the longest kernel (name); −1 for none."""
     none = np.full(len(rows), -1, np.int32)
     around, later, kernel = none.copy(), none.copy(), none.astype(np.int64)
-    names = [_name(trace, row) for row in rows.tolist()] if len(rows) else []
-    needs = [ENTRIES[name].needs for name in names]
-    outer = np.flatnonzero([("outer" in need) for need in needs])
+    outer = np.flatnonzero(_of_entries(trace, rows, lambda entry: "outer" in entry.needs))
     parent = call_tree(trace).parent[rows[outer]]
     around[outer] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
-    following = np.flatnonzero([("later" in need) for need in needs])
+    following = np.flatnonzero(_of_entries(trace, rows, lambda entry: "later" in entry.needs))
     later[following] = _next_op(trace, rows[following])
-    launching = np.flatnonzero([("kernel" in need) for need in needs])
+    launching = np.flatnonzero(_of_entries(trace, rows, lambda entry: "kernel" in entry.needs))
     kernel[launching] = _longest_kernel(trace, rows[launching], work)
     return around, later, kernel
 
@@ -304,8 +300,7 @@ def _charged(trace: Trace, work: DeviceWork, rows: Int32s) -> Int32s:
     is_known = np.zeros(len(trace), np.bool_)
     is_known[rows] = True
     owner = _around(trace, work, is_known)
-    launching = np.zeros(len(trace), np.int64)
-    np.add.at(launching, owner[owner >= 0], 1)
+    launching = np.bincount(owner[owner >= 0], minlength=len(trace))
     calls = call_tree(trace)
     inside = subtree_sum(launching, calls.parent, calls.order) > launching
     is_foreign = (owner >= 0) & (work.op != owner) & inside[owner]
