@@ -22,7 +22,8 @@ Is the advisor right? Programs with one thing wrong on purpose tell, each beside
 Faults of devices are in simulated programs: a host that issues, a queue, streams, events, copies, the workers of a
 loader and autograd's thread, drawn as the trace that a profiler would have written; what the fault costs is the
 difference between the two simulations. *Real programs* run with torch on a CPU, are recorded by `kinetoscope.profile`,
-and what the fix brings is measured in turns, without a profiler.
+and what the fix brings is measured in turns, without a profiler. Under *Device efficiency* a kernel takes what a model
+of tiles, waves, caches and drawn shares of the peaks says, which knows nothing of the floors that the advisor computes.
 
 - *Found*: the rule that is about the fault names it; in brackets its place among all findings.
 - *Promised*: by how much the step would be shorter, at least and at most. *Gained*: what the fix brought. *Kept*: the

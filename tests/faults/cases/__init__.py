@@ -23,6 +23,7 @@ FAMILIES: Final = {
     "causes": "Other causes",
     "mixes": "Mixes",
     "light": "Light faults",
+    "efficiency": "Device efficiency",
 }
 
 
