@@ -10,6 +10,7 @@ from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.collectives.process_groups import ranks_text
 
 _SECOND: Final = 1e9
+_RANKS: Final = pl.col("group_size")
 
 
 def with_costs(frame: pl.DataFrame) -> pl.DataFrame:
@@ -57,12 +58,12 @@ def collectives_of(frame: pl.DataFrame) -> pl.DataFrame:
     )
     point_to_point = pl.col("kind").is_in(POINT_TO_POINT)
     size = pl.when(point_to_point).then(2).otherwise(pl.col("group_size"))
-    return calls.with_columns(missing=size - pl.col("ranks"), factor=_factor())
+    return calls.with_columns(missing=size - pl.col("ranks"), factor=bus_factor())
 
 
-def _factor() -> pl.Expr:
-    """Bus / algorithm bandwidth by kind and number of ranks; null where either is unknown."""
-    size = pl.col("group_size").cast(pl.Float64)
+def bus_factor(ranks: pl.Expr = _RANKS) -> pl.Expr:
+    """Bus / algorithm bandwidth by `kind` and the number of ranks; null where either is unknown."""
+    size = ranks.cast(pl.Float64)
     factor = pl.lit(None, pl.Float64)
     for kind, (times, less) in BUS_FACTORS.items():
         share = (size - less) / size if less else pl.lit(1.0)

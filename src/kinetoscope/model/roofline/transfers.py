@@ -1,4 +1,4 @@
-"""Device work that has its cost as it is: copies over a link or within a memory, sets of memory."""
+"""Device work that has its cost as it is: copies over a link or within a memory, sets of memory, collectives."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.collectives.bandwidth import bus_factor
+from kinetoscope.model.collectives.calls import collective_calls
+from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.trace import Trace
 
 Link = Literal["none", "host", "device", "network"]
@@ -18,14 +24,19 @@ Link = Literal["none", "host", "device", "network"]
 _WITHIN: Final[dict[str, int]] = {"DtoD": 2, SET: 1}
 """Directions that stay in a device's memory, and how often it is read or written for each byte."""
 
+_LEAST_RANKS: Final = 2
+"""Ranks of a group of which nothing was recorded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """Transfers of a name and size.
 
     Attributes:
-        name: the direction of a copy, or memset.
-        bytes: that pass the link; within a memory those read and those written.
+        name: the direction of a copy, memset, or the kind of a collective.
+        bytes: that pass the link, in one direction; within a memory those read and those written. Of a collective they
+            are its size × the factor of nccl-tests, 2(n−1)/n for an all-reduce of n ranks; where n was not recorded,
+            that of two ranks, the least.
         link: what they pass.
     """
 
@@ -48,7 +59,10 @@ class TransfersOfWork:
 
 
 def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
-    """The device work that is a transfer: copies between memories, and within one those that no call accounts for.
+    """The device work that is a transfer.
+
+    That are copies between memories, those within one that no call accounts for, and collectives whose size was
+    recorded, the first kernel of each.
 
     call: int32 [work], the call that each piece is charged to, −1 for none.
     """
@@ -59,12 +73,44 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     codes, first = group(every.direction[chosen].astype(np.int64), every.bytes[chosen])
     code = np.full(len(call), -1, np.int32)
     code[every.work[chosen]] = codes
-    return TransfersOfWork(code, tuple(
-        _transfer(every.directions[every.direction[place]], int(every.bytes[place])) for place in chosen[first].tolist()
-    ))  # fmt: skip
+    moved = [
+        _copy(every.directions[every.direction[place]], int(every.bytes[place])) for place in chosen[first].tolist()
+    ]
+    collectives = _collectives(trace)
+    at = np.searchsorted(device_work(trace).rows, collectives["row"].to_numpy())
+    distinct = collectives.select("kind", "bytes", "link").unique(maintain_order=True)
+    numbered = collectives.join(distinct.with_row_index("code"), on=distinct.columns, how="left", maintain_order="left")
+    code[at] = len(moved) + numbered["code"].to_numpy()
+    return TransfersOfWork(code, (*moved, *(Transfer(*row) for row in distinct.rows())))
 
 
-def _transfer(direction: str, nbytes: int) -> Transfer:
+def _copy(direction: str, nbytes: int) -> Transfer:
     if direction in _WITHIN:
         return Transfer(direction, _WITHIN[direction] * nbytes, "none")
     return Transfer(direction, nbytes, "device" if direction == "PtoP" else "host")
+
+
+def _collectives(trace: Trace) -> pl.DataFrame:
+    """Row, kind, bus bytes and link of each collective that is known by its size."""
+    calls = collective_calls(trace).filter(~pl.col("on_host"))
+    size = pl.col("bytes") * bus_factor(pl.col("group_size").fill_null(_LEAST_RANKS))
+    moved = calls.select("row", "kind", "group_ranks", "group_size", bytes=size.round().cast(pl.Int64, strict=False))
+    moved = moved.drop_nulls("bytes")
+    local = len(devices(trace))
+    groups = moved.select("group_ranks", "group_size").unique()
+    links = [_link(ranks, size, local) for ranks, size in groups.rows()]
+    keyed = groups.with_columns(pl.Series("link", links, pl.String))
+    return moved.join(keyed, on=["group_ranks", "group_size"], how="left", nulls_equal=True, maintain_order="left")
+
+
+def _link(ranks: str | None, size: int | None, local: int) -> Link:
+    """What the collectives of a group pass, where the process sees `local` devices.
+
+    Ranks are numbered machine by machine, and a process that sees several devices sees all of its machine's, as with
+    torchrun. Where only one is seen, the machines are unknown: the faster link then keeps the floor a floor.
+    """
+    if local < 2:
+        return "device"
+    if ranks is None:
+        return "network" if size is not None and size > local else "device"
+    return "network" if len({rank // local for rank in ranks_of(ranks)}) > 1 else "device"
