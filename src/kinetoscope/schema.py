@@ -10,7 +10,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import polars as pl
@@ -271,11 +271,42 @@ class Lines:
     steps: bool = True
 
 
-Chart = Bars | Lines | Ranges | StackedBars
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """A point for each row: operations a second over operations a byte, below what its device can do.
+
+    Attributes:
+        category, detail: columns of the words of a point.
+        time: column of its area.
+        intensity, rate: columns of its place: operations a byte, operations a second.
+        efficiency, bound: columns of the share of its limit that it reaches, and of what limits it: its colour.
+        precision, peak, peak_bandwidth: columns of its roofs: operations a second, in which precision, and bytes a
+            second.
+        headroom: column of the time beyond the limit.
+        parts: columns that sum to `time`, of which a terminal draws a bar for each row.
+    """
+
+    category: str = "name"
+    detail: str = "input_shapes"
+    time: str = "device_time"
+    intensity: str = "intensity"
+    rate: str = "rate"
+    efficiency: str = "efficiency"
+    bound: str = "bound"
+    precision: str = "precision"
+    peak: str = "peak"
+    peak_bandwidth: str = "peak_bandwidth"
+    headroom: str = "headroom"
+    parts: tuple[str, ...] = ()
+
+
+Chart = Bars | Lines | Ranges | Roofline | StackedBars
 
 
 def drawn_columns(chart: Chart) -> set[str]:
     """The columns that a chart needs."""
+    if isinstance(chart, Roofline):
+        return {*chart.parts, *(getattr(chart, each.name) for each in fields(chart) if each.name != "parts")}
     if isinstance(chart, StackedBars):
         return {chart.category, *chart.parts}
     if isinstance(chart, Lines):

@@ -26,3 +26,24 @@ test("what is drawn is written, with names as text", () => {
   expect(svg).not.toContain("<script>");
   expect(svg.match(/<g /g)?.length).toBe(svg.match(/<\/g>/g)?.length);
 });
+
+test("circles and lines become paths", () => {
+  const svg = svgOf(
+    (pen) => {
+      pen.fillStyle = "#123456";
+      pen.globalAlpha = 0.5;
+      pen.beginPath();
+      pen.arc(10, 20, 5, 0, 2 * Math.PI);
+      pen.fill();
+      pen.beginPath();
+      pen.moveTo(0, 0);
+      pen.lineTo(3, 4);
+      pen.stroke();
+    },
+    100,
+    50,
+    "#fff",
+  );
+  expect(svg).toContain('<path d="M5 20a5 5 0 0 1 10 0a5 5 0 0 1 -10 0" fill="#123456" opacity="0.5"/>');
+  expect(svg).toContain('<path d="M0 0L3 4" fill="none"');
+});

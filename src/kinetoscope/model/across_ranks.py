@@ -24,6 +24,7 @@ from kinetoscope.schema import (
     OverRanks,
     RatioOf,
     Result,
+    Roofline,
     Schema,
     ShareOf,
     StackedBars,
@@ -192,6 +193,8 @@ def _sorted(frame: pl.DataFrame, chart: Chart | None) -> pl.DataFrame:
     if isinstance(chart, Bars):
         by = [chart.value, *([chart.instead] if chart.instead else [])]
         return frame.sort(by, descending=True, nulls_last=True, maintain_order=True)
+    if isinstance(chart, Roofline):
+        return frame.sort(chart.time, descending=True, nulls_last=True, maintain_order=True)
     return frame.sort(chart.category, maintain_order=True) if isinstance(chart, StackedBars) else frame
 
 

@@ -24,6 +24,7 @@ export interface Part {
   readonly value: number;
   readonly doc: string;
   readonly link: Link | null;
+  readonly shade: number;
 }
 
 /** One bar divided into parts, with its key beneath: value and share of each part. */
@@ -230,6 +231,34 @@ export interface Ribbon {
   readonly row: readonly number[];
 }
 
+/** Points below the roofs of a device, on logarithmic axes: operations a second over operations a byte. */
+export interface Roofline {
+  readonly block: "roofline";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly parts: readonly Part[];
+  readonly texts: readonly string[];
+  readonly name: readonly number[];
+  readonly detail: readonly number[];
+  readonly kind: readonly number[];
+  readonly at: readonly number[];
+  readonly over: readonly number[];
+  readonly time: readonly number[];
+  readonly calls: readonly number[];
+  readonly intensity: readonly (number | null)[];
+  readonly rate: readonly (number | null)[];
+  readonly bandwidth: readonly (number | null)[];
+  readonly efficiency: readonly (number | null)[];
+  readonly headroom: readonly (number | null)[];
+  readonly roofs: readonly (readonly [string, readonly number[], readonly number[]])[];
+  readonly x: readonly [number, number];
+  readonly y: readonly [number, number];
+  readonly lane: number;
+  readonly picks: string;
+  readonly chosen: string;
+}
+
 /** A line of a file that took time: its number, nanoseconds in itself and in all, and a few words. */
 export interface LineTime {
   readonly line: number;
@@ -294,4 +323,4 @@ export interface Page {
   readonly select: Readonly<Record<string, string>>;
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Source | Controls | Note;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Source | Controls | Note;

@@ -13,6 +13,7 @@ import { IcicleBlock } from "./icicle";
 import { NoteBlock } from "./note";
 import { PartsBlock } from "./parts";
 import { RibbonBlock } from "./ribbon";
+import { RooflineBlock } from "./roofline";
 import { RowsBlock } from "./rows";
 import { SourceBlock } from "./source";
 import { TableBlock } from "./table";
@@ -50,6 +51,8 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <IcicleBlock {...block} />;
     case "ribbon":
       return <RibbonBlock {...block} />;
+    case "roofline":
+      return <RooflineBlock {...block} />;
     case "timelines":
       return <TimelinesBlock {...block} />;
     case "source":

@@ -2,7 +2,7 @@
 
 import { useRef } from "preact/hooks";
 import type { Part, Parts, Unit } from "../api/blocks";
-import { colour } from "../base/colour";
+import { blended, colour, INK } from "../base/colour";
 import { scale, shown, significant, withUnit } from "../base/numbers";
 import { printable } from "../base/text";
 import { useProps } from "../base/props";
@@ -19,7 +19,7 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
   const words = (part: Part) =>
     `${part.label}: ${shown(part.value, unit)}${whole ? ` (${share(part.value / whole)})` : ""}${part.doc ? `\n${part.doc}` : ""}`;
   const keys = parts.map((part) => ({
-    colour: colour(part.kind, dark),
+    colour: fillOf(part, dark),
     label: `${part.label} ${shown(part.value, unit)} ${whole ? share(part.value / whole) : ""}`,
   }));
   return (
@@ -43,7 +43,7 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
                     y={0}
                     width={Math.max(0, wide - (wide > 4 && place < parts.length - 1 ? 1 : 0))}
                     height={HEIGHT}
-                    fill={colour(part.kind, dark)}
+                    fill={fillOf(part, dark)}
                     data-tip={words(part)}
                     {...leads(part.link, words(part))}
                   />
@@ -59,6 +59,10 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
   );
 }
 
+/** The colour of a part: that of its kind, paler where parts of one kind are told apart. */
+const fillOf = ({ kind, shade = 1 }: Part, dark: boolean): string =>
+  shade < 1 ? blended(INK[dark ? "dark" : "light"].bg, colour(kind, dark), shade) : colour(kind, dark);
+
 /** What the colours of a bar mean; with values and shares where `whole` is given. */
 export function PartKey({ parts, unit, whole }: { parts: readonly Part[]; unit: Unit; whole?: number }) {
   const { dark } = useProps();
@@ -70,7 +74,7 @@ export function PartKey({ parts, unit, whole }: { parts: readonly Part[]; unit: 
     <ul class="key">
       {parts.map((part, place) => (
         <li key={place} data-tip={part.doc || undefined}>
-          <i style={{ background: colour(part.kind, dark) }} />
+          <i style={{ background: fillOf(part, dark) }} />
           {part.link ? <To link={part.link}>{printable(part.label)}</To> : printable(part.label)}
           {whole !== undefined && (
             <>

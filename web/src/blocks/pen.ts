@@ -16,6 +16,11 @@ export type Pen = Pick<
   | "beginPath"
   | "rect"
   | "clip"
+  | "moveTo"
+  | "lineTo"
+  | "arc"
+  | "fill"
+  | "stroke"
 >;
 
 const ANCHOR: Record<string, string> = { center: "middle", right: "end", end: "end" };
@@ -41,6 +46,7 @@ class Written implements Pen {
   open = 0;
   private readonly opened: number[] = [];
   private area: readonly number[] = [];
+  private path = "";
 
   fillRect(x: number, y: number, width: number, height: number): void {
     this.parts.push(`<rect ${box(x, y, width, height)} fill="${escaped(String(this.fillStyle))}"${this.alpha()}/>`);
@@ -73,6 +79,30 @@ class Written implements Pen {
 
   beginPath(): void {
     this.area = [];
+    this.path = "";
+  }
+
+  moveTo(x: number, y: number): void {
+    this.path += `M${short(x)} ${short(y)}`;
+  }
+
+  lineTo(x: number, y: number): void {
+    this.path += `L${short(x)} ${short(y)}`;
+  }
+
+  /** Whole circles only: none of our pictures has another arc. */
+  arc(x: number, y: number, radius: number): void {
+    const half = `a${short(radius)} ${short(radius)} 0 0 1`;
+    this.path += `M${short(x - radius)} ${short(y)}${half} ${short(2 * radius)} 0${half} ${short(-2 * radius)} 0`;
+  }
+
+  fill(): void {
+    this.parts.push(`<path d="${this.path}" fill="${escaped(String(this.fillStyle))}"${this.alpha()}/>`);
+  }
+
+  stroke(): void {
+    const stroke = `stroke="${escaped(String(this.strokeStyle))}" stroke-width="${this.lineWidth}"`;
+    this.parts.push(`<path d="${this.path}" fill="none" ${stroke}${this.alpha()}/>`);
   }
 
   rect(x: number, y: number, width: number, height: number): void {

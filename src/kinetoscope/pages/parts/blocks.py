@@ -61,13 +61,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means."""
+    """A share of a whole: a kind of time (its colour), a label, a value in the block's unit, what it means.
+
+    `shade` is how much of its colour it has, to tell parts of one kind apart: 1 is all.
+    """
 
     kind: str
     label: str
     value: float
     doc: str = ""
     link: Link | None = None
+    shade: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +345,46 @@ class RibbonBlock(Block):
     kind: Sequence[int]
     lane: Sequence[int]
     row: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineBlock(Block):
+    """Points below the roofs of a device, on logarithmic axes: operations a second over operations a byte.
+
+    Attributes:
+        parts: the time of the points by what limits them; the kinds are the colours of the points.
+        texts: distinct names, details and kinds.
+        name, detail, kind: of each point, as places in `texts`; those that take longest are first.
+        at, over: where it stands along both axes; in the lane left of the axis what has no intensity.
+        time: its area, in ns; calls: how many calls share it.
+        intensity: operations a byte; None without arithmetic. rate: operations a second; bandwidth: bytes a second.
+        efficiency: share of its limit that it reaches; headroom: ns beyond its limit.
+        roofs: words of each limit, and its ends as lists of x, y.
+        x, y: both ends of each axis; lane: where the lane begins, the same as the axis where there is none.
+        picks: a parameter of the page that is set to the name of a point that the reader picks; chosen: that name.
+    """
+
+    title: str
+    parts: Sequence[Part]
+    texts: Sequence[str]
+    name: Sequence[int]
+    detail: Sequence[int]
+    kind: Sequence[int]
+    at: Sequence[float]
+    over: Sequence[float]
+    time: Sequence[int]
+    calls: Sequence[int]
+    intensity: Sequence[float | None]
+    rate: Sequence[float | None]
+    bandwidth: Sequence[float | None]
+    efficiency: Sequence[float | None]
+    headroom: Sequence[float | None]
+    roofs: Sequence[tuple[str, Sequence[float], Sequence[float]]]
+    x: tuple[float, float]
+    y: tuple[float, float]
+    lane: float
+    picks: str = ""
+    chosen: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.model.trace.text import listed
-from kinetoscope.schema import Bars, Lines, Ranges, Result, StackedBars
+from kinetoscope.schema import Bars, Lines, Ranges, Result, Roofline, StackedBars
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.palette import colour
+from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture
 from kinetoscope.views.charts.scales import is_wide
 from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.grammar import short
@@ -38,6 +39,10 @@ MAX_DOTS = 64
 MAX_POINTS = 4000
 """Points in a chart of lines, in all."""
 
+MAX_CIRCLES = 1000
+"""Circles of a roofline; the page itself draws more."""
+
+_LARGEST_CIRCLE_PX = 900  # area of the circle of the row that takes longest
 _LABEL_CELLS = 56  # cells of a name beside a bar
 _TITLE_CELLS = 90  # cells of a name above a chart
 
@@ -95,6 +100,8 @@ def _drawn(result: Result, dark: bool, max_lines: int) -> dict[str, Any]:
         return _stacked(result, facts, dark)
     if isinstance(facts, Lines):
         return _lines(result, facts, dark, max_lines)
+    if isinstance(facts, Roofline):
+        return _roofline(result, facts, dark)
     raise ValueError(f"{result.analysis or 'this result'} declares no chart")
 
 
@@ -254,6 +261,73 @@ def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str
         "encoding": encoding,
     }
     return spec | _title(_left_out(series.count(frame, facts), every, shown))
+
+
+def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
+    """Circles below lines, on logarithmic axes; what has no arithmetic stands in a lane at the left."""
+    picture = roofline_picture(result, facts, MAX_CIRCLES)
+    if picture is None:
+        return vega_lite(data={"values": []}, mark="point", width="container")
+    points = picture.points
+    frame = result.frame[points["row"]]
+    columns = [result.schema[name] for name in (facts.time, facts.efficiency, facts.headroom)]
+    units = [scale(frame.get_column(column.name).to_list(), column.unit) for column in columns]
+    words = frame.select(facts.category, facts.detail, facts.bound, *(pl.col(column.name) for column in columns)).rows()
+    most = points["time"][0]
+    circles = [
+        {"x": x, "y": y, "area": time / most * _LARGEST_CIRCLE_PX, "bound": bound or "", "name": printable(name or "")}
+        | {"shapes": middle(printable(shapes or ""), _TITLE_CELLS)}
+        | {
+            key: unit.with_unit(value)
+            for key, unit, value in zip(("time", "share", "left"), units, values, strict=True)
+        }
+        | {"colour": colour(BOUNDS.get(bound, ("",))[0], dark=dark)}
+        for (name, shapes, bound, *values), (x, y, time) in zip(
+            words, points.select("x", "y", "time").rows(), strict=True
+        )
+    ]
+    lines = [
+        {"line": place, "x": x, "y": y, "label": roof.label if place_of_end else ""}
+        for place, roof in enumerate(picture.roofs)
+        for place_of_end, (x, y) in enumerate(zip(roof.x, roof.y, strict=True))
+    ]
+    marks = {"domain": [picture.lane, picture.x[1]], "nice": False, "type": "log"}
+    x = {"field": "x", "type": "quantitative", "title": "FLOP per byte of traffic", "scale": marks}
+    if picture.lane < picture.x[0]:
+        x["title"] = f"FLOP per byte of traffic; left of {picture.x[0]:g}: no arithmetic"
+    y = {"field": "y", "type": "quantitative", "title": "FLOP/s", "axis": {"format": ".0s", "tickCount": 6}}
+    y["scale"] = {"domain": list(picture.y), "nice": False, "type": "log"}
+    tips = tooltip(
+        ("name", "of"),
+        ("shapes", facts.detail),
+        ("time", facts.time),
+        ("share", facts.efficiency),
+        ("left", facts.headroom),
+        ("bound", ""),
+    )
+    ink = colour("host", dark=dark)
+    layers = [
+        {
+            "mark": {"type": "circle", "opacity": 0.55, "clip": True},
+            "encoding": {
+                "size": {"field": "area", "type": "quantitative", "scale": None, "legend": None},
+                "color": {"field": "colour", "type": "nominal", "scale": None},
+                "tooltip": tips,
+            },
+        },
+        {
+            "data": {"values": lines},
+            "mark": {"type": "line", "color": ink, "strokeWidth": 1.25},
+            "encoding": {"detail": {"field": "line", "type": "nominal"}},
+        },
+        {
+            "data": {"values": [line for line in lines if line["label"]]},
+            "mark": {"type": "text", "align": "right", "dx": -4, "dy": -8, "color": ink},
+            "encoding": {"text": {"field": "label"}},
+        },
+    ]
+    spec = vega_lite(data={"values": circles}, encoding={"x": x, "y": y}, layer=layers, width="container", height=320)
+    return spec | _title(picture.rest)
 
 
 def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:

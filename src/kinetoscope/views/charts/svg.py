@@ -1,4 +1,4 @@
-"""A declared chart as SVG: bars, stacks, ranges and lines, drawn from the same specification that Vega-Lite draws.
+"""A declared chart as SVG, drawn from the same specification that Vega-Lite draws.
 
 It needs no package and no script, so it shows wherever HTML does: a notebook, its export, a mail. Text takes the colour
 of the page around it.
@@ -23,9 +23,11 @@ from kinetoscope.views.charts.marks import (
     text,
     width_of_names,
 )
+from kinetoscope.views.numbers import shown
 
 _HEIGHT_PX: Final = 200
 _PANEL_PX: Final = 64
+_ROOFLINE_PX: Final = 320
 _MAX_BARS: Final = 200  # bars that are drawn
 
 MAX_TICKS: Final = 5
@@ -39,7 +41,9 @@ def svg(spec: Mapping[str, Any]) -> str:
     rows: Sequence[Row] = spec["data"]["values"]
     if not rows:
         return ""
-    if "layer" in spec:
+    if "area" in rows[0]:
+        body, width, height = _roofline(spec, rows)
+    elif "layer" in spec:
         body, width, height = _ranges(spec, rows)
     elif "line" in rows[0]:
         body, width, height = _lines(spec, rows)
@@ -182,6 +186,43 @@ def _ticks(most: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10(most))
     step = next(each for each in (step / 5, step / 2, step, step * 2, step * 5) if most / each <= MAX_TICKS)
     return [step * place for place in range(math.floor(most / step * (1 + 1e-9)) + 1)]
+
+
+# --- rooflines
+
+
+def _roofline(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], float, float]:
+    """Circles below lines; those that take longest are first, and lie below the others."""
+    x, y = spec["encoding"]["x"], spec["encoding"]["y"]
+    title = spec.get("title", {}).get("text", "")
+    body, top = ([text(0, 14, title, soft=True)], 24.0) if title else ([], 4.0)
+    bottom = top + _ROOFLINE_PX
+    (first, last), (low, high) = x["scale"]["domain"], y["scale"]["domain"]
+    across = _scale_of(first, last, 64, WIDTH_PX - 8, log=True)
+    upward = _scale_of(low, high, 0, _ROOFLINE_PX, log=True)
+    for tick in _powers_of_ten(first, last):
+        body.append(_line(f"M{short(across(tick))} {short(top)}V{short(bottom)}", 0.15))
+        body.append(text(across(tick), bottom + 14, number(tick), anchor="middle", soft=True))
+    for tick in _powers_of_ten(low, high):
+        body.append(_line(f"M72 {short(bottom - upward(tick))}H{WIDTH_PX - 8}", 0.15))
+        words = shown(tick, "flop/s").replace(".00", "").replace(".0", "")
+        body.append(text(66, bottom - upward(tick) + 4, words, anchor="end", soft=True))
+    for row in rows:
+        radius = max(math.sqrt(row["area"] / math.pi), 1.2)
+        place = f'cx="{short(across(row["x"]))}" cy="{short(bottom - upward(row["y"]))}" r="{short(radius)}"'
+        tip = safe(f"{row['name']} {row['shapes']}: {row['time']}, {row['share']} of its limit ({row['bound']})")
+        body.append(f'<circle {place} fill="{escape(row["colour"])}" fill-opacity="0.55"><title>{tip}</title></circle>')
+    lines = spec["layer"][1]["data"]["values"]
+    for start, end in zip(lines[::2], lines[1::2], strict=True):
+        ends = [(across(at["x"]), bottom - upward(at["y"])) for at in (start, end)]
+        body.append(_line("M" + "L".join(f"{short(x)} {short(y)}" for x, y in ends), 0.8))
+        body.append(text(ends[1][0] - 4, ends[1][1] - 5, end["label"], anchor="end", soft=True))
+    body.append(text(WIDTH_PX / 2, bottom + 30, x["title"], anchor="middle", soft=True))
+    return body, WIDTH_PX, bottom + 38
+
+
+def _line(path: str, opacity: float) -> str:
+    return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="{opacity}"/>'
 
 
 # --- lines

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.schema import Bars, Chart, Lines, Ranges, Result, StackedBars
+from kinetoscope.schema import Bars, Chart, Lines, Ranges, Result, Roofline, StackedBars
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.charts.scales import is_wide
 from kinetoscope.views.names import shortened
@@ -141,8 +141,8 @@ def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[
     width = min(room, _PICTURE_CELLS[1])
     if facts is None or isinstance(facts, Lines) or width < _PICTURE_CELLS[0] or room > UNBOUNDED // 2:
         return [[] for _ in range(frame.height)]
-    if isinstance(facts, StackedBars):
-        return _stacks(frame, facts, width)
+    if isinstance(facts, StackedBars | Roofline):
+        return _stacks(frame, facts.parts, width)
     if isinstance(facts, Ranges):
         return _ranges(frame, facts, width)
     return _bars(frame, facts, width)
@@ -172,13 +172,13 @@ def _ranges(frame: pl.DataFrame, facts: Ranges, width: int) -> list[list[Piece]]
     ]
 
 
-def _stacks(frame: pl.DataFrame, facts: StackedBars, width: int) -> list[list[Piece]]:
+def _stacks(frame: pl.DataFrame, parts: Sequence[str], width: int) -> list[list[Piece]]:
     """The stack of the longest row fills `width`."""
-    rows = frame.select(facts.parts).rows()
+    rows = frame.select(parts).rows()
     totals = [sum(max(value or 0, 0) for value in row) for row in rows]
     largest = max(totals, default=0) or 1
     return [
-        [(" " * fitting.GAP, ""), *stack(facts.parts, row, round(width * total / largest))]
+        [(" " * fitting.GAP, ""), *stack(parts, row, round(width * total / largest))]
         for row, total in zip(rows, totals, strict=True)
     ]
 

@@ -1,0 +1,99 @@
+"""The roofline as a block of the page: the points of a table, the roofs of its device, and what limits the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from kinetoscope.pages.parts.blocks import Link, Part, RooflineBlock
+from kinetoscope.schema import Result, Roofline
+from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture
+
+MAX_POINTS: Final = 20_000
+"""Points that are drawn; the page draws so many without a dropped frame."""
+
+_DIGITS: Final = 5
+"""Significant digits of what a point says, of which the page shows three."""
+
+
+def roofline_block(
+    title: str,
+    result: Result,
+    facts: Roofline,
+    *,
+    links: Mapping[str, Link] | None = None,
+    picks: str = "",
+    chosen: str = "",
+) -> RooflineBlock | None:
+    """The rows of a table as points; None where no row has a place.
+
+    Args:
+        title: of the block.
+        result: the table, with the columns `calls`, `bandwidth` and those of `facts`.
+        facts: which columns are drawn.
+        links: where the key leads, by bound.
+        picks: the parameter of the page that is set to the name of a point.
+        chosen: the name that it has now.
+    """
+    picture = roofline_picture(result, facts, MAX_POINTS)
+    if picture is None:
+        return None
+    points, rows = picture.points, result.frame[picture.points["row"]]
+    said = [pl.col(facts.detail), pl.col(facts.precision).str.to_uppercase()]
+    kinds = points["bound"].replace_strict({bound: kind for bound, (kind, _) in BOUNDS.items()}, default="idle")
+    texts, (name, detail, kind) = _coded(
+        rows[facts.category].fill_null("(no name)"),
+        rows.select(pl.concat_str(said, separator=" · ", ignore_nulls=True)).to_series(),
+        kinds,
+    )
+    times = dict(points.group_by("bound").agg(pl.col("time").sum()).rows())
+    parts = [
+        Part(of, f"Bound by {bound}", times[bound], doc, (links or {}).get(bound))
+        for bound, (of, doc) in BOUNDS.items()
+        if bound in times
+    ]
+    said_of: dict[str, Any] = {
+        name: _brief(rows[column])
+        for name, column in (
+            ("intensity", facts.intensity),
+            ("rate", facts.rate),
+            ("bandwidth", "bandwidth"),
+            ("efficiency", facts.efficiency),
+            ("headroom", facts.headroom),
+        )
+    }
+    return RooflineBlock(
+        title=title,
+        parts=parts,
+        texts=texts,
+        name=name,
+        detail=detail,
+        kind=kind,
+        at=_brief(points["x"]),
+        over=_brief(points["y"]),
+        time=points["time"].to_list(),
+        calls=rows["calls"].to_list(),
+        **said_of,
+        roofs=[(roof.label, roof.x, roof.y) for roof in picture.roofs],
+        x=picture.x,
+        y=picture.y,
+        lane=picture.lane,
+        picks=picks,
+        chosen=chosen,
+        note=picture.rest,
+    )
+
+
+def _coded(*columns: pl.Series) -> tuple[list[str], list[list[int]]]:
+    """The distinct texts of several columns, and the place of each value among them."""
+    every = pl.concat([column.cast(pl.String).fill_null("").rename("text") for column in columns])
+    texts = every.unique(maintain_order=True)
+    places = every.replace_strict(texts, pl.int_range(len(texts), eager=True), return_dtype=pl.Int64)
+    size = len(columns[0])
+    return texts.to_list(), [places[at * size : (at + 1) * size].to_list() for at in range(len(columns))]
+
+
+def _brief(values: pl.Series) -> Sequence[Any]:
+    return values.cast(pl.Float64).round_sig_figs(_DIGITS).to_list()

@@ -1,0 +1,176 @@
+"""Where the points and the roofs of a roofline stand: the same on the page, in a notebook and in a report.
+
+Both axes are logarithmic, so the distance of a point from its roof is the share of its limit that it reaches. Work
+without arithmetic (copies, concatenations, collectives) has no place along x: it stands in a lane left of the axis,
+below the roof of the memory by the share of its own limit that it reaches.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.schema import Result, Roofline
+from kinetoscope.views.numbers import grouped, shown
+
+BOUNDS: Final[dict[str, tuple[str, str]]] = {
+    "compute": ("computation", "Arithmetic takes longest at the peaks of the device."),
+    "memory": ("memory", "Reading each input and writing each output once takes longest at the peaks of the device."),
+    "link": (
+        "communication",
+        "The bytes between devices, or between device and host, take longest at the link's peak.",
+    ),
+    "latency": ("runtime", "At the peaks of the device it would take less than the shortest kernels of this trace do."),
+}
+"""What can limit work: the kind whose colour it has, and what that means."""
+
+_TAIL_SHARE: Final = 0.001
+"""Share of the time of all points that may lie beyond an end of an axis, and stand at its edge."""
+
+_LANE_DECADES: Final = 0.6
+"""Width of the lane, in powers of ten of x."""
+
+
+_GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A limit as a line: its words, and its ends, from left to right."""
+
+    label: str
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePicture:
+    """What is drawn.
+
+    Attributes:
+        points: by time, the longest first: `x` and `y` of each, its `time`, its `bound`, and `row`, its place in the
+            result.
+        roofs: the limits.
+        x, y: both ends of each axis.
+        lane: where the lane begins, left of x; x begins there too where there is no lane.
+        rest: what is not drawn, in words; "" if all is.
+    """
+
+    points: pl.DataFrame
+    roofs: tuple[Roof, ...]
+    x: tuple[float, float]
+    y: tuple[float, float]
+    lane: float
+    rest: str
+
+
+def roofline_picture(result: Result, facts: Roofline, limit: int) -> RooflinePicture | None:
+    """The picture of the `limit` rows that take longest; None where no row has a place."""
+    timed = _timed(result, facts)
+    placed = timed.filter(pl.col("has_place"))
+    points = placed.head(limit)
+    if points.is_empty():
+        return None
+    time, x, y = (points.get_column(name).to_numpy().astype(np.float64) for name in ("time", "x", "y"))
+    share, slope = (points.get_column(name).fill_null(0.0).to_numpy() for name in ("share", "slope"))
+    counted, through_memory = x > 0, (points.get_column("bound") != "link").fill_null(value=True).to_numpy()
+    slopes = sorted(set(slope[(slope > 0) & through_memory].tolist()))
+    slope = np.where(through_memory, slope, max(slopes, default=slope.max()))
+    peaks = points.filter(pl.col("peak") > 0).select("precision", "peak").unique().sort("peak", descending=True)
+    low, high = _ends(x[counted], time[counted], (0.1, 10.0))
+    ridge = peaks["peak"][0] / slopes[0] if slopes and len(peaks) else high
+    low, high = _round(min(low, ridge / 10), up=False), _round(max(high, ridge * 4), up=True)
+    left = low if counted.all() else low / 10**_LANE_DECADES
+    x[~counted] = _across(left, low, int((~counted).sum()))
+    y[~counted] = (share * slope * x)[~counted]
+    bottom, top = _ends(y, time, (1.0, 1.0))
+    top = max(top, *peaks["peak"], *(each * left for each in slopes))
+    axes = (low, high), (_round(bottom / 1.5, up=False), _round(top * 1.5, up=True))
+    drawn = points.select(
+        "row", "time", "bound", x=pl.Series(np.clip(x, left, high)), y=pl.Series(np.clip(y, *axes[1]))
+    )
+    return RooflinePicture(drawn, tuple(_roofs(peaks, slopes, left, high)), *axes, left, _rest(timed, placed, points))
+
+
+def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
+    """The rows with time, the longest first, under names of our own."""
+    number = {
+        name: pl.col(of).cast(pl.Float64)
+        for name, of in (
+            ("x", facts.intensity),
+            ("y", facts.rate),
+            ("share", facts.efficiency),
+            ("peak", facts.peak),
+            ("slope", facts.peak_bandwidth),
+        )
+    }
+    number = {name: pl.when(of.is_finite()).then(of) for name, of in number.items()}
+    words = {"bound": pl.col(facts.bound), "precision": pl.col(facts.precision), "time": pl.col(facts.time)}
+    frame = result.frame.with_row_index("row").select("row", **number, **words).filter(pl.col("time") > 0)
+    counted = (pl.col("x") > 0) & (pl.col("y") > 0)
+    moved = (pl.col("x") == 0) & (pl.col("share") > 0) & (pl.col("slope") > 0)
+    frame = frame.with_columns(has_place=(counted | moved).fill_null(value=False))
+    return frame.sort("time", "row", descending=[True, False])
+
+
+def _ends(values: Floats, weights: Floats, otherwise: tuple[float, float]) -> tuple[float, float]:
+    """The least and the greatest value, without a small share of the weight at either end."""
+    if not len(values):
+        return otherwise
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) / weights.sum()
+    first = int(np.searchsorted(below, _TAIL_SHARE))
+    last = int(np.searchsorted(below, 1 - _TAIL_SHARE))
+    return float(values[order[first]]), float(values[order[min(last, len(values) - 1)]])
+
+
+def _round(value: float, *, up: bool) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    steps = [power * each for each in (1, 2, 5, 10)]
+    return (
+        next(each for each in steps if each >= value * (1 - 1e-9))
+        if up
+        else max(each for each in steps if each <= value * (1 + 1e-9))
+    )
+
+
+def _across(left: float, right: float, count: int) -> Floats:
+    """So many places between both, near ones far apart: multiples of the golden ratio spread evenly."""
+    share = (np.arange(1, count + 1) * _GOLDEN_RATIO) % 1
+    return np.asarray(left * (right / left) ** (0.06 + 0.88 * share), np.float64)
+
+
+def _roofs(peaks: pl.DataFrame, slopes: list[float], left: float, right: float) -> list[Roof]:
+    """A slope for each memory, up to the highest peak, and a level for each peak from the slope on."""
+    top = peaks["peak"][0] if len(peaks) else math.inf
+    lines = []
+    for slope in slopes:
+        end = min(top / slope, right)
+        lines.append(Roof(f"memory {shown(slope, 'bytes/s')}", (left, end), (slope * left, slope * end)))
+    for precision, peak in peaks.rows():
+        start = max(left, min(peak / slopes[-1] if slopes else left, right))
+        lines.append(
+            Roof(
+                f"{precision.upper() if precision else 'vector'} {shown(peak, 'flop/s')}", (start, right), (peak, peak)
+            )
+        )
+    return lines
+
+
+def _rest(timed: pl.DataFrame, placed: pl.DataFrame, points: pl.DataFrame) -> str:
+    """The time that has no place, because nothing tells its bytes and FLOPs, and rows that are too many."""
+    whole, drawn = float(timed["time"].sum()), float(placed["time"].sum())
+    parts = []
+    if points.height < placed.height:
+        parts.append(f"the {grouped(points.height)} of {grouped(placed.height)} rows that take longest")
+    if drawn < whole:
+        parts.append(
+            f"{shown(1 - drawn / whole, 'fraction')} of the time has no point: nothing tells its FLOPs and bytes"
+        )
+    return "; ".join(parts)
