@@ -66,8 +66,11 @@ export const OWNERS: readonly { light: string; dark: string }[] = [
 
 /** Names of columns and categories that stand for a kind. */
 export const MEANS: Readonly<Record<string, string>> = {
+  "at_limit": "computation",
   "at_stake_high": "waiting",
   "at_stake_low": "waiting",
+  "below_bandwidth": "waiting",
+  "below_peak": "waiting",
   "collective": "communication",
   "compute": "computation",
   "copy": "memory",
@@ -78,13 +81,20 @@ export const MEANS: Readonly<Record<string, string>> = {
   "exposed_communication": "communication",
   "exposed_memory": "memory",
   "exposed_waiting": "waiting",
+  "fusable": "waiting",
+  "headroom": "waiting",
   "host_ops": "host",
   "kernel": "computation",
+  "links": "waiting",
   "memcpy": "memory",
   "memset": "memory",
   "other": "idle",
   "other_host": "host",
   "other_host_ops": "host",
   "overlap": "communication",
-  "runtime_calls": "runtime"
+  "runtime_calls": "runtime",
+  "small_kernels": "waiting",
+  "uncovered": "idle",
+  "unfilled": "waiting",
+  "unfused_attention": "waiting"
 };
