@@ -39,10 +39,12 @@ class Tensor:
 
     @property
     def distinct(self) -> int:
-        """How many of them lie in different places of memory: those of an expanded dimension (stride 0) do not."""
-        if self.strides is None:
+        """How many lie in different places of memory, at most: those of an expanded dimension (stride 0) do not."""
+        if self.strides is None or not self.elements:
             return self.elements
-        return prod(size for size, stride in zip(self.shape, self.strides, strict=True) if stride or not size)
+        steps = list(zip(self.shape, self.strides, strict=True))
+        reach = 1 + sum((size - 1) * stride for size, stride in steps)  # windows that overlap (`unfold`) hold no more
+        return min(prod(size for size, stride in steps if stride), reach)
 
     @property
     def bytes(self) -> int | None:

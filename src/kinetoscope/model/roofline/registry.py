@@ -12,10 +12,18 @@ from typing import Final
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry
 from kinetoscope.model.roofline.attention import ATTENTION
 from kinetoscope.model.roofline.convolutions import CONVOLUTIONS
+from kinetoscope.model.roofline.custom import CUSTOM
 from kinetoscope.model.roofline.elementwise import ELEMENTWISE
+from kinetoscope.model.roofline.indexing import INDEXING
+from kinetoscope.model.roofline.normalization import NORMALIZATIONS
+from kinetoscope.model.roofline.optimizers import OPTIMIZERS
 from kinetoscope.model.roofline.products import PRODUCTS
+from kinetoscope.model.roofline.reductions import REDUCTIONS
 
-ENTRIES: Final[dict[str, Entry]] = {**PRODUCTS, **CONVOLUTIONS, **ATTENTION, **ELEMENTWISE}
+ENTRIES: Final[dict[str, Entry]] = {
+    **PRODUCTS, **CONVOLUTIONS, **ATTENTION, **NORMALIZATIONS, **ELEMENTWISE, **REDUCTIONS, **INDEXING, **OPTIMIZERS,
+    **CUSTOM,
+}  # fmt: skip
 """Operators by name without overload."""
 
 _MAX_AMOUNT: Final = 10**24

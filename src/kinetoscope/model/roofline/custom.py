@@ -1,0 +1,154 @@
+"""What operators of vLLM, SGLang and FBGEMM move that multiply no matrices.
+
+Their schemas are those of `csrc/torch_bindings.cpp` of vLLM, of `sgl-kernel`, and of `fbgemm_gpu`: operators of the
+first two take the place for their result as an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.result_types import category
+from kinetoscope.model.roofline.streams import StreamedArguments
+
+_NORM: Final = StreamedArguments((0,), (1, 2), operations=4)
+_ADDED_NORM: Final = StreamedArguments((0, 1), (0, 1, 2), operations=5)
+
+_VLLM: Final[dict[str, Formula]] = {
+    "rms_norm": _NORM,
+    "fused_add_rms_norm": _ADDED_NORM,
+    "rms_norm_static_fp8_quant": StreamedArguments((0,), (1, 2, 3), operations=6),
+    "fused_add_rms_norm_static_fp8_quant": StreamedArguments((0, 2), (1, 2, 3, 4), operations=7),
+    "rms_norm_dynamic_per_token_quant": StreamedArguments((0, 3), (1, 2), operations=7),
+    "rotary_embedding": StreamedArguments((1, 2), (1, 2, 0), operations=3),
+    **{
+        name: StreamedArguments((0,), (1,), operations=operations)
+        for name, operations in (
+            ("silu_and_mul", 5), ("mul_and_silu", 5), ("gelu_and_mul", 9), ("gelu_tanh_and_mul", 9),
+            ("fatrelu_and_mul", 2), ("swigluoai_and_mul", 8), ("gelu_new", 8), ("gelu_fast", 8), ("gelu_quick", 5),
+        )
+    },
+    "silu_and_mul_quant": StreamedArguments((0,), (1, 2), operations=6),
+    "static_scaled_fp8_quant": StreamedArguments((0,), (1, 2)),
+    "dynamic_scaled_fp8_quant": StreamedArguments((0, 2), (1,), operations=3),
+    "dynamic_per_token_scaled_fp8_quant": StreamedArguments((0, 2), (1,), operations=3),
+    "static_scaled_int8_quant": StreamedArguments((0,), (1, 2)),
+    "dynamic_scaled_int8_quant": StreamedArguments((0, 2), (1,), operations=3),
+    "per_token_group_fp8_quant": StreamedArguments((1, 2), (0,), operations=3),
+    "per_token_group_quant_8bit": StreamedArguments((1, 2), (0,), operations=3),
+    "scaled_fp4_quant": StreamedArguments((0, 2), (1, 3), operations=3),
+    "merge_attn_states": StreamedArguments((0, 1), (2, 3, 4, 5), operations=4),
+}  # fmt: skip
+
+_SGLANG: Final[dict[str, Formula]] = {
+    "rmsnorm": _NORM,
+    "gemma_rmsnorm": _NORM,
+    "fused_add_rmsnorm": _ADDED_NORM,
+    "gemma_fused_add_rmsnorm": _ADDED_NORM,
+    "silu_and_mul": _VLLM["silu_and_mul"],
+    "gelu_and_mul": _VLLM["gelu_and_mul"],
+    "gelu_tanh_and_mul": _VLLM["gelu_tanh_and_mul"],
+    "sgl_per_token_quant_fp8": StreamedArguments((1, 2), (0,), operations=3),
+    "sgl_per_token_group_quant_fp8": StreamedArguments((1, 2), (0,), operations=3),
+    "sgl_per_tensor_quant_fp8": StreamedArguments((1,), (0, 2), operations=3),
+}
+
+
+def _cached(count: int) -> Formula:
+    """Keys and values read, and written to their slots of the cache in its type; the cache comes after them."""
+
+    def formula(given: Arguments) -> Cost | None:
+        new = [each for place in range(count) if (each := given.tensor(place)) is not None]
+        cache = given.tensor(count)
+        if not new or cache is None:
+            return None
+        written = [Tensor(each.shape, None, cache.type) for each in new]
+        slots = next(
+            (each for place in range(count + 1, count + 3) if (each := given.tensor(place)) and len(each.shape) == 1),
+            None,
+        )
+        return Cost(bytes=traffic(*new, *written, slots))
+
+    return formula
+
+
+# --- FBGEMM
+
+
+def _looked_up(given: Arguments) -> Cost | None:
+    """A lookup in embedding tables: all integers are read, indices, offsets and how the tables lie in memory.
+
+    The size of the result was not recorded, nor how many different rows are read: that traffic is not in the least.
+    """
+    tensors = [each for each in given.values if isinstance(each, Tensor)]
+    read = [each for each in tensors if each.type is not None and category(each.type) == 1]
+    return Cost(bytes=traffic(*read)) if read else None
+
+
+def _permuted(given: Arguments) -> Cost | None:
+    """`permute_2D_sparse_data`: lengths and indices in another order.
+
+    Which features are taken is not recorded, so that of the indices only those count that must move: all, where as many
+    features leave as come in; else none.
+    """
+    order, lengths, indices = given.tensor(0), given.tensor(1), given.tensor(2)
+    if order is None or lengths is None or indices is None or not lengths.shape or not lengths.shape[0]:
+        return None
+    out = Tensor((order.elements, *lengths.shape[1:]), None, lengths.type)
+    least, moved = traffic(order, out, out), traffic(indices, indices, given.tensor(3), given.tensor(3))
+    if least is None or moved is None:
+        return None
+    is_all = order.elements >= lengths.shape[0]
+    return Cost(bytes=least + (moved if is_all else 0), bytes_most=None if is_all else least + moved, outputs=(out,))
+
+
+_OPTIMIZERS: Final = (
+    "adagrad", "adam", "approx_rowwise_adagrad", "approx_sgd", "dense", "lamb", "lars_sgd", "none",
+    "partial_rowwise_adam", "partial_rowwise_lamb", "rowwise_adagrad", "rowwise_adagrad_with_counter",
+    "rowwise_adagrad_with_weight_decay", "rowwise_weighted_adagrad", "sgd",
+)  # fmt: skip
+
+_REORDERED_COPY: Final = StreamedArguments((0,), (0,), operations=0)
+
+_FBGEMM: Final[dict[str, Formula]] = {
+    **{
+        f"split_embedding_codegen_lookup_{name}_function{tail}": _looked_up
+        for name in _OPTIMIZERS
+        for tail in ("", "_pt2")
+    },
+    "dense_embedding_codegen_lookup_function": _looked_up,
+    "bounds_check_indices": _looked_up,
+    **dict.fromkeys(("permute_sparse_features", "permute_2D_sparse_data", "permute_1D_sparse_data"), _permuted),
+    **dict.fromkeys(
+        (
+            "permute_pooled_embs", "permute_pooled_embs_auto_grad", "recat_embedding_grad_output",
+            "recat_embedding_grad_output_mixed_D", "recat_embedding_grad_output_mixed_D_batch",
+            "asynchronous_complete_cumsum", "asynchronous_inclusive_cumsum", "asynchronous_exclusive_cumsum",
+        ),
+        _REORDERED_COPY,
+    ),
+}  # fmt: skip
+
+
+def _gradient(given: Arguments) -> Cost | None:
+    """The backward pass of a lookup with the step of its optimizer: the gradient read; which rows change is unknown."""
+    gradient = given.tensor(0)
+    return None if gradient is None else Cost(vector_flop=gradient.elements, bytes=traffic(gradient))
+
+
+_NODE: Final = "torch::autograd::CppNode"
+
+CUSTOM: Final[dict[str, Entry]] = {
+    **{f"{space}::{name}": Entry(formula) for space in ("_C", "vllm") for name, formula in _VLLM.items()},
+    **{f"sgl_kernel::{name}": Entry(formula) for name, formula in _SGLANG.items()},
+    **{f"_C_cache_ops::{name}": Entry(_cached(2)) for name in ("reshape_and_cache", "reshape_and_cache_flash")},
+    "_C_cache_ops::concat_and_cache_mla": Entry(_cached(2)),
+    "_moe_C::topk_softmax": Entry(StreamedArguments((0, 1, 2), (3,), operations=5)),
+    "_moe_C::moe_sum": Entry(StreamedArguments((1,), (0,))),
+    **{f"{space}::{name}": Entry(formula) for space in ("fbgemm", "fb") for name, formula in _FBGEMM.items()},
+    **{f"{_NODE}<SplitLookupFunction_{name}_Op>": Entry(_gradient) for name in _OPTIMIZERS},
+    f"{_NODE}<SplitLookupFunction_Dense_Op>": Entry(_gradient),
+    f"{_NODE}<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": Entry(_REORDERED_COPY),
+}
+"""Operators of libraries that move data."""
