@@ -103,6 +103,12 @@ def flops(
     peak: float | None = None,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def fusion(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def hardware_counters(
     job: Job,
     *,
@@ -272,13 +278,6 @@ def rank_balance(
     job: Job,
     *,
     select: Selection = ...,
-) -> Result: ...
-def roofline(
-    job: Job,
-    *,
-    select: Selection = ...,
-    by: Literal["op", "kernel", "module", "category", "step"] = "op",
-    across_ranks: OverRanks = "each",
 ) -> Result: ...
 def step_breakdown(
     job: Job,

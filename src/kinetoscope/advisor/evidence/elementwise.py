@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.operators.categories import is_elementwise
+from kinetoscope.model.operators.categories import is_elementwise, is_view
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -22,39 +22,7 @@ def elementwise_ops(trace: Trace) -> Bools:
     return rows_named(trace, lambda name: is_elementwise(name) or bool(_CLONE.fullmatch(name)), EventKind.HOST_OP)
 
 
-_VIEWS: Final = frozenset(
-    f"aten::{name}"
-    for name in [
-        "alias",
-        "as_strided",
-        "chunk",
-        "detach",
-        "detach_",
-        "expand",
-        "expand_as",
-        "flatten",
-        "narrow",
-        "permute",
-        "reshape",
-        "select",
-        "slice",
-        "split",
-        "squeeze",
-        "squeeze_",
-        "t",
-        "transpose",
-        "unbind",
-        "unflatten",
-        "unsqueeze",
-        "unsqueeze_",
-        "view",
-        "view_as",
-        "_unsafe_view",
-    ]
-)
-
-
 @derived
 def changes_nothing(trace: Trace) -> Bools:
     """Which operators only look at the same elements in another way: bool [events]."""
-    return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)
+    return rows_named(trace, is_view, EventKind.HOST_OP)

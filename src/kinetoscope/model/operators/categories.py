@@ -119,6 +119,18 @@ def is_elementwise(name: str) -> bool:
     return name in _OPERATORS or _NODE.fullmatch(name) is not None
 
 
+_VIEWED: Final = (
+    "alias as_strided chunk detach detach_ expand expand_as flatten narrow permute reshape select slice split squeeze"
+    " squeeze_ t transpose unbind unflatten unsqueeze unsqueeze_ view view_as _unsafe_view"
+)
+_VIEWS: Final = frozenset(f"aten::{name}" for name in _VIEWED.split())
+
+
+def is_view(name: str) -> bool:
+    """Does an operator of torch only look at the same elements in another way?"""
+    return name in _VIEWS
+
+
 @lru_cache(maxsize=1 << 14)
 def category(name: str) -> Category:
     """What an operator or a kernel of this name computes; *other* where no word of the name says."""
