@@ -279,6 +279,13 @@ def rank_balance(
     *,
     select: Selection = ...,
 ) -> Result: ...
+def roofline(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["op", "kernel", "module", "category", "step"] = "op",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def step_breakdown(
     job: Job,
     *,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.advisor.evidence.attention import unfused_attention as find_attention
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.idle_device import idle_device
@@ -20,6 +19,7 @@ from kinetoscope.advisor.rules.shapes_beside_the_matrix_units import _alignment,
 from kinetoscope.advisor.rules.unfused_attention import unfused_attention
 from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.operators.unfused_attention import unfused_attention as find_attention
 from kinetoscope.model.steps.selection import ALL
 from tests.drawn import Event, annotation, job, kernel, launch, op
 

@@ -106,26 +106,28 @@ class Network:
         out = side // stride
         flops = 2.0 * n * k * out * out * c * window * window
         size = self.width * (n * c * side * side + n * k * out * out + k * c * window * window)
-        shapes = [[n, c, side, side], [k, c, window, window], [], [], [], [], [], [], []]
-        types = [self.type, self.type, "", "ScalarList", "ScalarList", "ScalarList", "Scalar", "ScalarList", "Scalar"]
-        pad = window // 2
-        concrete = ["", "", "", f"[{stride}, {stride}]", f"[{pad}, {pad}]", "[1, 1]", "False", "[0, 0]", "1"]
-        strides = [self._strides(shape) if len(shape) == 4 else [] for shape in shapes]
-        told: dict[str, Any] = {"types": types, "concrete": concrete, "strides": strides}
+        images, filters, made = [n, c, side, side], [k, c, window, window], [n, k, out, out]
+        steps, pads = f"[{stride}, {stride}]", f"[{window // 2}, {window // 2}]"
         grid = (-(-n * out * out // 128), -(-k // 128), 1)
 
-        def way(op: str, which: str, **more: Any) -> None:
+        def way(op: str, which: str, tensors: Shapes, *others: str, **more: Any) -> None:
             name = convolution(self.of, self.precision, which, last=self.last)
-            self.work(op, name, self.us(flops, size), *shapes, cost=9, grid=grid, **told, **more)
+            lists = ["ScalarList" if each.startswith("[") else "Scalar" for each in others]
+            strides = [*map(self._strides, tensors), *[[]] * len(others)]
+            told = {"concrete": [*[""] * len(tensors), *others], "types": [*[self.type] * len(tensors), *lists]}
+            shapes = [*tensors, *[[]] * len(others)]
+            self.work(op, name, self.us(flops, size), *shapes, cost=9, grid=grid, strides=strides, **told, **more)
 
-        with self.p.op("aten::conv2d", 3 * self.host, shapes=shapes[:2], types=types[:2], strides=strides[:2]):
+        with self.p.op("aten::conv2d", 3 * self.host, shapes=[images, filters], types=[self.type] * 2):
             self.p.call("aten::convolution", 3 * self.host)
-            way("aten::cudnn_convolution", "fprop", grad=self._node("ConvolutionBackward0"))
+            more = (pads, steps, "[1, 1]", "1", "False", "False", "True")
+            way("aten::cudnn_convolution", "fprop", [images, filters], *more, grad=self._node("ConvolutionBackward0"))
 
         def backward() -> None:
             with self.p.grad("ConvolutionBackward0"):
-                for which in ("dgrad", "wgrad"):
-                    way("aten::convolution_backward", which)
+                for which, mask in (("dgrad", "[True, False, False]"), ("wgrad", "[False, True, False]")):
+                    more = ("[0]", steps, pads, "[1, 1]", "False", "[0, 0]", "1", mask)
+                    way("aten::convolution_backward", which, [made, images, filters], *more)
 
         self._later(backward)
 
@@ -163,12 +165,14 @@ class Network:
     def attention(self, batch: int, heads: int, length: int, width: int) -> None:
         """Attention by one fused kernel."""
         flops = 4.0 * batch * heads * length * length * width
-        shape = [batch, heads, length, width]
+        shape, turned = [batch, heads, length, width], [batch, length, heads, width]
         size = self.width * prod(shape) * 4
         node = "ScaledDotProductFlashAttentionBackward0"
         with self.p.op("aten::scaled_dot_product_attention", 4 * self.host, shapes=[shape] * 3):
+            numbers = [str(length), str(length), "0.", "False", "False"]
             self.work(
-                "aten::_flash_attention_forward", ATTENTION["forward"], self.us(flops, size) * 1.3, shape, shape, shape,
+                "aten::_flash_attention_forward", ATTENTION["forward"], self.us(flops, size) * 1.3, *[turned] * 3,
+                *[[]] * 7, types=[self.type] * 3 + [""] * 2 + ["Scalar"] * 5, concrete=[""] * 5 + numbers,
                 cost=12, grad=self._node(node), grid=(-(-length // 128), batch, heads), occupancy=25,
             )  # fmt: skip
 
@@ -176,7 +180,12 @@ class Network:
             with self.p.grad(node):
                 name, us = ATTENTION["backward"], self.us(2.5 * flops, 2 * size) * 1.3
                 grid = (-(-length // 128), batch, heads)
-                self.work("aten::_flash_attention_backward", name, us, shape, shape, grid=grid, occupancy=25)
+                numbers = [str(length), str(length), "0.", "False"]
+                types = [self.type] * 5 + ["float", "", ""] + ["Scalar"] * 4
+                self.work(
+                    "aten::_flash_attention_backward", name, us, *[turned] * 5, [batch, heads, length], *[[]] * 6,
+                    types=types, concrete=[""] * 8 + numbers, grid=grid, occupancy=25,
+                )  # fmt: skip
 
         self._later(backward)
 

@@ -37,6 +37,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "overlap",
         "device_utilization",
         "device_utilization_series",
+        "roofline",
         "flops",
         "fusion",
         "hardware_counters",

@@ -15,12 +15,12 @@ from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.device.hardware import is_host_only
-from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import modules
-from kinetoscope.model.roofline.rates import FlopRates, flop_rates, known_peaks
+from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of

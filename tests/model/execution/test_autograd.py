@@ -95,3 +95,17 @@ def test_flows_and_numbers_agree(name: str) -> None:
     assert links.by_flow > 0
     assert sorted(rows.tolist()) == np.flatnonzero(links.forward >= 0).tolist()
     assert (links.forward[rows] == forward).all()
+
+
+def test_what_the_backward_pass_computes_again_has_numbers_of_its_own(tmp_path: Path) -> None:
+    events = [
+        op("aten::linear", 0, 7, duration=50),
+        op("autograd::engine::evaluate_function: CheckpointFunctionBackward", 100, 7, thread=1, tid=2, duration=90),
+        op("CheckpointFunctionBackward", 105, 7, thread=1, tid=2, duration=80),
+        op("aten::linear", 110, 3, tid=2, duration=30),
+        drawn.op("aten::t", 112, 5, tid=2),
+        op("autograd::engine::evaluate_function: AddmmBackward0", 150, 3, thread=2, tid=2, duration=20),
+        drawn.op("aten::mm", 155, 5, tid=2),
+    ]
+    again = autograd.recomputed_ops(drawn.job(tmp_path, *events).trace())
+    assert np.flatnonzero(again).tolist() == [3, 4]

@@ -7,19 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.model.execution.autograd import backward_links
+from kinetoscope.model.execution.autograd import ENGINE_SPAN, backward_links
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_SPAN: Final = "autograd::engine::evaluate_function: "
-ACCUMULATE: Final = _SPAN + "torch::autograd::AccumulateGrad"
+ACCUMULATE: Final = ENGINE_SPAN + "torch::autograd::AccumulateGrad"
 """Name of the engine's span around the addition to a parameter's gradient."""
 
 
@@ -65,15 +62,3 @@ def graph_nodes(trace: Trace) -> GraphNodes:
     is_run = np.isin(sequence[known][first], backward)  # of another thread's node of that number, if in doubt
     is_run[run[run >= 0]] = True
     return GraphNodes(rows, node, sequence[known], is_run)
-
-
-@derived
-def engine_spans(trace: Trace) -> Bools:
-    """The spans in which autograd's engine runs one node of the backward pass each: bool [events]."""
-    return rows_beginning(trace, (_SPAN,), EventKind.HOST_OP) & (call_tree(trace).depth >= 0)
-
-
-@derived
-def in_backward(trace: Trace) -> Bools:
-    """What runs in the backward pass: bool [events]."""
-    return inside(trace, engine_spans(trace))

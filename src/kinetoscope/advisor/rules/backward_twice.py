@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.autograd_graph import engine_spans, graph_nodes, in_backward
+from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
@@ -15,6 +15,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.execution.autograd import engine_spans, in_backward
 from kinetoscope.model.trace import arguments
 
 _MIN_NODES: Final = 5

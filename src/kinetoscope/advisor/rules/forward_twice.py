@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.autograd_graph import graph_nodes, in_backward
+from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.elementwise import changes_nothing
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
@@ -17,6 +17,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
 from kinetoscope.model.execution.marks import is_module_call
 from kinetoscope.model.steps.steps import step_of

@@ -16,9 +16,9 @@ from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.device.peaks import Peak
+from kinetoscope.model.device.peaks import Peak, known_peaks
 from kinetoscope.model.roofline.precision import FP32, TF32
-from kinetoscope.model.roofline.rates import FlopRates, flop_rates, known_peaks
+from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_containing
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.attention import unfused_attention
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -16,6 +15,7 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import NOT_ON_MATRIX_UNIT, kernel_units
+from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind

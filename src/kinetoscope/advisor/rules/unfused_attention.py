@@ -7,8 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.attention import Attention
-from kinetoscope.advisor.evidence.attention import unfused_attention as find
 from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
@@ -22,6 +20,8 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.operators.unfused_attention import Attention
+from kinetoscope.model.operators.unfused_attention import unfused_attention as find
 
 _MAX_TIME_LEFT: Final = (0.1, 0.85)
 _MIN_TIME_LEFT: Final = (0.0, 0.4)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
@@ -16,9 +16,12 @@ from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.shapes import INT, STRING
 from kinetoscope.model.trace.trace import Trace
+
+ENGINE_SPAN: Final = "autograd::engine::evaluate_function: "
+"""Beginning of the names of the spans in which autograd's engine runs one node each."""
 
 _FLOWS: Final = ("fwdbwd", "forward_backward")
 _FLOW_ID: Final = "id"
@@ -75,6 +78,32 @@ def by_start(trace: Trace) -> Int32s:
     """Rows of the call tree by start, so that each comes after what it belongs to: int32 [members]."""
     order = call_tree(trace).order
     return order[np.argsort(trace.start[order], kind="stable")]
+
+
+@derived
+def engine_spans(trace: Trace) -> Bools:
+    """The spans in which autograd's engine runs one node of the backward pass each: bool [events]."""
+    return rows_beginning(trace, (ENGINE_SPAN,), EventKind.HOST_OP) & (call_tree(trace).depth >= 0)
+
+
+@derived
+def in_backward(trace: Trace) -> Bools:
+    """What runs in the backward pass: bool [events]."""
+    return tree.ancestor(call_tree(trace).parent, engine_spans(trace)) >= 0
+
+
+@derived
+def recomputed_ops(trace: Trace) -> Bools:
+    """What the backward pass computes of the forward pass again, as activation checkpointing asks for: bool [events].
+
+    Torch numbers operators where gradients are on, and of the backward pass only nodes, with the forward thread beside:
+    an operator with a number of its own is one of the forward pass. All that it calls is marked, too.
+    """
+    rows = np.flatnonzero(in_backward(trace) & (trace.kind == EventKind.HOST_OP)).astype(np.int32)
+    numbered = arguments.integers(trace, "sequence", rows) >= 0
+    again = np.zeros(len(trace), np.bool_)
+    again[rows[numbered & (arguments.integers(trace, "forward_thread", rows) == 0)]] = True
+    return tree.ancestor(call_tree(trace).parent, again) >= 0
 
 
 # --- flows

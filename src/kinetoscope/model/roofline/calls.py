@@ -46,6 +46,8 @@ class Uncovered(IntEnum):
     """The operator is, but its shapes were not recorded."""
     NO_ARGUMENTS = 4
     """The recorded arguments do not tell what it costs: strides, lengths or types are missing."""
+    NO_PEAK = 5
+    """Its cost is known, but not how fast the device is (see `floors`)."""
 
 
 @dataclass(frozen=True)

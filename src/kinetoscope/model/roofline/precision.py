@@ -9,10 +9,12 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.algorithms.grouping import reduce_by
-from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import matrix_unit
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.roofline.calls import CostedCalls
+from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -23,16 +25,32 @@ TF32: Final = PRECISIONS.index("tf32")
 _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
 
-def precisions(trace: Trace, counts: CostedCalls, *, amd: bool) -> Int8s:
+@derived
+def call_precisions(trace: Trace) -> Int8s:
     """The precision of each counted call: int8 [calls], places in `device_peaks.PRECISIONS`, or UNKNOWN_PRECISION.
 
     FP32 may be computed in TF32, if the user allows it. Matrix units compute FP32 as TF32 on NVIDIA's devices, and as
     such on AMD's: so the name of a kernel that uses them decides, else that of the longest kernel. A call without
-    recorded kernels is like those of the same shapes, if these agree.
+    recorded kernels is like those of the same shapes, if these agree. On a device that has no TF32, FP32 is FP32
+    whatever the names of its kernels leave open.
     """
-    types = (each.type for each in counts.variants)
-    codes = [PRECISIONS.index(each.precision) if each and each.precision else UNKNOWN_PRECISION for each in types]
-    of_variant = np.array(codes, np.int8)
+    counts = costed_calls(trace)
+    amd = any("AMD" in each.name for each in devices(trace))
+    names = (each.cost.precision or (each.type.precision if each.type is not None else "") for each in counts.variants)
+    of_variant = np.array([PRECISIONS.index(name) if name else UNKNOWN_PRECISION for name in names], np.int8)
+    result = _with_tf32(trace, counts, of_variant, amd=amd)
+    longest = longest_kernels(counts, device_work(trace))
+    device = np.where(longest >= 0, np.append(device_work(trace).device, -1)[longest], -1)
+    may_be = (of_variant == FP32)[counts.variant] if len(of_variant) else np.zeros(0, np.bool_)
+    for number in np.unique(device[device >= 0]).tolist():
+        known = known_peaks(trace, number).peak
+        if known is not None and known.flops("tf32") is None:
+            result[(device == number) & may_be] = FP32
+    return result
+
+
+def _with_tf32(trace: Trace, counts: CostedCalls, of_variant: Int8s, *, amd: bool) -> Int8s:
+    """The precision of each call by that of its variant, and by the names of its kernels."""
     result = of_variant[counts.variant] if len(of_variant) else np.zeros(0, np.int8)
     is_fp32 = result == FP32
     work = device_work(trace)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.device.peaks import PRECISIONS, Lookup, peak_of
+from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
-from kinetoscope.model.roofline.precision import FP32, longest_kernels, precisions
+from kinetoscope.model.roofline.precision import call_precisions, longest_kernels
 from kinetoscope.model.steps.scope import Scope, unclipped
-from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -81,8 +82,7 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
         selected &= ran
     longest = longest_kernels(counts, work)
     device = np.where(longest >= 0, work.device[longest], -1) if len(work) else np.full(len(counts), -1, np.int64)
-    amd = any("AMD" in each.name for each in devices(trace))
-    precision = _without_tf32(trace, counts, device, precisions(trace, counts, amd=amd))
+    precision = call_precisions(trace)
     place = np.flatnonzero(selected)
     return FlopRates(
         counts=counts,
@@ -92,47 +92,20 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
         ran=ran[place],
         device=device[place],
         device_time=device_time[place],
-        peak=_peaks(trace, device[place], precision[place], peak),
+        peak=np.full(len(place), peak)
+        if peak is not None
+        else peak_rates(trace, device[place], PRECISIONS, precision[place]),
         devices=len(np.unique(device[place][ran[place] & (device[place] >= 0)])),
         work=chosen,
     )
 
 
-@derived
-def lookups(trace: Trace) -> dict[int, Lookup]:
-    """The peak of each device that the file describes, by its number."""
-    return {device.number: peak_of(device) for device in devices(trace)}
-
-
-def known_peaks(trace: Trace, number: int) -> Lookup:
-    """The peak of a device; where the file describes only others that are alike, theirs."""
-    known = lookups(trace)
-    if number in known:
-        return known[number]
-    if known and len({lookup.peak and lookup.peak.product for lookup in known.values()}) == 1:
-        return next(iter(known.values()))
-    return Lookup(None, "the file does not describe the device")
-
-
-def _peaks(trace: Trace, device: Int64s, precision: Int8s, peak: float | None) -> Floats:
-    if peak is not None:
-        return np.full(len(device), peak)
+def peak_rates(trace: Trace, device: Int64s, names: Sequence[str], place: NDArray[np.integer[Any]]) -> Floats:
+    """The peak of each device (its number, int64 [n]) that stands at a place of `names` (−1: none), NaN unknown."""
     result = np.full(len(device), np.nan)
-    for number in np.unique(device[device >= 0]).tolist():
-        known = known_peaks(trace, number).peak
-        for code in np.unique(precision[(device == number) & (precision >= 0)]).tolist():
-            flops = None if known is None else known.flops(PRECISIONS[code])
-            result[(device == number) & (precision == code)] = np.nan if flops is None else flops
-    return result
-
-
-def _without_tf32(trace: Trace, counts: CostedCalls, device: Int64s, precision: Int8s) -> Int8s:
-    """On a device that has no TF32, FP32 is FP32 whatever the names of its kernels leave open."""
-    is_fp32 = [each.type is not None and each.type.precision == "fp32" for each in counts.variants]
-    may_be = np.array(is_fp32, np.bool_)[counts.variant] if is_fp32 else np.zeros(0, np.bool_)
-    result = precision.copy()
-    for number in np.unique(device[device >= 0]).tolist():
-        known = known_peaks(trace, number).peak
-        if known is not None and known.flops("tf32") is None:
-            result[(device == number) & may_be] = FP32
+    for number in np.unique(device).tolist():
+        peak = known_peaks(trace, number).peak
+        rates = np.array([*(np.nan if peak is None else peak.rates.get(name, np.nan) for name in names), np.nan])
+        here = device == number
+        result[here] = rates[place[here]]
     return result

@@ -1,0 +1,89 @@
+"""The headroom of device work: the time that it takes beyond the limits of the device, by reason.
+
+Every nanosecond of device work is charged to one `Part`, so that the parts of any rows sum to their device time.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.operators.unfused_attention import unfused_attention
+from kinetoscope.model.roofline.floors import Bound, floors, shortest_kernels
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+
+class Part(IntEnum):
+    """What device time is spent on."""
+
+    AT_LIMIT = 0
+    """What remains at the peaks of the device, if neighbouring operators are fused."""
+    FUSABLE = 1
+    """Traffic of intermediate results that a fused kernel keeps on the chip."""
+    UNFUSED_ATTENTION = 2
+    """Operators between the two products of an attention, which a fused kernel computes on the chip."""
+    SMALL_KERNELS = 3
+    """Kernels whose floor is shorter than a kernel can be."""
+    UNFILLED = 4
+    """Multiprocessors without a block, in the only or in the last round of a product's blocks."""
+    BELOW_PEAK = 5
+    """Arithmetic slower than the peak for other reasons."""
+    BELOW_BANDWIDTH = 6
+    """Traffic slower than the memory."""
+    LINKS = 7
+    """Copies and collectives slower than the link."""
+    UNCOVERED = 8
+    """Work without a floor."""
+
+
+PARTS: Final = tuple(each.name.lower() for each in Part)
+
+
+@derived
+def parts(trace: Trace) -> Floats:
+    """The parts of each unit's device time, ns: float64 [units, parts]; a row sums to the time of the unit."""
+    limits = floors(trace)
+    time, covered = limits.time.astype(np.float64), limits.is_covered
+    saved = np.zeros(len(limits))
+    fused = np.where(covered & (limits.bytes > 0), np.clip(saved / np.fmax(limits.bytes, 1.0), 0.0, 1.0), 0.0)
+    fusable = time * fused
+    rest = time - fusable
+    at_limit = np.where(covered, np.minimum(np.nan_to_num(limits.floor) * (1.0 - fused), rest), 0.0)
+    lost, is_product = rest - at_limit, limits.flop > 0
+    shortest = limits.pieces * shortest_kernels(trace)[limits.longest]
+    latency = np.where(is_product, np.clip(shortest - at_limit, 0.0, lost), lost)
+    latency = np.where(limits.bound == Bound.LATENCY, latency, 0.0)
+    unfilled = np.where(is_product, np.minimum(lost - latency, rest * unfilled_share(trace)[limits.longest]), 0.0)
+    other = lost - latency - unfilled
+    is_compute = np.nan_to_num(limits.compute) > np.nan_to_num(limits.traffic)
+    reason = np.where(is_compute, Part.BELOW_PEAK, Part.BELOW_BANDWIDTH)
+    reason = np.where(limits.bound == Bound.LINK, Part.LINKS, np.where(covered, reason, Part.UNCOVERED))
+    result = np.zeros((len(limits), len(Part)))
+    result[np.arange(len(limits)), reason] = other
+    for part, values in (
+        (Part.AT_LIMIT, at_limit),
+        (Part.FUSABLE, fusable),
+        (Part.SMALL_KERNELS, latency),
+        (Part.UNFILLED, unfilled),
+    ):
+        result[:, part] = values
+    scores = unfused_attention(trace).between[limits.row]
+    result[scores] = 0.0
+    result[scores, Part.UNFUSED_ATTENTION] = time[scores]
+    return result
+
+
+def unfilled_share(trace: Trace) -> Floats:
+    """Share of a kernel's time that multiprocessors have no block of it: float64 [work]; 0 where it was not recorded.
+
+    Blocks go round over the multiprocessors. In the last round, which is the only one of a small kernel, some get none.
+    """
+    blocks = arguments.floats(trace, "blocks_per_sm", device_work(trace).rows)
+    rounds = np.ceil(blocks)
+    return np.where(blocks > 0, 1.0 - blocks / np.where(rounds > 0, rounds, 1.0), 0.0)
