@@ -30,10 +30,10 @@ def args(kind: str, elements: int, seq: int, *, ranks: int = 4) -> dict[str, Any
     }  # fmt: skip
 
 
-def job_of(folder: Path, ranks: list[list[drawn.Event]]) -> Job:
+def job_of(folder: Path, ranks: list[list[drawn.Event]], **top: object) -> Job:
     for rank, events in enumerate(ranks):
         info = {"rank": rank, "world_size": len(ranks)}
-        drawn.written(folder / f"rank{rank}.json", *events, distributedInfo=info)
+        drawn.written(folder / f"rank{rank}.json", *events, distributedInfo=info, **top)
     return read(folder, jobs=1)
 
 
@@ -60,6 +60,18 @@ def test_transfer_waiting_and_bandwidth(tmp_path: Path) -> None:
     assert result.notes == ()
     by_rank = collectives(job_of(tmp_path, ranks), by="rank").frame
     assert by_rank["waiting"].to_list() == [60_000, 30_000, 10_000, 0]
+
+
+@pytest.mark.parametrize("by", ["size", "kind", "rank", "call"])
+def test_bus_bandwidth_is_held_against_the_links_of_the_device(tmp_path: Path, by: By) -> None:
+    ranks = [[drawn.kernel(NCCL, 0, 1_000_000, 1, device=rank, **args("allreduce", 10**8, 1))] for rank in range(4)]
+    devices = [{"id": number, "name": "NVIDIA H100 80GB HBM3"} for number in range(8)]
+    row = collectives(job_of(tmp_path, ranks, deviceProperties=devices), by=by).frame.to_dicts()[0]
+    assert row["link_bandwidth"] == 450e9  # NVLink 4 of an H100 SXM: 900 GB/s in both directions
+    assert row["efficiency"] == pytest.approx(1.5 * 4e8 / 1e-3 / 450e9)
+    on_two_machines = collectives(job_of(tmp_path, ranks, deviceProperties=devices[:2]), by=by).frame.to_dicts()[0]
+    assert on_two_machines["bus_bandwidth"] == row["bus_bandwidth"]
+    assert (on_two_machines["link_bandwidth"], on_two_machines["efficiency"]) == (None, None)
 
 
 @pytest.mark.parametrize("kind", sorted(set(BUS_FACTORS) - set(POINT_TO_POINT)))

@@ -35,6 +35,10 @@ RESULT = Schema(
     Column("exposed", pl.Int64, "Part of the duration that no computation of the same rank covers.", "ns"),
     Column("algorithm_bandwidth", pl.Float64, "Bytes / transfer.", "bytes/s"),
     Column("bus_bandwidth", pl.Float64, "Algorithm bandwidth as one link sees it (see nccl-tests).", "bytes/s"),
+    Column("link_bandwidth", pl.Float64, "Peak of a device's links, in one direction; null if not known.", "bytes/s"),
+    Column(
+        "efficiency", pl.Float64, "Bus bandwidth / peak of the links; may exceed 1 where switches add up.", "fraction"
+    ),
 )
 
 _GROUP: Final = ["group", "kind"]
@@ -70,8 +74,12 @@ def collectives(
     all-to-all, gather and scatter, × 1 for broadcast, reduce and point-to-point. A batch of sends and receives, or
     coalesced collectives, that run as one kernel are one call. Rows are sorted by rank, then the longest first.
 
-    How to read it. Much waiting is no matter of the network: see which rank is late. Compare the bus bandwidth with
-    what your links can do; small messages never reach it. Only `exposed` time delays the computation.
+    The peak of the links is that of the device's datasheet (NVLink, xGMI, else PCIe), all of its links together in one
+    direction; for a group whose ranks are on several machines it is the network's, which only you know (`--peak
+    network=50e9`). Ranks are taken to be numbered machine by machine, and a process to see all devices of its machine.
+
+    How to read it. Much waiting is no matter of the network: see which rank is late. Large messages reach 70 to 90 % of
+    their links, small ones never do. Only `exposed` time delays the computation.
 
     Limits. Durations are those of the work on devices, and of spans on the host for gloo and its like. Clocks play no
     role here but for matching. With one rank, and for what is unmatched, transfer, waiting and bandwidths are null.
@@ -118,6 +126,7 @@ def _table(costs: pl.DataFrame, each: pl.DataFrame, by: str) -> pl.DataFrame:
         transfer=_sum("transfer"),
         waiting=_sum("waiting"),
         exposed=pl.col("exposed").sum(),
+        link_bandwidth=_same("link_bandwidth"),
         **bandwidths(),
     )
     table = table.drop(name for name in (*kept, "rank", "place") if name in keys).rename(
@@ -125,6 +134,7 @@ def _table(costs: pl.DataFrame, each: pl.DataFrame, by: str) -> pl.DataFrame:
     )
     busy = pl.col("transfer") + pl.col("waiting")
     table = table.with_columns(
+        efficiency=pl.col("bus_bandwidth") / pl.col("link_bandwidth"),
         mean_duration=(2 * pl.col("duration") + pl.col("taken")) // (2 * pl.col("taken")),
         waiting_share=pl.when(busy > 0).then(pl.col("waiting") / busy),
     ).drop("taken")
@@ -144,14 +154,17 @@ def _same(name: str) -> pl.Expr:
 
 def _of_ranks(costs: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
     """The calls of each rank, with what their collective is."""
-    facts: Any = each.filter(pl.col("call").is_not_null()).select("call", "bytes", "factor", "shortest")
+    facts: Any = each.filter(pl.col("call").is_not_null()).select(
+        "call", "bytes", "factor", "shortest", "link_bandwidth"
+    )
     mine = (
-        costs.drop("bytes")
+        costs.drop("bytes", "link_bandwidth")
         .with_columns(own=costs["bytes"])
         .join(facts, left_on="match", right_on="call", how="left", maintain_order="left")
     )
     return mine.select(
         "rank", "group", "kind", "dtype", "start", "duration", "transfer", "waiting", "exposed", "factor", "shortest",
+        "link_bandwidth",
         call="match",
         bytes=pl.coalesce("bytes", "own"),
         key=pl.int_range(pl.len()),

@@ -28,9 +28,9 @@ def collectives_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row for each collective of the calls of `with_costs`, unmatched calls each for themselves.
 
     Columns: call (its match, null if unmatched), rank (the lowest), ranks (how many), members (which), taken (calls of
-    ranks), group and the group's facts, kind, dtype,
-    bytes (the most that a rank moves), start, duration, transfer, waiting, exposed (sums over its ranks), shortest (of
-    its durations), missing (ranks of its group that have no call here), factor (bus / algorithm bandwidth).
+    ranks), group and the group's facts, kind, dtype, bytes (the most that a rank moves), link_bandwidth (the least of
+    its ranks' links), start, duration, transfer, waiting, exposed (sums over its ranks), shortest (of its durations),
+    missing (ranks of its group that have no call here), factor (bus / algorithm bandwidth).
     """
     place = pl.int_range(pl.len())
     key = pl.coalesce(pl.col("match"), -1 - place)
@@ -50,6 +50,7 @@ def collectives_of(frame: pl.DataFrame) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("taken"),
         kind.alias("kind"),
         pl.col("bytes").max(),
+        pl.col("link_bandwidth").min(),
         pl.col("start").min(),
         *(pl.col(name).drop_nulls().sort().first() for name in facts),
         *sums,

@@ -20,6 +20,7 @@ from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MAX_ELEMENT
 from kinetoscope.model.collectives.batches import CallBatches, joined_calls
 from kinetoscope.model.collectives.group_of_call import group_columns
 from kinetoscope.model.collectives.host_records import Records, on_device, on_host
+from kinetoscope.model.collectives.links import link_columns
 from kinetoscope.model.collectives.payload import input_types, shaped_elements, types
 from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.execution.device_work import device_work
@@ -63,6 +64,8 @@ CALLS: Final = Schema(
     Column("elements_in", pl.Int64, "Elements that this rank puts in."),
     Column("elements_out", pl.Int64, "Elements that this rank gets out."),
     Column("bytes", pl.Int64, "Size as nccl-tests counts it.", "bytes"),
+    Column("link", pl.String, "What it passes: device (links within a machine) or network; null on the host."),
+    Column("link_bandwidth", pl.Float64, "Peak of that link in one direction; null where it is unknown.", "bytes/s"),
     Column("device", pl.Int64, "Device that it ran on; null on the host."),
     Column("stream", pl.Int64, "Stream that it ran on; null on the host."),
     Column("step", pl.Int64, "Step that it was launched in; null outside of steps."),
@@ -188,6 +191,7 @@ def _described(trace: Trace, steps_by: str | None, records: Records, *, of_host:
     gathered = pl.col("elements_in") * pl.col("group_size")
     is_gather = pl.col("kind").is_in(GATHERS) & (pl.col("elements_in") < MAX_ELEMENTS >> 20)
     frame = frame.with_columns(elements_out=pl.coalesce("elements_out", pl.when(is_gather).then(gathered)))
+    frame = link_columns(trace, frame)
     return frame.with_columns(bytes=size_of(pl.col("width"))).select(CALLS.names)
 
 

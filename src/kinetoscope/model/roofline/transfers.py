@@ -12,9 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.bandwidth import bus_factor
 from kinetoscope.model.collectives.calls import collective_calls
-from kinetoscope.model.collectives.process_groups import ranks_of
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
-from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.trace import Trace
 
@@ -94,23 +92,5 @@ def _collectives(trace: Trace) -> pl.DataFrame:
     """Row, kind, bus bytes and link of each collective that is known by its size."""
     calls = collective_calls(trace).filter(~pl.col("on_host"))
     size = pl.col("bytes") * bus_factor(pl.col("group_size").fill_null(_LEAST_RANKS))
-    moved = calls.select("row", "kind", "group_ranks", "group_size", bytes=size.round().cast(pl.Int64, strict=False))
-    moved = moved.drop_nulls("bytes")
-    local = len(devices(trace))
-    groups = moved.select("group_ranks", "group_size").unique()
-    links = [_link(ranks, size, local) for ranks, size in groups.rows()]
-    keyed = groups.with_columns(pl.Series("link", links, pl.String))
-    return moved.join(keyed, on=["group_ranks", "group_size"], how="left", nulls_equal=True, maintain_order="left")
-
-
-def _link(ranks: str | None, size: int | None, local: int) -> Link:
-    """What the collectives of a group pass, where the process sees `local` devices.
-
-    Ranks are numbered machine by machine, and a process that sees several devices sees all of its machine's, as with
-    torchrun. Where only one is seen, the machines are unknown: the faster link then keeps the floor a floor.
-    """
-    if local < 2:
-        return "device"
-    if ranks is None:
-        return "network" if size is not None and size > local else "device"
-    return "network" if len({rank // local for rank in ranks_of(ranks)}) > 1 else "device"
+    moved = calls.select("row", "kind", "link", bytes=size.round().cast(pl.Int64, strict=False))
+    return moved.drop_nulls("bytes")
