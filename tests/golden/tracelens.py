@@ -1,4 +1,4 @@
-"""TraceLens' golden values: what it prints for each operator and shape of two traces, and what we say of those calls."""
+"""TraceLens' golden values: what it prints for each operator and shape of two traces, and what we say of these."""
 
 from __future__ import annotations
 
