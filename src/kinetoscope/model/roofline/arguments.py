@@ -60,6 +60,7 @@ class Cost:
         flop: operations of products of matrices, convolutions and attention; a multiplication with an addition is two.
         vector_flop: all other operations.
         bytes: compulsory traffic: each distinct element of an input once, each of an output once; None if unknown.
+        reduced_flop: operations at least, where the call ran an algorithm that needs fewer than `flop`; else None.
         flop_most, bytes_most: the upper ends where the arguments give a range only; `flop` and `bytes` are the lower.
         outputs: what it writes, the main result first; () where nobody needs to know.
         precision: what products are computed in, one of `peaks.PRECISIONS`; "" for what the types of the inputs say.
@@ -68,6 +69,7 @@ class Cost:
     flop: int = 0
     vector_flop: int = 0
     bytes: int | None = None
+    reduced_flop: int | None = None
     flop_most: int | None = None
     bytes_most: int | None = None
     outputs: tuple[Tensor, ...] = ()
@@ -83,14 +85,20 @@ class Arguments:
         concrete: of each the text of what is no tensor, "" where nothing was recorded.
         outer: arguments of the operator directly around the call; only for operators that need them, else None.
         later: arguments of the next operator of the thread that starts after the call; likewise.
+        twin: arguments of the node of the backward pass that belongs to the call, of which the first is the gradient of
+            the result; without one those of the next operator, which may begin with the result. Likewise, and only
+            where values such as strides were not recorded (before torch 2.1).
         kernel: name of the longest kernel that the call launched; likewise, else "".
+        algorithm: name of the longest of its kernels that is part of Winograd's algorithm or of one by FFT; likewise.
     """
 
     values: tuple[Tensor | tuple[Tensor, ...] | None, ...]
     concrete: tuple[str, ...] = ()
     outer: Arguments | None = None
     later: Arguments | None = None
+    twin: Arguments | None = None
     kernel: str = ""
+    algorithm: str = ""
 
     def tensor(self, place: int) -> Tensor | None:
         """The tensor at a place; None where there is none. A number is none, a tensor without dimensions is one."""
@@ -146,7 +154,7 @@ class Arguments:
 Formula = Callable[[Arguments], Cost | None]
 """What a call costs; None where its arguments do not tell. It takes any arguments without raising."""
 
-Need = Literal["outer", "later", "kernel"]
+Need = Literal["outer", "later", "twin", "kernel", "algorithm"]
 """What a formula needs besides the arguments: the attribute of `Arguments` of this name."""
 
 

@@ -1,69 +1,345 @@
-"""What attention computes and moves, in all its spellings."""
+"""What attention computes and moves, in all its spellings.
+
+Each query meets the keys that the mask lets it see, once for the scores and once for the values; soft-max, scaling and
+dropout count nothing. Of packed sequences a file has the sum of the lengths and the longest, which gives a range.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.trace.element_types import scalar_type
 
 Layout = Literal["heads first", "heads after"]
-"""[batch, heads, length, size] or [batch, length, heads, size]."""
+"""[batch, heads, length, size], or [batch, length, heads, size] and of packed sequences [length, heads, size]."""
+
+NOWHERE: Final = -1
+"""The place of an argument that an operator does not have."""
+
+_BF16: Final = scalar_type(15)
+_FP32: Final = scalar_type(6)
 
 
-def _attention(layout: Layout, *, first: int = 0, lengths: int = -1, backward: bool = False) -> Formula:
-    """Every query with every key, and the same again with the values.
+# --- pairs of a query and a key
 
-    first: place of the query, after which key and value come.
-    lengths: place of the cumulative lengths; where they are given, the sequences are packed and their lengths unknown.
-    The backward pass computes the scores anew and four more products: gradients of value, probabilities, query, key.
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which keys a query sees by its position: those from `left` before it to `right` after it; None: all of a side.
+
+    from_end: are the positions aligned at the last query and key (bottom-right), or at the first (top-left)?
     """
 
-    def formula(given: Arguments) -> Cost | None:
-        tensors = tuple(given.tensor(first + place) for place in range(3))
-        query, key, value = (given.shape(first + place) for place in range(3))
-        if lengths >= 0 and given.shape(lengths):
-            return None
-        if layout == "heads after":
-            if not len(query) == len(key) == len(value) == 4:
-                return None
-            query, key, value = ((b, heads, length, size) for b, length, heads, size in (query, key, value))
-        if min(len(query), len(key), len(value)) < 2 or query[-1] != key[-1] or key[-2] != value[-2]:
-            return None
-        products = (3 * query[-1] + 2 * value[-1]) if backward else (query[-1] + value[-1])
-        out = Tensor((*query[:-1], value[-1]), None, tensors[0].type if tensors[0] else None)
-        once = traffic(*tensors, out)
-        flop = 2 * prod(query[:-1]) * key[-2] * products
-        return Cost(flop, bytes=None if once is None else once * (2 if backward else 1), outputs=(out,))
+    left: int | None = None
+    right: int | None = None
+    from_end: bool = False
 
-    return formula
+    def pairs(self, queries: int, keys: int) -> int:
+        """How many pairs of a query and a key meet."""
+        offset = keys - queries if self.from_end else 0
+        upper = queries * keys if self.right is None else _clipped_sum(offset + self.right + 1, queries, keys)
+        lower = 0 if self.left is None else _clipped_sum(offset - self.left, queries, keys)
+        return max(upper - lower, 0)
 
+    def seen(self, queries: int, keys: int) -> int:
+        """How many keys any query sees."""
+        offset = keys - queries if self.from_end else 0
+        last = keys if self.right is None else min(keys, queries + offset + self.right)
+        first = 0 if self.left is None else max(0, offset - self.left)
+        return max(last - first, 0) if queries else 0
+
+    @property
+    def width(self) -> int | None:
+        """The most keys that a query can see; None where nothing limits them."""
+        return None if self.left is None or self.right is None else self.left + self.right + 1
+
+
+def _clipped_sum(first: int, count: int, most: int) -> int:
+    """The sum of `count` integers from `first` on, each clipped to 0 and `most`."""
+
+    def below(end: int) -> int:
+        inside = min(end, most)
+        return inside * (inside - 1) // 2 + (end - inside) * most if end > 0 else 0
+
+    return below(first + count) - below(first)
+
+
+def packed_pairs(queries: int, keys: int, sequences: int, longest: tuple[int, int], mask: Mask) -> tuple[int, int]:
+    """The least and the most pairs of packed sequences, of which we know sums, number and longest lengths.
+
+    Where queries and keys agree in sum and longest, each sequence is taken to attend to itself. Otherwise each sequence
+    has a query at least, and under a causal mask no fewer keys than queries, as when a cache precedes them.
+    """
+    if min(queries, keys, sequences, *longest) < 1:
+        return 0, 0
+    if queries == keys and longest[0] == longest[1]:
+        return _split(lambda length: mask.pairs(length, length), queries, sequences, longest[0])
+    most = min(queries * longest[1], keys * longest[0], sequences * longest[0] * longest[1])
+    least = max(queries, keys)
+    if mask.right == 0:
+        below, _ = _split(lambda length: length * (length - 1) // 2, queries, sequences, longest[0])
+        least, most = max(least, below + queries), most - below
+    if mask.left is not None or mask.right:
+        least, most = queries, min(most, queries * mask.width) if mask.width is not None else most
+    return min(least, most), max(least, most)
+
+
+def _split(pairs: Callable[[int], int], total: int, sequences: int, longest: int) -> tuple[int, int]:
+    """The least and the most that lengths with this sum and this longest give, of a convex function of each.
+
+    The least is where all but the longest are alike, the most where as many as possible are as long.
+    """
+    longest = min(longest, total) if sequences > 1 else total
+    each, more = divmod(total - longest, max(sequences - 1, 1))
+    least = pairs(longest) + (max(sequences - 1, 1) - more) * pairs(each) + more * pairs(each + 1)
+    return least, max(least, total // longest * pairs(longest) + pairs(total % longest))
+
+
+# --- operators
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """A formula: the places of an operator's arguments.
+
+    Attributes:
+        layout: of query, key and value.
+        first: of the query, after which come key and value.
+        causal: of the flag, or of the kind of mask: 1 is causal from the first position on, 2 up to the last.
+        from_end: are the positions of query and key aligned at the last one?
+        window: of the size of the window to the left, after which comes that to the right; −1 is without end.
+        band: of the size of a causal window with the query itself, as xFormers has it.
+        bias: of a mask or bias that is added to the scores.
+        lengths: of the ends of packed sequences of queries.
+        longest: of the longest lengths of queries and keys, one after the other.
+        pages: of the table of pages, where keys and values are a cache of which a part is read.
+        result: of the output, where the caller gives it.
+        statistics: of the flag whether the logarithm of the sums is written; NOWHERE: it is.
+        backward: is it the backward pass? It computes the scores anew, and the gradients of value, probabilities, query
+            and key.
+    """
+
+    layout: Layout
+    first: int = 0
+    causal: int = NOWHERE
+    from_end: bool = False
+    window: int = NOWHERE
+    band: int = NOWHERE
+    bias: int = NOWHERE
+    lengths: int = NOWHERE
+    longest: int = NOWHERE
+    pages: int = NOWHERE
+    result: int = NOWHERE
+    statistics: int = NOWHERE
+    backward: bool = False
+
+    def __call__(self, given: Arguments) -> Cost | None:
+        """What a call takes, None where its arguments do not tell."""
+        query, key, value = (given.tensor(self.first + place) for place in range(3))
+        if query is None or key is None or value is None:
+            return None
+        if given.shape(self.lengths) or given.shape(self.pages):
+            extent = self._packed(given, query, key)
+        else:
+            extent = self._padded(given, query, key, value)
+        return None if extent is None else self._cost(given, (query, key, value), extent)
+
+    def _padded(self, given: Arguments, query: Tensor, key: Tensor, value: Tensor) -> _Extent | None:
+        """Sequences of one length."""
+        after = self.layout == "heads after"
+        axis, dimensions = (-3, (4,)) if after else (-2, (2, 3, 4, 5))
+        if len(query.shape) not in dimensions or not len(query.shape) == len(key.shape) == len(value.shape):
+            return None
+        queries, keys = query.shape[axis], key.shape[axis]
+        if query.shape[-1] != key.shape[-1] or keys != value.shape[axis]:
+            return None
+        mask = self._mask(given)
+        pairs = query.elements // max(queries * query.shape[-1], 1) * mask.pairs(queries, keys)
+        seen = mask.seen(queries, keys)
+        return _Extent((pairs, pairs), (seen, seen), keys)
+
+    def _packed(self, given: Arguments, query: Tensor, key: Tensor) -> _Extent | None:
+        """Sequences one after the other, [length, heads, size] or [1, length, heads, size]; keys perhaps in pages."""
+        ends, pages = given.shape(self.lengths), given.shape(self.pages)
+        if min(len(query.shape), len(key.shape)) < 3 or query.shape[-1] != key.shape[-1] or 0 in query.shape[-2:]:
+            return None
+        sequences = prod(ends) - 1 if ends else query.shape[0]
+        queries = query.elements // (query.shape[-1] * query.shape[-2])
+        held = key.elements // max(key.shape[-1] * key.shape[-2], 1)
+        longest = (
+            given.integer(self.longest) or (queries if ends else query.shape[-3]),
+            (given.integer(self.longest + 1) if self.longest != NOWHERE else None) or held,
+        )
+        if min(sequences, queries, held, *longest) < 1:
+            return None
+        mask = self._mask(given)
+        keys = (held, held)
+        if pages:
+            most = min(held, sequences * longest[1], prod(pages) * (key.shape[-3] if len(key.shape) > 3 else 1))
+            least = max(sequences - 1 + longest[1], queries if mask.right == 0 else 0)
+            keys = (min(least, most), most)
+        ends_of = [packed_pairs(queries, each, sequences, longest, mask) for each in keys]
+        least_read = keys[0] if mask.width is None else min(keys[0], mask.width)
+        heads = query.shape[-2]
+        return _Extent((heads * ends_of[0][0], heads * ends_of[1][1]), (least_read, keys[1]), held)
+
+    def _mask(self, given: Arguments) -> Mask:
+        """The mask by the arguments; what they do not say hides nothing."""
+        kind = given.text(self.causal)
+        is_causal, from_end = kind in ("True", "1", "2"), self.from_end or kind == "2"
+        band = given.integer(self.band)
+        if is_causal and band is not None and band > 0:
+            return Mask(band - 1, 0, from_end)
+        sides = [given.integer(self.window + side) if self.window != NOWHERE else None for side in (0, 1)]
+        left, right = (None if side is None or side < 0 else side for side in sides)
+        return Mask(left, 0 if is_causal else right, from_end)
+
+    def _cost(self, given: Arguments, tensors: tuple[Tensor, Tensor, Tensor], extent: _Extent) -> Cost:
+        query, key, value = tensors
+        size, out_size = query.shape[-1], value.shape[-1]
+        kind = _BF16 if query.type is not None and query.type.bytes == 1 else query.type  # of FP8 the result is wider
+        out = given.tensor(self.result) or Tensor((*query.shape[:-1], out_size), None, kind)
+        statistics = Tensor(query.shape[:-1], None, _FP32) if given.flag(self.statistics) is not False else None
+        each = 2 * (3 * size + 2 * out_size if self.backward else size + out_size)
+        flop = [each * pairs for pairs in extent.pairs]
+        cache = traffic(key, value)
+        once = traffic(query, out)
+        read = traffic(statistics, given.tensor(self.bias))
+        moved: list[int | None] = [None, None]
+        if cache is not None and once is not None and read is not None:
+            passes = 2 if self.backward else 1  # each of query, key, value and output, and the gradient of each
+            moved = [passes * (once + cache * keys // max(extent.held, 1)) + read for keys in extent.keys]
+        is_range = extent.pairs[0] != extent.pairs[1] or extent.keys[0] != extent.keys[1]
+        outputs = tuple(Tensor(each.shape, None, each.type) for each in tensors) if self.backward else (out,)
+        most = (flop[1], moved[1]) if is_range else (None, None)
+        return Cost(flop[0], bytes=moved[0], flop_most=most[0], bytes_most=most[1], outputs=outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """How much of an attention is computed: the least and the most each.
+
+    Attributes:
+        pairs: of a query and a key, over all heads.
+        keys: that are read, of each head.
+        held: of which that is a part, as the key's shape has it.
+    """
+
+    pairs: tuple[int, int]
+    keys: tuple[int, int]
+    held: int
+
+
+def _quantized(plain: Attention, wider: Attention, place: int) -> Formula:
+    """An operator whose overload for FP8 has scales of query, key and value, from a place on."""
+    return lambda given: (wider if given.tensor(place) is not None else plain)(given)
+
+
+def _served(given: Arguments) -> Cost | None:
+    """`vllm::unified_attention`: the new tokens of all sequences; what a cache holds is recorded nowhere.
+
+    At least each token sees itself. The most is what the tokens would take as one sequence without a cache.
+    """
+    query, key, value = (given.tensor(place) for place in range(3))
+    if query is None or key is None or value is None or len(query.shape) != 3 or len(key.shape) != 3:
+        return None
+    tokens, heads, size = query.shape
+    each = 2 * heads * (size + value.shape[-1]) if value.shape else 0
+    out = given.tensor(3) or Tensor(query.shape, None, query.type)
+    moved = traffic(query, key, value, out)
+    most = each * Mask(None, 0).pairs(tokens, tokens)
+    return Cost(each * tokens, bytes=moved, flop_most=most, bytes_most=moved, outputs=(out,))
+
+
+# --- the table
+
+_PACKED: Final = Attention(
+    "heads after", lengths=3, longest=5, causal=8, from_end=True, window=11, pages=15
+)  # fmt: skip
 
 _FORMULAS: Final[dict[str, Formula]] = {
-    # (query, key, value, …)
-    **dict.fromkeys(
-        ("aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention",
-         "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_efficient_attention",
-         "aten::_scaled_dot_product_cudnn_attention", "aten::_scaled_dot_product_fused_attention_overrideable",
-         "aten::_scaled_dot_product_attention_math_for_mps"), _attention("heads first")
+    # torch (query, key, value, …)
+    "aten::scaled_dot_product_attention": Attention("heads first", bias=3, causal=5),
+    "aten::_scaled_dot_product_attention_math_for_mps": Attention("heads first", bias=3, causal=5),
+    "aten::_scaled_dot_product_flash_attention": _quantized(
+        Attention("heads first", causal=4, from_end=True), Attention("heads first", causal=7, from_end=True), 3
     ),
-    "aten::_flash_attention_forward": _attention("heads after", lengths=3),
-    "aten::_efficient_attention_forward": _attention("heads after", lengths=4),
-    "flash_attn::_flash_attn_forward": _attention("heads after"),
-    # (gradient, query, key, value, …)
-    **dict.fromkeys(
-        ("aten::_scaled_dot_product_flash_attention_backward",
-         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-         "aten::_scaled_dot_product_efficient_attention_backward",
-         "aten::_scaled_dot_product_cudnn_attention_backward",
-         "aten::_scaled_dot_product_fused_attention_overrideable_backward"),
-        _attention("heads first", first=1, backward=True),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": Attention("heads first", causal=4, bias=5),
+    "aten::_scaled_dot_product_efficient_attention": Attention("heads first", bias=3, statistics=4, causal=6),
+    "aten::_scaled_dot_product_cudnn_attention": Attention("heads first", bias=3, statistics=4, causal=6),
+    "aten::_scaled_dot_product_fused_attention_overrideable": Attention("heads first", bias=3, causal=5),
+    "aten::_flash_attention_forward": _quantized(
+        _PACKED,
+        Attention("heads after", lengths=3, longest=5, causal=8, from_end=True, window=14), 10
     ),
-    "aten::_flash_attention_backward": _attention("heads after", first=1, lengths=6, backward=True),
-    "aten::_efficient_attention_backward": _attention("heads after", first=1, lengths=6, backward=True),
-    "flash_attn::_flash_attn_backward": _attention("heads after", first=1, backward=True),
+    "aten::_flash_attention_forward_no_dropout_inplace": Attention(
+        "heads after", first=1, lengths=4, longest=6, causal=9, from_end=True, window=12, pages=16, result=0
+    ),
+    "aten::_efficient_attention_forward": Attention(
+        "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
+    ),
+    "aten::_cudnn_attention_forward": Attention(
+        "heads first", bias=3, lengths=4, longest=6, statistics=8, causal=10
+    ),
+    # torch (gradient, query, key, value, …)
+    "aten::_scaled_dot_product_flash_attention_backward": Attention(
+        "heads first", first=1, causal=11, from_end=True, backward=True
+    ),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": Attention(
+        "heads first", first=1, causal=7, bias=8, backward=True
+    ),
+    "aten::_scaled_dot_product_efficient_attention_backward": Attention(
+        "heads first", first=1, bias=4, causal=11, backward=True
+    ),
+    "aten::_scaled_dot_product_cudnn_attention_backward": Attention(
+        "heads first", first=1, bias=8, causal=14, backward=True
+    ),
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward": Attention(
+        "heads first", first=1, bias=4, causal=13, backward=True
+    ),
+    "aten::_flash_attention_backward": Attention(
+        "heads after", first=1, lengths=6, longest=8, causal=11, from_end=True, window=15, backward=True
+    ),
+    "aten::_efficient_attention_backward": Attention(
+        "heads after", first=1, bias=4, lengths=6, longest=8, causal=14, band=18, backward=True
+    ),
+    "aten::_cudnn_attention_backward": Attention(
+        "heads first", first=1, bias=8, lengths=9, longest=11, causal=14, backward=True
+    ),
+    # flash-attn 2 (flash_attn_interface.py)
+    "flash_attn::_flash_attn_forward": Attention("heads after", causal=5, from_end=True, window=6),
+    "flash_attn::_flash_attn_varlen_forward": Attention(
+        "heads after", lengths=3, longest=5, causal=9, from_end=True, window=10, pages=15
+    ),
+    "flash_attn::_flash_attn_backward": Attention(
+        "heads after", first=1, causal=11, from_end=True, window=12, backward=True
+    ),
+    "flash_attn::_flash_attn_varlen_backward": Attention(
+        "heads after", first=1, lengths=9, longest=11, causal=15, from_end=True, window=16, backward=True
+    ),
+    # flash-attn 3 (hopper/flash_api.cpp), which vLLM and SGLang have under names of their own
     **dict.fromkeys(
-        ("flash_attn::_flash_attn_varlen_forward", "flash_attn::_flash_attn_varlen_backward"), lambda _: None
+        ("flash_attn_3::fwd", "_vllm_fa3_C::fwd", "sgl_kernel::fwd"),
+        Attention(
+            "heads after", result=6, lengths=7, longest=12, pages=14, causal=24, from_end=True, window=25
+        ),
+    ),
+    # vLLM's flash-attn 2 (flash_api_torch_lib.cpp)
+    "_vllm_fa2_C::varlen_fwd": Attention(
+        "heads after", result=3, lengths=4, pages=8, longest=10, causal=15, from_end=True, window=16
+    ),
+    **dict.fromkeys(("vllm::unified_attention_with_output", "vllm::unified_attention"), _served),
+    # xFormers (csrc/attention/attention.cpp), as torch's own
+    "xformers::efficient_attention_forward_cutlass": Attention(
+        "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
+    ),
+    # AITER (query, key, value, ends of queries, ends of keys, pages, longest, longest, dropout, scale, cap, zero, …)
+    "aiter::mha_batch_prefill": Attention(
+        "heads after", lengths=3, pages=5, longest=6, causal=12, from_end=True, window=13
     ),
 }  # fmt: skip
 

@@ -7,10 +7,11 @@ costs nothing itself. Copies over links, sets of memory and collectives have the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
 from kinetoscope.model.device.hardware import is_host_only
+from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, arguments_of
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Need, arguments_of
 from kinetoscope.model.roofline.registry import ENTRIES, cost
 from kinetoscope.model.roofline.transfers import Link, transfers
 from kinetoscope.model.trace import arguments
@@ -29,6 +31,9 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.element_types import ElementType
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
+
+_ALGORITHM: Final = re.compile(r"winograd|Sp3AsmConv|fft2d|fft_|_fft", re.IGNORECASE)
+"""Kernels of convolutions by Winograd's algorithm (cuDNN, MIOpen) and by FFT."""
 
 _COLUMNS: Final = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 
@@ -192,22 +197,25 @@ def _of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bo
 def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Variant | None], Int32s]:
     """The distinct calls among some, None for those of unknown cost; and which of them each is: int32 [rows]."""
     own = [arguments.codes(trace, name, rows) for name in _COLUMNS]
-    around, later, kernel = _context(trace, rows, work)
-    beside = [_codes_where(trace, name, each) for each in (around, later) for name in _COLUMNS]
-    code, first = group(call_names(trace)[rows], *own, *beside, kernel)
+    needing = _needing(trace, rows)
+    context = _context(trace, rows, needing, has_values=own[-1] >= 0)
+    beside = {need: [_codes_where(trace, name, each) for name in _COLUMNS] for need, each in context.items()}
+    kernels = {need: np.full(len(rows), -1, np.int64) for need in ("kernel", "algorithm")}
+    kernels["kernel"][needing["kernel"]] = _longest_kernel(trace, rows[needing["kernel"]], work)
+    kernels["algorithm"][needing["algorithm"]] = _longest_kernel(trace, rows[needing["algorithm"]], work, _ALGORITHM)
+    others = [codes for each in beside.values() for codes in each]
+    code, first = group(call_names(trace)[rows], *own, *others, *kernels.values())
     read = _Reader(trace)
     variants = []
     for place in first.tolist():
         name = _name(trace, int(rows[place]))
         given = read(*(int(each[place]) for each in own))
         if given is not None:
-            label = trace.strings.glance(int(kernel[place])) if kernel[place] >= 0 else ""
-            given = replace(
-                given,
-                outer=read(*(int(each[place]) for each in beside[:4])),
-                later=read(*(int(each[place]) for each in beside[4:])),
-                kernel=label,
-            )
+            calls = {need: read(*(int(codes[place]) for codes in each)) for need, each in beside.items()}
+            labels = {
+                need: trace.strings.glance(int(codes[place])) for need, codes in kernels.items() if codes[place] >= 0
+            }
+            given = replace(given, **calls, **labels)
         variants.append(None if given is None else _variant(name, given, int(own[0][place])))
     return variants, code
 
@@ -234,18 +242,40 @@ def _variant(name: str, given: Arguments, shapes: int) -> Variant | None:
     return None if of_call is None else Variant(name, shapes, given.type, of_call, ENTRIES[name].is_product)
 
 
-def _context(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[Int32s, Int32s, Int64s]:
-    """What some formulas need: the operator around and the next one (rows), the longest kernel (name); −1 for none."""
-    none = np.full(len(rows), -1, np.int32)
-    around, later, kernel = none.copy(), none.copy(), none.astype(np.int64)
-    outer = np.flatnonzero(_of_entries(trace, rows, lambda entry: "outer" in entry.needs))
-    parent = call_tree(trace).parent[rows[outer]]
-    around[outer] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
-    following = np.flatnonzero(_of_entries(trace, rows, lambda entry: "later" in entry.needs))
-    later[following] = _next_op(trace, rows[following])
-    launching = np.flatnonzero(_of_entries(trace, rows, lambda entry: "kernel" in entry.needs))
-    kernel[launching] = _longest_kernel(trace, rows[launching], work)
-    return around, later, kernel
+def _needing(trace: Trace, rows: Int32s) -> dict[Need, Int64s]:
+    """The calls, as places in some rows, whose formulas need more than the arguments, by what they need."""
+    return {
+        need: np.flatnonzero(_of_entries(trace, rows, lambda entry, need=need: need in entry.needs))
+        for need in get_args(Need)
+    }
+
+
+def _context(trace: Trace, rows: Int32s, needing: dict[Need, Int64s], has_values: Bools) -> dict[str, Int32s]:
+    """What some formulas need, as rows of other calls, −1 for none: int32 [rows] each.
+
+    has_values: bool [rows], was any value of theirs recorded that is no tensor?
+    """
+    outer, later, twin = (np.full(len(rows), -1, np.int32) for _ in range(3))
+    places = needing["outer"]
+    parent = call_tree(trace).parent[rows[places]]
+    outer[places] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
+    places = needing["later"]
+    later[places] = _next_op(trace, rows[places])
+    places = needing["twin"][~has_values[needing["twin"]]]
+    if len(places):
+        node = _backward_node(trace)[rows[places]]
+        twin[places] = np.where(node >= 0, node, _next_op(trace, rows[places]))
+    return {"outer": outer, "later": later, "twin": twin}
+
+
+def _backward_node(trace: Trace) -> Int32s:
+    """The first node of the backward pass that is linked to each event: its row, −1 for none: int32 [events]."""
+    forward = backward_links(trace).forward
+    result = np.full(len(trace), -1, np.int32)
+    linked = np.flatnonzero(forward >= 0)
+    linked = linked[np.argsort(-trace.start[linked], kind="stable")]
+    result[forward[linked]] = linked  # of several writes the last one stays, the earliest
+    return result
 
 
 def _next_op(trace: Trace, rows: Int32s) -> Int32s:
@@ -262,12 +292,16 @@ def _next_op(trace: Trace, rows: Int32s) -> Int32s:
     return result
 
 
-def _longest_kernel(trace: Trace, rows: Int32s, work: DeviceWork) -> Int64s:
-    """Code of the name of the longest kernel launched in each call, −1 for none: int64 [rows]."""
+def _longest_kernel(trace: Trace, rows: Int32s, work: DeviceWork, pattern: re.Pattern[str] | None = None) -> Int64s:
+    """Code of the name of the longest kernel launched in each call, of those that match; −1 for none: int64 [rows]."""
     is_wanted = np.zeros(len(trace), np.bool_)
     is_wanted[rows] = True
     owner = _around(trace, work, is_wanted)
     kernels = np.flatnonzero((owner >= 0) & work.of(WorkKind.COMPUTATION))
+    if pattern is not None:
+        names = np.unique(trace.name[work.rows[kernels]])
+        matching = [code for code in names.tolist() if pattern.search(trace.strings.glance(code))]
+        kernels = kernels[np.isin(trace.name[work.rows[kernels]], matching)]
     kernels = kernels[np.lexsort((-kernels, work.duration[kernels]))]
     name = np.full(len(trace), -1, np.int64)
     name[owner[kernels]] = trace.name[work.rows[kernels]]  # of several writes the last one stays
