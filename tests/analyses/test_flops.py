@@ -56,7 +56,7 @@ def test_a_product_counts_once_however_many_operators_it_passes_through(tmp_path
     assert row["rate"] == pytest.approx(2 * FLOP / 4000e-9)
     assert row["peak"] == 312e12
     assert row["peak_share"] == pytest.approx(2 * FLOP / 4000e-9 / 312e12)
-    assert row["intensity"] == pytest.approx(FLOP / (2 * (1000 * 500 + 500 * 100 + 1000 * 100)))
+    assert row["intensity"] == pytest.approx(FLOP / (2 * (1000 * 500 + 500 * 100 + 100 + 1000 * 100)))
     assert [note for note in result.notes if "A100 80 GB SXM" in note]
 
 

@@ -84,20 +84,22 @@ def flops(
 
     Method. FLOPs follow from shapes, with 2 for a multiplication and an addition: 2·m·n·k for a product of m × k by k ×
     n; for a convolution 2 for each element of its weight at each output position, and as much for each gradient of its
-    backward pass; for attention 2 for each query, key and element of query and of value, and 2.5 times that backwards.
-    Of nested operators the innermost with known arguments counts, with the device work launched under it. The peak is
-    the dense one of the datasheet, by the name of the device, in the precision of the elements; whether FP32 was
-    computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs would take at the peak / the
-    length of the device step, over all devices that ran any. Operators belong to the step in which they start on the
-    host.
+    backward pass; for attention 2 for each query, each key that it sees, and each element of query and of value, and
+    2.5 times that backwards. Of nested operators the innermost with known arguments counts, with the device work
+    launched under it. The peak is the dense one of the datasheet, by the name of the device, in the precision of the
+    elements; whether FP32 was computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs
+    would take at the peak / the length of the device step, over all devices that ran any. Operators belong to the step
+    in which they start on the host.
 
     How to read it. Many FLOPs with a low `peak_share` are where speed can be had: shapes that are too small or not
     multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
     to 300 in half precision), memory is the limit. MFU is the share of your devices' arithmetic that you use.
 
-    Limits. Input shapes are needed; before torch 2.1 strides and padding were not recorded, so convolutions have no
-    FLOPs. Custom operators (Triton, vLLM), graphs and packed sequences of unknown length are not counted; notes give
-    their time on matrix units. Causal attention counts as dense. Recomputed activations count twice, so MFU is what
+    Limits. Input shapes are needed. Before torch 2.1 strides were not recorded: there convolutions go by the gradient
+    of their output, and without one are not counted. Custom operators (Triton, experts of vLLM) and graphs are not
+    counted; notes give their time on matrix units. Of packed sequences, whose lengths a file does not have, it is the
+    least that their sum and the longest allow. Masks count only if causal or a window. Convolutions by Winograd's
+    algorithm count like direct ones, so they may pass the peak. Recomputed activations count twice, so MFU is what
     others call HFU. With a time range, calls that start in it count with all of their device work, and whole steps that
     reach into it. A module has what it calls itself, not what modules inside it call.
     """
@@ -233,7 +235,9 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     frame = frame.with_columns(pl.when(share <= 1).then(share) for share in shares)
     if not count:
         return frame, []
-    what = "the peak is not that of this device, or the shapes are not those that ran"
+    what = (
+        "the peak is not that of this device, the shapes are not those that ran, or Winograd's algorithm needed fewer"
+    )
     return frame, [f"Shares of more than 1 are left out (rows: {count}): {what}."]
 
 

@@ -103,7 +103,7 @@ def _split(pairs: Callable[[int], int], total: int, sequences: int, longest: int
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class FusedAttention:
     """A formula: the places of an operator's arguments.
 
     Attributes:
@@ -234,7 +234,7 @@ class _Extent:
     held: int
 
 
-def _quantized(plain: Attention, wider: Attention, place: int) -> Formula:
+def _quantized(plain: FusedAttention, wider: FusedAttention, place: int) -> Formula:
     """An operator whose overload for FP8 has scales of query, key and value, from a place on."""
     return lambda given: (wider if given.tensor(place) is not None else plain)(given)
 
@@ -257,88 +257,89 @@ def _served(given: Arguments) -> Cost | None:
 
 # --- the table
 
-_PACKED: Final = Attention(
+_PACKED: Final = FusedAttention(
     "heads after", lengths=3, longest=5, causal=8, from_end=True, window=11, pages=15
 )  # fmt: skip
 
 _FORMULAS: Final[dict[str, Formula]] = {
     # torch (query, key, value, …)
-    "aten::scaled_dot_product_attention": Attention("heads first", bias=3, causal=5),
-    "aten::_scaled_dot_product_attention_math_for_mps": Attention("heads first", bias=3, causal=5),
+    "aten::scaled_dot_product_attention": FusedAttention("heads first", bias=3, causal=5),
+    "aten::_scaled_dot_product_attention_math_for_mps": FusedAttention("heads first", bias=3, causal=5),
     "aten::_scaled_dot_product_flash_attention": _quantized(
-        Attention("heads first", causal=4, from_end=True), Attention("heads first", causal=7, from_end=True), 3
+        FusedAttention("heads first", causal=4, from_end=True),
+        FusedAttention("heads first", causal=7, from_end=True), 3
     ),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": Attention("heads first", causal=4, bias=5),
-    "aten::_scaled_dot_product_efficient_attention": Attention("heads first", bias=3, statistics=4, causal=6),
-    "aten::_scaled_dot_product_cudnn_attention": Attention("heads first", bias=3, statistics=4, causal=6),
-    "aten::_scaled_dot_product_fused_attention_overrideable": Attention("heads first", bias=3, causal=5),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": FusedAttention("heads first", causal=4, bias=5),
+    "aten::_scaled_dot_product_efficient_attention": FusedAttention("heads first", bias=3, statistics=4, causal=6),
+    "aten::_scaled_dot_product_cudnn_attention": FusedAttention("heads first", bias=3, statistics=4, causal=6),
+    "aten::_scaled_dot_product_fused_attention_overrideable": FusedAttention("heads first", bias=3, causal=5),
     "aten::_flash_attention_forward": _quantized(
         _PACKED,
-        Attention("heads after", lengths=3, longest=5, causal=8, from_end=True, window=14), 10
+        FusedAttention("heads after", lengths=3, longest=5, causal=8, from_end=True, window=14), 10
     ),
-    "aten::_flash_attention_forward_no_dropout_inplace": Attention(
+    "aten::_flash_attention_forward_no_dropout_inplace": FusedAttention(
         "heads after", first=1, lengths=4, longest=6, causal=9, from_end=True, window=12, pages=16, result=0
     ),
-    "aten::_efficient_attention_forward": Attention(
+    "aten::_efficient_attention_forward": FusedAttention(
         "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
     ),
-    "aten::_cudnn_attention_forward": Attention(
+    "aten::_cudnn_attention_forward": FusedAttention(
         "heads first", bias=3, lengths=4, longest=6, statistics=8, causal=10
     ),
     # torch (gradient, query, key, value, …)
-    "aten::_scaled_dot_product_flash_attention_backward": Attention(
+    "aten::_scaled_dot_product_flash_attention_backward": FusedAttention(
         "heads first", first=1, causal=11, from_end=True, backward=True
     ),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": Attention(
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": FusedAttention(
         "heads first", first=1, causal=7, bias=8, backward=True
     ),
-    "aten::_scaled_dot_product_efficient_attention_backward": Attention(
+    "aten::_scaled_dot_product_efficient_attention_backward": FusedAttention(
         "heads first", first=1, bias=4, causal=11, backward=True
     ),
-    "aten::_scaled_dot_product_cudnn_attention_backward": Attention(
+    "aten::_scaled_dot_product_cudnn_attention_backward": FusedAttention(
         "heads first", first=1, bias=8, causal=14, backward=True
     ),
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward": Attention(
+    "aten::_scaled_dot_product_fused_attention_overrideable_backward": FusedAttention(
         "heads first", first=1, bias=4, causal=13, backward=True
     ),
-    "aten::_flash_attention_backward": Attention(
+    "aten::_flash_attention_backward": FusedAttention(
         "heads after", first=1, lengths=6, longest=8, causal=11, from_end=True, window=15, backward=True
     ),
-    "aten::_efficient_attention_backward": Attention(
+    "aten::_efficient_attention_backward": FusedAttention(
         "heads after", first=1, bias=4, lengths=6, longest=8, causal=14, band=18, backward=True
     ),
-    "aten::_cudnn_attention_backward": Attention(
+    "aten::_cudnn_attention_backward": FusedAttention(
         "heads first", first=1, bias=8, lengths=9, longest=11, causal=14, backward=True
     ),
     # flash-attn 2 (flash_attn_interface.py)
-    "flash_attn::_flash_attn_forward": Attention("heads after", causal=5, from_end=True, window=6),
-    "flash_attn::_flash_attn_varlen_forward": Attention(
+    "flash_attn::_flash_attn_forward": FusedAttention("heads after", causal=5, from_end=True, window=6),
+    "flash_attn::_flash_attn_varlen_forward": FusedAttention(
         "heads after", lengths=3, longest=5, causal=9, from_end=True, window=10, pages=15
     ),
-    "flash_attn::_flash_attn_backward": Attention(
+    "flash_attn::_flash_attn_backward": FusedAttention(
         "heads after", first=1, causal=11, from_end=True, window=12, backward=True
     ),
-    "flash_attn::_flash_attn_varlen_backward": Attention(
+    "flash_attn::_flash_attn_varlen_backward": FusedAttention(
         "heads after", first=1, lengths=9, longest=11, causal=15, from_end=True, window=16, backward=True
     ),
     # flash-attn 3 (hopper/flash_api.cpp), which vLLM and SGLang have under names of their own
     **dict.fromkeys(
         ("flash_attn_3::fwd", "_vllm_fa3_C::fwd", "sgl_kernel::fwd"),
-        Attention(
+        FusedAttention(
             "heads after", result=6, lengths=7, longest=12, pages=14, causal=24, from_end=True, window=25
         ),
     ),
     # vLLM's flash-attn 2 (flash_api_torch_lib.cpp)
-    "_vllm_fa2_C::varlen_fwd": Attention(
+    "_vllm_fa2_C::varlen_fwd": FusedAttention(
         "heads after", result=3, lengths=4, pages=8, longest=10, causal=15, from_end=True, window=16
     ),
     **dict.fromkeys(("vllm::unified_attention_with_output", "vllm::unified_attention"), _served),
     # xFormers (csrc/attention/attention.cpp), as torch's own
-    "xformers::efficient_attention_forward_cutlass": Attention(
+    "xformers::efficient_attention_forward_cutlass": FusedAttention(
         "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
     ),
     # AITER (query, key, value, ends of queries, ends of keys, pages, longest, longest, dropout, scale, cap, zero, …)
-    "aiter::mha_batch_prefill": Attention(
+    "aiter::mha_batch_prefill": FusedAttention(
         "heads after", lengths=3, pages=5, longest=6, causal=12, from_end=True, window=13
     ),
 }  # fmt: skip

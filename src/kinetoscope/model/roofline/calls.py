@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Final, get_args
+from itertools import chain
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,8 +33,11 @@ from kinetoscope.model.trace.element_types import ElementType
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
 
-_ALGORITHM: Final = re.compile(r"winograd|Sp3AsmConv|fft2d|fft_|_fft", re.IGNORECASE)
-"""Kernels of convolutions by Winograd's algorithm (cuDNN, MIOpen) and by FFT."""
+_PATTERNS: Final[dict[Need, re.Pattern[str]]] = {
+    "kernel": re.compile(""),
+    "algorithm": re.compile(r"winograd|Sp3AsmConv|fft2d|fft_|_fft", re.IGNORECASE),
+}
+"""Which kernels a formula needs the longest of: any; those of convolutions by Winograd (cuDNN, MIOpen) and by FFT."""
 
 _COLUMNS: Final = ("input_dims", "input_types", "input_strides", "concrete_inputs")
 
@@ -197,25 +201,20 @@ def _of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bo
 def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Variant | None], Int32s]:
     """The distinct calls among some, None for those of unknown cost; and which of them each is: int32 [rows]."""
     own = [arguments.codes(trace, name, rows) for name in _COLUMNS]
-    needing = _needing(trace, rows)
-    context = _context(trace, rows, needing, has_values=own[-1] >= 0)
+    context = _context(trace, rows, has_values=own[-1] >= 0)
     beside = {need: [_codes_where(trace, name, each) for name in _COLUMNS] for need, each in context.items()}
-    kernels = {need: np.full(len(rows), -1, np.int64) for need in ("kernel", "algorithm")}
-    kernels["kernel"][needing["kernel"]] = _longest_kernel(trace, rows[needing["kernel"]], work)
-    kernels["algorithm"][needing["algorithm"]] = _longest_kernel(trace, rows[needing["algorithm"]], work, _ALGORITHM)
-    others = [codes for each in beside.values() for codes in each]
-    code, first = group(call_names(trace)[rows], *own, *others, *kernels.values())
+    kernels = {need: _kernel_names(trace, rows, need, work) for need in _PATTERNS}
+    others = [codes for codes in (*chain(*beside.values()), *kernels.values()) if (codes >= 0).any()]
+    code, first = group(call_names(trace)[rows], *own, *others)
     read = _Reader(trace)
     variants = []
     for place in first.tolist():
         name = _name(trace, int(rows[place]))
         given = read(*(int(each[place]) for each in own))
         if given is not None:
-            calls = {need: read(*(int(codes[place]) for codes in each)) for need, each in beside.items()}
-            labels = {
-                need: trace.strings.glance(int(codes[place])) for need, codes in kernels.items() if codes[place] >= 0
-            }
-            given = replace(given, **calls, **labels)
+            outer, later, twin = (read(*(int(codes[place]) for codes in each)) for each in beside.values())
+            kernel, algorithm = (trace.strings.glance(int(codes[place])) for codes in kernels.values())
+            given = replace(given, outer=outer, later=later, twin=twin, kernel=kernel, algorithm=algorithm)
         variants.append(None if given is None else _variant(name, given, int(own[0][place])))
     return variants, code
 
@@ -242,26 +241,24 @@ def _variant(name: str, given: Arguments, shapes: int) -> Variant | None:
     return None if of_call is None else Variant(name, shapes, given.type, of_call, ENTRIES[name].is_product)
 
 
-def _needing(trace: Trace, rows: Int32s) -> dict[Need, Int64s]:
-    """The calls, as places in some rows, whose formulas need more than the arguments, by what they need."""
-    return {
-        need: np.flatnonzero(_of_entries(trace, rows, lambda entry, need=need: need in entry.needs))
-        for need in get_args(Need)
-    }
+def _needing(trace: Trace, rows: Int32s, need: Need) -> Int64s:
+    """The calls whose formulas have a need: their places in some rows."""
+    return np.flatnonzero(_of_entries(trace, rows, lambda entry: need in entry.needs))
 
 
-def _context(trace: Trace, rows: Int32s, needing: dict[Need, Int64s], has_values: Bools) -> dict[str, Int32s]:
+def _context(trace: Trace, rows: Int32s, has_values: Bools) -> dict[Need, Int32s]:
     """What some formulas need, as rows of other calls, −1 for none: int32 [rows] each.
 
     has_values: bool [rows], was any value of theirs recorded that is no tensor?
     """
     outer, later, twin = (np.full(len(rows), -1, np.int32) for _ in range(3))
-    places = needing["outer"]
+    places = _needing(trace, rows, "outer")
     parent = call_tree(trace).parent[rows[places]]
     outer[places] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
-    places = needing["later"]
+    places = _needing(trace, rows, "later")
     later[places] = _next_op(trace, rows[places])
-    places = needing["twin"][~has_values[needing["twin"]]]
+    places = _needing(trace, rows, "twin")
+    places = places[~has_values[places]]
     if len(places):
         node = _backward_node(trace)[rows[places]]
         twin[places] = np.where(node >= 0, node, _next_op(trace, rows[places]))
@@ -292,20 +289,25 @@ def _next_op(trace: Trace, rows: Int32s) -> Int32s:
     return result
 
 
-def _longest_kernel(trace: Trace, rows: Int32s, work: DeviceWork, pattern: re.Pattern[str] | None = None) -> Int64s:
-    """Code of the name of the longest kernel launched in each call, of those that match; −1 for none: int64 [rows]."""
+def _kernel_names(trace: Trace, rows: Int32s, need: Need, work: DeviceWork) -> Int64s:
+    """Code of the name of the longest kernel that matches the pattern of a need, launched in each call that has it.
+
+    int64 [rows], −1 for none.
+    """
+    places = _needing(trace, rows, need)
     is_wanted = np.zeros(len(trace), np.bool_)
-    is_wanted[rows] = True
+    is_wanted[rows[places]] = True
     owner = _around(trace, work, is_wanted)
     kernels = np.flatnonzero((owner >= 0) & work.of(WorkKind.COMPUTATION))
-    if pattern is not None:
-        names = np.unique(trace.name[work.rows[kernels]])
-        matching = [code for code in names.tolist() if pattern.search(trace.strings.glance(code))]
-        kernels = kernels[np.isin(trace.name[work.rows[kernels]], matching)]
+    names = np.unique(trace.name[work.rows[kernels]]).tolist()
+    matching = [code for code in names if _PATTERNS[need].search(trace.strings.glance(code))]
+    kernels = kernels[np.isin(trace.name[work.rows[kernels]], matching)]
     kernels = kernels[np.lexsort((-kernels, work.duration[kernels]))]
     name = np.full(len(trace), -1, np.int64)
     name[owner[kernels]] = trace.name[work.rows[kernels]]  # of several writes the last one stays
-    return name[rows]
+    result = np.full(len(rows), -1, np.int64)
+    result[places] = name[rows[places]]
+    return result
 
 
 def _codes_where(trace: Trace, name: str, rows: Int32s) -> Int64s:
