@@ -100,7 +100,6 @@ def flops(
     *,
     select: Selection = ...,
     by: Literal["op", "module", "step"] = "op",
-    peak: float | None = None,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def fusion(
@@ -256,6 +255,11 @@ def overlap(
     select: Selection = ...,
     by: Literal["device", "group"] = "device",
     across_ranks: OverRanks = "each",
+) -> Result: ...
+def peaks(
+    job: Job,
+    *,
+    select: Selection = ...,
 ) -> Result: ...
 def process_groups(
     job: Job,

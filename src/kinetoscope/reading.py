@@ -10,6 +10,7 @@ from kinetoscope import __version__
 from kinetoscope.engines import ENGINES, engine_maker
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
+from kinetoscope.model.device.own_peaks import PeakOptions, own_peaks
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
@@ -37,6 +38,7 @@ def read(
     max_event: int = DEFAULT_MAX_EVENT,
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
+    peak: PeakOptions = (),
     progress: ProgressCallback | None = None,
     files: Sequence[CandidateFile] | None = None,
 ) -> Job:
@@ -55,6 +57,9 @@ def read(
         cache: folder that keeps copies of remote files; "off" for none. By default what KINETOSCOPE_CACHE says, else
             a folder in the user's cache.
         cache_size: bytes that it holds at most. By default what KINETOSCOPE_CACHE_SIZE says, else 10 GB.
+        peak: peaks of the devices to take instead of what is known of them, in operations or bytes a second:
+            `{"bf16": 800e12, "memory": 3.2e12}`, or as on the command line, `["bf16=800e12"]`; "attainable" takes
+            those that `kinetoscope calibrate` measured. `devices` and `peaks` show what is known.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
 
@@ -62,8 +67,9 @@ def read(
         MissingExtraError: what reads the URL, or the engine, is not installed.
         NotFoundError: there is no such file, or no trace in the folder.
         NotATraceError: there are several files, and none of them is a trace.
-        UsageError: no such engine, an address for threads, none of the ranks asked for, or a rank that is none.
-        InputError: there is no cluster at the address, or its workers do not fit.
+        UsageError: no such engine, an address for threads, none of the ranks asked for, a rank or a peak that is none.
+        InputError: the user's file of peaks cannot be read; or there is no cluster at the
+            address, or its workers do not fit.
     """
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
@@ -73,7 +79,8 @@ def read(
     chosen_ranks = _numbers(ranks) if isinstance(ranks, str) else ranks
     text = common_name(paths)
     at_once = max(1, jobs or _cores())
-    options = SourceOptions(max_size, max_event, 1, os.fspath(cache) if cache is not None else "", cache_size)
+    folder = os.fspath(cache) if cache is not None else ""
+    options = SourceOptions(max_size, max_event, 1, folder, cache_size, own_peaks(peak))
     candidates = find_all(paths) if files is None else files
     given = _given(path) if isinstance(path, Mapping) else {}
     sources, notes = sources_of(text, candidates, cache_for(text, options), given)

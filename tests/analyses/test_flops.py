@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kinetoscope import Selection, flops, read
-from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.trace.event_kinds import WorkKind
@@ -141,11 +140,10 @@ def test_where_there_is_no_tf32_matrix_units_compute_fp32(tmp_path: Path, name: 
 
 
 def test_a_peak_given_by_hand_is_the_peak(tmp_path: Path) -> None:
-    result = answer(tmp_path, *product(0, 1, 1000), devices=[], peak=1e15)
+    file = drawn.written(tmp_path / "drawn.pt.trace.json", *product(0, 1, 1000), deviceProperties=[])
+    result = flops(read(file, peak="bf16=1000T"))
     assert result.frame["peak_share"].to_list() == pytest.approx([FLOP / 1000e-9 / 1e15])
-    assert result.notes == ()
-    with pytest.raises(UsageError, match="989e12"):
-        answer(tmp_path, *product(0, 1, 1000), peak=0.0)
+    assert result.notes == ("Peaks are given by hand: bf16.",)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +155,7 @@ def test_an_unknown_device_has_no_peak(tmp_path: Path, devices: list[Any], reaso
     [row] = result.frame.to_dicts()
     assert (row["peak"], row["peak_share"]) == (None, None)
     assert row["rate"] == pytest.approx(FLOP / 1000e-9)
-    assert f"Shares of the peak are unknown: {reason} (peak gives it by hand)." in result.notes
+    assert f"Shares of the peak are unknown: {reason} (--peak gives it by hand)." in result.notes
 
 
 def test_faster_than_the_peak_is_no_share(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "roofline",
         "flops",
         "fusion",
+        "peaks",
         "hardware_counters",
         "memory_bandwidth",
         "memory_bandwidth_series",

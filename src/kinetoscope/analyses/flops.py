@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
-from kinetoscope.errors import UsageError
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
@@ -61,9 +60,6 @@ By = Literal["op", "module", "step"]
 Values = dict[str, Any]
 
 _SCHEMA: Final = RESULT.per_rank.types
-_MAX_PEAK: Final = 1e18
-"""Operations a second that no device does; what is above would not fit into 64 bits everywhere."""
-
 _SHOWN_OPERATORS: Final = 3
 """How many operators a note names."""
 
@@ -78,7 +74,6 @@ def flops(
             "A row for each operator and its shapes, for each module, or each step.", choices=("op", "module", "step")
         ),
     ] = "op",
-    peak: Annotated[float | None, Param("Peak of a device, to take instead of what is known of it.", "flop/s")] = None,
 ) -> Result:
     """How many floating-point operations do matrix products, convolutions and attention take, and how fast do they run?
 
@@ -86,10 +81,10 @@ def flops(
     n; for a convolution 2 for each element of its weight at each output position, and as much for each gradient of its
     backward pass; for attention 2 for each query, each key that it sees, and each element of query and of value, and
     2.5 times that backwards. Of nested operators the innermost with known arguments counts, with the device work
-    launched under it. The peak is the dense one of the datasheet, by the name of the device, in the precision of the
-    elements; whether FP32 was computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs
-    would take at the peak / the length of the device step, over all devices that ran any. Operators belong to the step
-    in which they start on the host.
+    launched under it. The peak is that of the device (see `peaks`) in the precision of the elements; whether FP32 was
+    computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs would take at the peak / the
+    length of the device step, over all devices that ran any. Operators belong to the step in which they start on the
+    host.
 
     How to read it. Many FLOPs with a low `peak_share` are where speed can be had: shapes that are too small or not
     multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
@@ -103,18 +98,16 @@ def flops(
     others call HFU. With a time range, calls that start in it count with all of their device work, and whole steps that
     reach into it. A module has what it calls itself, not what modules inside it call.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by, peak=peak)
+    return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
 ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))
 
 
-def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) -> Partial:
-    if peak is not None and not 1 <= peak <= _MAX_PEAK:
-        raise UsageError(f"the peak is {peak}; give operations a second, such as 989e12")
+def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     view = unclipped(view) if by == "step" else view
-    rates = flop_rates(view, peak)
+    rates = flop_rates(view)
     notes = list(view.notes) if by == "step" or select.steps is not None else []
     if by == "op":
         frame = _by_op(trace, rates)
@@ -126,7 +119,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, peak: float | None) ->
     unseen = list(_unseen(view, rates, by))
     if by == "step" and unseen and frame["mfu"].count():
         unseen.append("So what stands here is the least that it can be, MFU too.")
-    notes += [*unseen, *_peaks(trace, rates, peak), *too_fast]
+    notes += [*unseen, *_peaks(trace, rates), *too_fast]
     return Partial(frame, tuple(notes))
 
 
@@ -297,15 +290,11 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
     )
 
 
-def _peaks(trace: Trace, rates: FlopRates, peak: float | None) -> Iterator[str]:
-    if peak is not None or not rates.ran.any():
+def _peaks(trace: Trace, rates: FlopRates) -> Iterator[str]:
+    if not rates.ran.any():
         return
     for number in np.unique(rates.device[rates.ran & (rates.device >= 0)]).tolist():
-        known = known_peaks(trace, number)
-        if known.peak is None:
-            yield f"Shares of the peak are unknown: {known.reason} (peak gives it by hand)."
-        else:
-            yield f"Peaks are the dense ones of {known.peak.product}: {known.peak.source}."
+        yield known_peaks(trace, number).sentence
     on_device = rates.ran & (rates.device >= 0)
     codes = np.unique(rates.precision[on_device & np.isnan(rates.peak)]).tolist()
     without = [PRECISIONS[code] for code in codes if code >= 0]

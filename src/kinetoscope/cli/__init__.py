@@ -38,6 +38,7 @@ VERBS = {
     "trigger": "ask a job started by `record --idle` for a recording now",
     "daemon": "record jobs started with KINETO_USE_DAEMON=1",
     "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",
+    "calibrate": "measure what matrix products and copies attain on this device, for --peak attainable",
     "demo": "record a small slow program on this machine, and show its summary",
     "warm": "compile everything now, so that no later run waits for the compiler",
 }

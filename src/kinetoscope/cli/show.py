@@ -98,6 +98,7 @@ _TAKEN: Final = frozenset(
         "max_event",
         "cache",
         "cache_size",
+        "peak",
         "engine",
         "address",
         "steps",

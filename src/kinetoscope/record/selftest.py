@@ -32,7 +32,7 @@ def capabilities(folder: Path) -> Iterator[Capability]:
     import torch
 
     yield "torch", "yes", f"torch {torch.__version__}, Python {sys.version.split()[0]}"
-    device = _device(torch)
+    device = first_device(torch)
     problem = _record(torch, folder / "all", device, with_stack=True, all_threads=False)
     trace = _read(folder / "all")
     if trace is None:
@@ -47,7 +47,8 @@ def capabilities(folder: Path) -> Iterator[Capability]:
     yield "threads", *_answer(len(threads) > 1, "Threads that Python started are recorded with all_threads=True.")
 
 
-def _device(torch: Any) -> str:
+def first_device(torch: Any) -> str:
+    """The kind of device that torch sees first."""
     for name in ("cuda", "xpu"):
         if hasattr(torch, name) and getattr(torch, name).is_available():
             return name

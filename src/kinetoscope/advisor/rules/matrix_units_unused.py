@@ -79,7 +79,7 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
                and "AMD" not in each.name]  # fmt: skip
     if not rank.has_device or not rank.step_count or not numbers:
         return
-    rates = flop_rates(rank.scope, None)
+    rates = flop_rates(rank.scope)
     yield from _in_tf32(rank, rates)
     at_most, at_least = _left(rank, rates, numbers)
     concerned = at_least < 1

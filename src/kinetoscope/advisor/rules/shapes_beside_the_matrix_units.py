@@ -62,7 +62,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     """
     if not rank.has_device or not rank.step_count:
         return
-    rates = flop_rates(rank.scope, None)
+    rates = flop_rates(rank.scope)
     products = _products(rank, rates)
     calls, aligned, sizes = _unfit(rank, rates, products)
     if not len(calls):

@@ -53,6 +53,12 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
     group.add_argument(
         "--cache-size", type=typed(size), metavar="SIZE", help="size of that folder at most (10GB); 0: keep none"
     )
+    group.add_argument(
+        "--peak",
+        action="append",
+        metavar="NAME=VALUE",
+        help="a peak of the devices: bf16=800TFLOP/s, memory=3.2TB/s; attainable: as `kinetoscope calibrate` measured",
+    )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

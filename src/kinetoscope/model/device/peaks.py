@@ -19,11 +19,12 @@ from kinetoscope.model.device.hardware import Device, devices
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import OwnPeaks, Rates
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Unit
 
 PRECISIONS: Final = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
 """Precisions of a matrix product; operations of INT8 are no floating-point ones, but count alike."""
 
-UNITS: Final[Mapping[str, str]] = {
+UNITS: Final[Mapping[str, Unit]] = {
     **dict.fromkeys(PRECISIONS, "flop/s"),
     "vector_fp64": "flop/s",
     "vector_fp32": "flop/s",
@@ -116,26 +117,37 @@ class Lookup:
     """The peaks of a device, or why there are none.
 
     Attributes:
-        peak: those to compare with: the datasheet's, with what the user gave, or the attainable ones.
+        peak: those to compare with: the datasheet's or the attainable ones, with what the user gave.
         reason: why there are none.
-        attainable: those that `kinetoscope calibrate` measured; None where it did not.
+        datasheet: the datasheet's, with what the user gave; None where neither is known.
+        attainable: those that `kinetoscope calibrate` measured, the datasheet's where it measured none; or None.
         given: names of the peaks that the user gave.
+        measured: names of those that were measured.
     """
 
     peak: Peak | None
     reason: str = ""
+    datasheet: Peak | None = None
     attainable: Peak | None = None
     given: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+
+    def origin(self, name: str) -> str:
+        """Where the peak of this name, to compare with, is from: `given`, `measured` or `datasheet`."""
+        if name in self.given:
+            return "given"
+        return "measured" if name in self.measured and self.peak is self.attainable else "datasheet"
 
     @property
     def sentence(self) -> str:
         """Which peaks these are, and where they are from."""
         if self.peak is None:
-            return f"No peak is known: {self.reason}."
-        if self.peak is self.attainable:
-            return f"Peaks are the attainable ones of {self.peak.product}: {self.peak.source}."
-        text = f"Peaks are the dense ones of {self.peak.product}: {self.peak.source}"
-        return f"{text}; {', '.join(self.given)} as given." if self.given else f"{text}."
+            return f"Shares of the peak are unknown: {self.reason} (--peak gives it by hand)."
+        if not self.peak.source:
+            return f"Peaks are given by hand: {', '.join(self.given)}."
+        kind = "attainable" if self.peak is self.attainable else "dense"
+        given = f"; given by hand: {', '.join(self.given)}" if self.given else ""
+        return f"Peaks are the {kind} ones of {self.peak.product}: {self.peak.source}{given}."
 
 
 # --- the table
@@ -289,16 +301,18 @@ def known_peaks(trace: Trace, number: int) -> Lookup:
 
 def with_own(known: Lookup, name: str, own: OwnPeaks) -> Lookup:
     """The peaks of a device of this name with what the user gave, which counts before all else."""
-    datasheet = known.peak
-    rates: Rates = next((rates for device, rates in own.by_device if device == name), ())
-    given = (*rates, *own.given)
-    base = datasheet or Peak(name or "the device", "", {}, None, "given")
-    peak = replace(base, rates={**base.rates, **dict(given)}) if given else datasheet
-    attainable = None
-    for device, measured, remark in own.measured:
-        if device == name:
-            facts = peak.rates if peak is not None else {}
-            attainable = replace(base, rates={**facts, **dict(measured), **dict(own.given)}, source=remark)
-    chosen = attainable if attainable is not None and (own.attainable or datasheet is None) else peak
-    reason = "" if chosen is not None else known.reason
-    return Lookup(chosen, reason, attainable, tuple(dict.fromkeys(each for each, _ in given)))
+    in_file: Rates = next((rates for device, rates in own.by_device if device == name), ())
+    given = dict((*in_file, *own.given))
+    base = known.peak or Peak(f"the {name}" if name == HOST_NAME else name or "the device", "", {}, None, "")
+    datasheet = replace(base, rates={**base.rates, **given}) if given else known.peak
+    _, measured, remark = next((each for each in own.measured if each[0] == name), (name, (), ""))
+    attainable = replace(base, rates={**base.rates, **dict(measured), **given}, source=remark) if measured else None
+    chosen = attainable if attainable and (own.attainable or known.peak is None) else datasheet
+    return Lookup(
+        chosen,
+        "" if chosen else known.reason,
+        datasheet,
+        attainable,
+        tuple(given),
+        tuple(each for each, _ in measured if each not in given),
+    )

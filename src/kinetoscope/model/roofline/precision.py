@@ -27,7 +27,7 @@ _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
 @derived
 def call_precisions(trace: Trace) -> Int8s:
-    """The precision of each counted call: int8 [calls], places in `device_peaks.PRECISIONS`, or UNKNOWN_PRECISION.
+    """The precision of each counted call: int8 [calls], places in `peaks.PRECISIONS`, or UNKNOWN_PRECISION.
 
     FP32 may be computed in TF32, if the user allows it. Matrix units compute FP32 as TF32 on NVIDIA's devices, and as
     such on AMD's: so the name of a kernel that uses them decides, else that of the longest kernel. A call without

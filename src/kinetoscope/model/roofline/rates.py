@@ -26,7 +26,7 @@ class FlopRates:
         counts: all counted calls of the trace.
         place: int64 [calls], which of those they are.
         flop: float64 [calls], floating-point operations of each.
-        precision: int8 [calls], places in `device_peaks.PRECISIONS`, −1 where unknown.
+        precision: int8 [calls], places in `peaks.PRECISIONS`, −1 where unknown.
         ran: bool [calls], of which device work was recorded.
         device: int64 [calls], where its longest kernel ran; −1 for none.
         device_time: int64 [calls], durations of the device work launched in it, ns.
@@ -65,11 +65,8 @@ class FlopRates:
         return np.where(self.ran & (self.flop > 0), self.flop / self.peak * 1e9, 0.0)
 
 
-def flop_rates(view: Scope, peak: float | None) -> FlopRates:
-    """The counted calls that start in the selection, each with all of its device work on the selected devices.
-
-    peak: operations a second to take for the peak of every device and precision; None: what is known of the device.
-    """
+def flop_rates(view: Scope) -> FlopRates:
+    """The counted calls that start in the selection, each with all of its device work on the selected devices."""
     trace, work = view.trace, view.device_work
     counts = costed_calls(trace)
     chosen = unclipped(view).device_work_mask
@@ -92,9 +89,7 @@ def flop_rates(view: Scope, peak: float | None) -> FlopRates:
         ran=ran[place],
         device=device[place],
         device_time=device_time[place],
-        peak=np.full(len(place), peak)
-        if peak is not None
-        else peak_rates(trace, device[place], PRECISIONS, precision[place]),
+        peak=peak_rates(trace, device[place], PRECISIONS, precision[place]),
         devices=len(np.unique(device[place][ran[place] & (device[place] >= 0)])),
         work=chosen,
     )

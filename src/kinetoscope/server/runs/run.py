@@ -39,6 +39,7 @@ class ReadKeywords:
     max_event: int | None = None
     cache: str | None = None
     cache_size: int | None = None
+    peak: Sequence[str] | None = None
 
     def keywords(self) -> dict[str, Any]:
         """The options that are set."""
