@@ -33,6 +33,7 @@ from kinetoscope.pages.parts.blocks import (
     Page,
     PartsBlock,
     RibbonBlock,
+    RooflineBlock,
     RowsBlock,
     TableBlock,
     to_plain,
@@ -115,6 +116,14 @@ def check(block: Any) -> None:
         case RibbonBlock():
             assert list(block.start) == sorted(block.start)
             assert all(kind < len(block.texts) for kind in (*block.name, *block.kind, *block.lane))
+        case RooflineBlock():
+            every = (block.name, block.detail, block.kind, block.at, block.over, block.time, block.calls, block.rate)
+            assert {len(each) for each in every} == {len(block.time)}
+            assert all(place < len(block.texts) for place in (*block.name, *block.detail, *block.kind))
+            assert list(block.time) == sorted(block.time, reverse=True)
+            assert sum(part.value for part in block.parts) == sum(block.time)
+            assert all(block.lane <= at <= block.x[1] for at in block.at)
+            assert all(block.y[0] <= over <= block.y[1] for over in block.over)
         case RowsBlock():
             assert all(len(row) == len(block.columns) for row in block.rows)
         case ChartBlock():

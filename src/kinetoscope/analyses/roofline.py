@@ -28,7 +28,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, MeanBy, Param, RatioOf, Result, Schema, ShareOf, StackedBars
+from kinetoscope.schema import Analysis, Column, MeanBy, Param, RatioOf, Result, Roofline, Schema, ShareOf
 
 By = Literal["op", "kernel", "module", "category", "step"]
 
@@ -141,7 +141,7 @@ def roofline(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=StackedBars("name", PARTS))
+ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS))
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:

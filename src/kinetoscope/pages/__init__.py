@@ -54,6 +54,7 @@ PAGES: Final[dict[str, View]] = {
     "operators": View("Operators", sums=True),
     "kernels": View("Kernels", sums=True),
     "modules": View("Modules", sums=True),
+    "efficiency": View("Device efficiency", sums=True),
     "memory": View("Memory", recorded=True),
     "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),

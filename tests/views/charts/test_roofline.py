@@ -90,9 +90,10 @@ def test_roofs_meet_at_the_ridge_and_are_labelled() -> None:
     assert other.x[0] == PEAK / BANDWIDTH / 2
 
 
-def test_work_on_a_link_draws_no_roof_of_the_memory() -> None:
+def test_a_link_has_no_roof_of_its_own() -> None:
     """A collective stands below the memory's roof by the share of the link's limit that it reaches."""
-    picture = drawn(rows(product(400, 0.5), copy(0.25, bound="link", peak_bandwidth=450e9, peak=None)))
+    short = copy(1e-3, bound="latency", peak_bandwidth=63e9, peak=None)
+    picture = drawn(rows(product(400, 0.5), copy(0.25, bound="link", peak_bandwidth=450e9, peak=None), short))
     assert [roof.label for roof in picture.roofs] == ["memory 2.00\u00a0TB/s", "BF16 1,000\u00a0TFLOP/s"]
     x, y = picture.points.filter(pl.col("bound") == "link").select("x", "y").row(0)
     assert y / roof_at(picture, x) == pytest.approx(0.25)

@@ -113,11 +113,13 @@ export function RooflineBlock(block: Roofline) {
     for (const power of powers(ofX, broad() / 64)) {
       if (px(power) < edge - 1) continue;
       line(px(power), TOP, 1, tall);
+      pen.textAlign = px(power) < edge + 8 ? "start" : "center"; // else it would stand on the words of the lane
       pen.fillText(ticked(power), px(power), height - BOTTOM + 14);
     }
+    pen.textAlign = "center";
     if (lane < block.x[0] && edge > LEFT) {
       line(edge - 1, TOP, 3, tall);
-      if (edge - LEFT > 60) pen.fillText("no arithmetic", (LEFT + edge) / 2, height - BOTTOM + 14);
+      if (edge - LEFT > 80) pen.fillText("no arithmetic", (LEFT + edge) / 2, height - BOTTOM + 14);
     }
     pen.fillText("FLOP per byte of traffic", (edge + width - RIGHT) / 2, height - 8);
     pen.textAlign = "start";

@@ -19,6 +19,7 @@ const USUAL: readonly PageName[] = [
   ["operators", "Operators"],
   ["kernels", "Kernels"],
   ["modules", "Modules"],
+  ["efficiency", "Device efficiency"],
   ["memory", "Memory"],
   ["idle", "Idle & launches"],
   ["critical_path", "Critical path"],

@@ -1,14 +1,16 @@
-"""The roofline as a block of the page: the points of a table, the roofs of its device, and what limits the time."""
+"""The roofline as blocks of the page: the points of a table below the roofs of its device, and its time by reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import Link, Part, RooflineBlock
+from kinetoscope.pages.parts.blocks import Link, Part, PartsBlock, RooflineBlock
 from kinetoscope.schema import Result, Roofline
+from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture
 
 MAX_POINTS: Final = 20_000
@@ -84,6 +86,49 @@ def roofline_block(
         chosen=chosen,
         note=picture.rest,
     )
+
+
+HEADROOM: Final = {
+    "at_limit": "at the limits",
+    "fusable": "traffic that fusion removes",
+    "unfused_attention": "attention in parts",
+    "small_kernels": "kernels that are too short",
+    "unfilled": "multiprocessors without work",
+    "below_peak": "products below the peak",
+    "below_bandwidth": "traffic below the bandwidth",
+    "links": "links and waiting for ranks",
+    "uncovered": "no formula",
+}
+"""The columns that sum to the device time, and their words."""
+
+_PALEST: Final = 0.35
+"""Share of its colour that the last of the reasons has; they are told apart by it."""
+
+
+def headroom_block(
+    title: str, result: Result, *, steps: int = 1, link: Link | None = None, note: str = ""
+) -> PartsBlock:
+    """The device time of all rows as one bar: what the limits of the device take, and the rest by reason.
+
+    `steps`: it is divided by so many.
+    """
+    times = result.frame.select(pl.col(*HEADROOM).sum()).row(0, named=True)
+    reasons = sorted((name for name in HEADROOM if kind_of(name) == "waiting" and times[name]), key=times.__getitem__)
+    reasons.reverse()
+    shades = dict(zip(reasons, np.linspace(1.0, _PALEST, len(reasons)).tolist(), strict=True))
+    parts = [
+        Part(
+            kind_of(name),
+            HEADROOM[name].capitalize(),
+            times[name] / steps,
+            result.schema[name].doc,
+            link,
+            shades.get(name, 1.0),
+        )
+        for name in ("at_limit", *reasons, "uncovered")
+        if times[name]
+    ]
+    return PartsBlock(title, parts, note=note)
 
 
 def _coded(*columns: pl.Series) -> tuple[list[str], list[list[int]]]:

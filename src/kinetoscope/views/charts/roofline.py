@@ -2,12 +2,13 @@
 
 Both axes are logarithmic, so the distance of a point from its roof is the share of its limit that it reaches. Work
 without arithmetic (copies, concatenations, collectives) has no place along x: it stands in a lane left of the axis,
-below the roof of the memory by the share of its own limit that it reaches.
+below the roof of the memory by the share of its own limit that it reaches, which may be that of a link.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +30,7 @@ BOUNDS: Final[dict[str, tuple[str, str]]] = {
 }
 """What can limit work: the kind whose colour it has, and what that means."""
 
-_TAIL_SHARE: Final = 0.001
+_TAIL_SHARE: Final = 0.005
 """Share of the time of all points that may lie beyond an end of an axis, and stand at its edge."""
 
 _LANE_DECADES: Final = 0.6
@@ -78,23 +79,21 @@ def roofline_picture(result: Result, facts: Roofline, limit: int) -> RooflinePic
         return None
     time, x, y = (points.get_column(name).to_numpy().astype(np.float64) for name in ("time", "x", "y"))
     share, slope = (points.get_column(name).fill_null(0.0).to_numpy() for name in ("share", "slope"))
-    counted, through_memory = x > 0, (points.get_column("bound") != "link").fill_null(value=True).to_numpy()
-    slopes = sorted(set(slope[(slope > 0) & through_memory].tolist()))
-    slope = np.where(through_memory, slope, max(slopes, default=slope.max()))
+    counted, widest = x > 0, float(slope.max())
     peaks = points.filter(pl.col("peak") > 0).select("precision", "peak").unique().sort("peak", descending=True)
     low, high = _ends(x[counted], time[counted], (0.1, 10.0))
-    ridge = peaks["peak"][0] / slopes[0] if slopes and len(peaks) else high
+    ridge = peaks["peak"][0] / widest if widest and len(peaks) else high
     low, high = _round(min(low, ridge / 10), up=False), _round(max(high, ridge * 4), up=True)
     left = low if counted.all() else low / 10**_LANE_DECADES
     x[~counted] = _across(left, low, int((~counted).sum()))
-    y[~counted] = (share * slope * x)[~counted]
+    y[~counted] = (share * widest * x)[~counted]
     bottom, top = _ends(y, time, (1.0, 1.0))
-    top = max(top, *peaks["peak"], *(each * left for each in slopes))
+    top = max(top, widest * left, *peaks["peak"])
     axes = (low, high), (_round(bottom / 1.5, up=False), _round(top * 1.5, up=True))
     drawn = points.select(
         "row", "time", "bound", x=pl.Series(np.clip(x, left, high)), y=pl.Series(np.clip(y, *axes[1]))
     )
-    return RooflinePicture(drawn, tuple(_roofs(peaks, slopes, left, high)), *axes, left, _rest(timed, placed, points))
+    return RooflinePicture(drawn, tuple(_roofs(peaks, widest, left, high)), *axes, left, _rest(timed, placed, points))
 
 
 def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
@@ -146,21 +145,15 @@ def _across(left: float, right: float, count: int) -> Floats:
     return np.asarray(left * (right / left) ** (0.06 + 0.88 * share), np.float64)
 
 
-def _roofs(peaks: pl.DataFrame, slopes: list[float], left: float, right: float) -> list[Roof]:
-    """A slope for each memory, up to the highest peak, and a level for each peak from the slope on."""
-    top = peaks["peak"][0] if len(peaks) else math.inf
-    lines = []
-    for slope in slopes:
-        end = min(top / slope, right)
-        lines.append(Roof(f"memory {shown(slope, 'bytes/s')}", (left, end), (slope * left, slope * end)))
+def _roofs(peaks: pl.DataFrame, bandwidth: float, left: float, right: float) -> Iterator[Roof]:
+    """The slope of the memory, up to the highest peak, and a level for each peak from the slope on."""
+    if bandwidth:
+        end = min(peaks["peak"][0] / bandwidth if len(peaks) else math.inf, right)
+        yield Roof(f"memory {shown(bandwidth, 'bytes/s')}", (left, end), (bandwidth * left, bandwidth * end))
     for precision, peak in peaks.rows():
-        start = max(left, min(peak / slopes[-1] if slopes else left, right))
-        lines.append(
-            Roof(
-                f"{precision.upper() if precision else 'vector'} {shown(peak, 'flop/s')}", (start, right), (peak, peak)
-            )
-        )
-    return lines
+        start = min(max(left, peak / bandwidth if bandwidth else left), right)
+        name = precision.upper() if precision else "vector"
+        yield Roof(f"{name} {shown(peak, 'flop/s')}", (start, right), (peak, peak))
 
 
 def _rest(timed: pl.DataFrame, placed: pl.DataFrame, points: pl.DataFrame) -> str:

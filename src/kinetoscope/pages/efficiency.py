@@ -1,0 +1,100 @@
+"""Device efficiency: how near to the limits of the device its work runs, and where the rest of its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.parts.occurrences import Measure, occurrences
+from kinetoscope.pages.parts.roofline import headroom_block, roofline_block
+from kinetoscope.pages.parts.sentences import way_back
+from kinetoscope.pages.parts.tables import ranked, with_values
+from kinetoscope.schema import Result, Roofline
+from kinetoscope.views.charts.roofline import BOUNDS
+
+_ROWS: Final = (
+    ("op", "operator and shapes"),
+    ("kernel", "kernel"),
+    ("module", "module"),
+    ("category", "category"),
+    ("step", "step"),
+)
+
+_MEASURES: Final[dict[str, Measure]] = {"op": "device_self", "kernel": "duration"}
+"""What is drawn of each call of a row, where rows are calls."""
+
+_ANY_BOUND: Final = "any"
+
+_COLUMNS: Final = ("name", "input_shapes", "calls", "device_time", "floor", "headroom", "efficiency", "bound")
+"""Columns at first: as many as 1440 px hold; the others can be chosen."""
+
+_NAMES: Final = {"op": ("name", "input_shapes"), "category": ("category",), "step": ("step",)}
+"""Columns that tell the rows apart, where it is not the name alone."""
+
+
+def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
+    """The page of the device's limits and of the distance to them."""
+    by = chosen_value(params, "by", [value for value, _ in _ROWS], "op")
+    bound = chosen_value(params, "bound", (_ANY_BOUND, *BOUNDS), _ANY_BOUND)
+    result = named("roofline")(job, select=select, by=by)
+    blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), by, bound))
+    return Page("efficiency", "Device efficiency", result.notes[0], (), blocks, result.notes[1:])
+
+
+def _named(result: Result, by: str) -> Result:
+    """The rows with a name: that of the category, or of the step, where there is a row for each of these."""
+    step = pl.format("step {}", "step") if by == "step" else pl.lit(None, pl.String)
+    own = pl.col("category") if by == "category" else step
+    return replace(result, frame=result.frame.with_columns(name=pl.coalesce(own, "name", pl.lit("(no name)"))))
+
+
+def _blocks(job: Job, select: Selection, name: str, result: Result, by: str, bound: str) -> Iterator[Block]:
+    if not result.frame.height:
+        yield from way_back(select)
+        return
+    bounds = tuple((each, each) for each in (_ANY_BOUND, *BOUNDS))
+    yield ControlsBlock((Control("by", "A point for each", by, _ROWS), Control("bound", "Bound by", bound, bounds)))
+    yield headroom_block("What the device time is spent on", result)
+    drawn = result if bound == _ANY_BOUND else replace(result, frame=result.frame.filter(pl.col("bound") == bound))
+    links = {each: Link(params={"bound": _ANY_BOUND if each == bound else each}) for each in BOUNDS}
+    facts = result.chart_facts
+    if isinstance(facts, Roofline):
+        block = roofline_block("Roofline", drawn, facts, links=links, picks="name", chosen=name)
+        yield from [block] if block else []
+    headroom = drawn.frame.with_columns(kind=pl.lit("waiting"))
+    if headroom["headroom"].sum():
+        yield ranked(
+            "Most headroom",
+            headroom,
+            "headroom",
+            schema=result.schema,
+            kind="waiting",
+            link=lambda each: Link(params={"name": "" if each == name else each}),
+            chosen=name,
+        )
+    if name and by in _MEASURES:
+        yield occurrences(job, select, name, _MEASURES[by], kind="computation")
+    names = _NAMES.get(by, ("name",))
+    yield TableBlock(
+        "All rows",
+        "roofline",
+        {"by": by},
+        columns=with_values(result.frame, dict.fromkeys((*names, *_COLUMNS[2:])), always=names),
+        sort="-headroom",
+        filter=_filter(by, bound, name),
+        links={"name": "name"} if by in _MEASURES else {},
+    )
+
+
+def _filter(by: str, bound: str, name: str) -> str:
+    """The filter of the table that the choices ask for; a name says more than what limits it."""
+    if name and by not in ("category", "step"):
+        return f"name:eq:{name}"
+    return "" if bound == _ANY_BOUND else f"bound:eq:{bound}"
