@@ -20,7 +20,7 @@ class Difference:
         why: in a sentence.
     """
 
-    peer: Literal["hta", "plugin"]
+    peer: Literal["hta", "plugin", "tracelens"]
     name: str
     what: str
     right: Right
@@ -320,5 +320,89 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "The plugin has no curve of memory for files without addresses.",
         "we",
         "sizes alone give the curve, from its beginning on.",
+    ),
+    Difference(
+        "tracelens",
+        "gradients are read twice",
+        "TraceLens counts the gradient of a convolution's output for each of the two gradients that follow from it.",
+        "both",
+        "the two kernels of today's libraries read it twice; ours is what any implementation has to move, for a floor.",
+    ),
+    Difference(
+        "tracelens",
+        "windows cover everything",
+        "TraceLens counts the whole input of a convolution of 1×1 with stride 2 as read: 4.0 instead of 1.0 MB.",
+        "we",
+        "three of four places are in no window, and need not be read.",
+    ),
+    Difference(
+        "tracelens",
+        "copies compute",
+        "TraceLens counts an operation for each element that `copy_` copies.",
+        "we",
+        "nothing is computed; of a copy only bytes count.",
+    ),
+    Difference(
+        "tracelens",
+        "links are memory",
+        "TraceLens takes a copy between host and device for one within the memory of the device, read and written: of "
+        "8 MB to the host 16 MB, at 0.03 TB/s.",
+        "we",
+        "on the device it is one of the two, and the link to the host is what bounds it.",
+    ),
+    Difference(
+        "tracelens",
+        "expanded tensors in full",
+        "TraceLens counts each element of an expanded tensor (stride 0) as read: 31.9 instead of 21.2 MB of a product "
+        "with a row that is repeated 5,184 times.",
+        "we",
+        "the elements lie in one place of memory; it need not be read more than once.",
+    ),
+    Difference(
+        "tracelens",
+        "results in place are promoted",
+        "TraceLens takes the result of `add_` of a BFloat16 and an FP32 tensor for FP32.",
+        "we",
+        "the result of an operator in place has the type of the tensor that it is written to.",
+    ),
+    Difference(
+        "tracelens",
+        "numbers have four bytes",
+        "TraceLens counts 4 bytes for the number that a tensor is divided by; we count 8 for the tensor of one element "
+        "that torch makes of it.",
+        "both",
+        "a few bytes of half a million.",
+    ),
+    Difference(
+        "tracelens",
+        "all gradients",
+        "TraceLens counts the gradients of input and weight of every convolution, 4.72 GFLOP of the first one of "
+        "ResNet, whose input needs none.",
+        "we",
+        "the last argument of `convolution_backward` says which gradients are computed: one of the two.",
+    ),
+    Difference(
+        "tracelens",
+        "one result of a reduction",
+        "TraceLens takes the result of every `sum` and `mean` for one element, also of a mean of each of 5,120 rows.",
+        "we",
+        "the argument `dim` was recorded.",
+    ),
+    Difference(
+        "tracelens",
+        "operations of a norm",
+        "TraceLens counts 5 operations for each element of a layer or batch norm and 9 in the backward pass, and 6 for "
+        "each channel.",
+        "both",
+        "how many there are depends on the algorithm (two passes or Welford's), and no norm is bound by them.",
+    ),
+    Difference(
+        "tracelens",
+        "statistics of channels",
+        "TraceLens counts two FP32 statistics for each channel of every norm: of a layer norm of 5,185 rows for each "
+        "of its 1,024 columns; of a backward pass no gradients of the weights.",
+        "we",
+        "a layer norm has statistics for each row; in the backward pass weights are read, and their gradients written. "
+        "It is less than 0.2 % of the bytes of all but the smallest.",
     ),
 )

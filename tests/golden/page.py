@@ -12,7 +12,7 @@ from tests.golden.outcome import Agrees, CannotApply, Differs
 from tests.golden.rows import Row, kind, names
 
 PAGE: Final = ROOT / "docs" / "agreement.md"
-PEERS: Final = {"hta": "HTA", "plugin": "TensorBoard plugin"}
+PEERS: Final = {"hta": "HTA", "plugin": "TensorBoard plugin", "tracelens": "TraceLens"}
 RIGHT: Final = {"we": "We are right", "both": "A matter of definition", "the peer": "The peer is right"}
 
 HEAD: Final = """\
@@ -20,9 +20,11 @@ HEAD: Final = """\
 
 <!-- Written by `python -m tests.golden`; a test compares it with the outcomes. -->
 
-People come with numbers from Holistic Trace Analysis (HTA) and from the TensorBoard plugin. Each number that these two
-give for the real traces that we test with is compared with ours: a row below for each analysis, a comparison for each
-trace and each way in which the peer was asked (HTA with and without its last step, with and without its rounding).
+People come with numbers from Holistic Trace Analysis (HTA), the TensorBoard plugin and TraceLens. Each number that
+these give for the real traces that we test with is compared with ours: a row below for each analysis, a comparison for
+each trace and each way in which the peer was asked (HTA with and without its last step, with and without its rounding).
+TraceLens publishes tables of two of the traces: each operator and shape there is a comparison of calls, operations,
+bytes and device time.
 
 - *Agree*: equal, to the peer's own rounding. HTA's answers are rounded to microseconds and leave the last step out; we
   are then asked about what is left of the trace after that. *Nothing there*: both say that there is nothing, as of
@@ -80,9 +82,14 @@ def _told(each: Difference, outcomes: Mapping[Row, str]) -> str:
 
 def _reasons(outcomes: Mapping[Row, str]) -> str:
     prefix = "cannot apply: "
-    number = Counter((row.peer, row.section.removeprefix("last__"), said) for row, said in outcomes.items())
+    number = Counter((row.peer, _section(row), said) for row, said in outcomes.items())
     lines = ["| peer | what | comparisons | why |", "| --- | --- | --: | --- |"]
     for (peer, section, said), count in sorted(number.items()):
         if said.startswith(prefix):
-            lines.append(f"| {PEERS[peer]} | `{section}` | {count} | {said.removeprefix(prefix)} |")
+            lines.append(f"| {PEERS[peer]} | {section} | {count} | {said.removeprefix(prefix)} |")
     return "\n".join(lines) + "\n"
+
+
+def _section(row: Row) -> str:
+    """What a comparison is of; those of TraceLens' operators and shapes are one."""
+    return "an operator and shape" if row.peer == "tracelens" else f"`{row.section.removeprefix('last__')}`"

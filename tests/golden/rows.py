@@ -10,8 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from tests.golden import comparisons, hta, plugin
+from tests.golden import comparisons, hta, plugin, tracelens
 from tests.golden.outcome import Agrees, CannotApply, Differs, Outcome
+
+PACKAGES: Final[dict[str, ModuleType]] = {"hta": hta, "plugin": plugin, "tracelens": tracelens}
+"""The peers."""
 
 FILE: Final = Path(__file__).parent / "outcomes.tsv"
 """What each comparison comes to, a row a line; `python -m tests.golden` writes it."""
@@ -42,8 +45,8 @@ def modules(peer: str) -> list[ModuleType]:
 
 def rows() -> Iterator[Row]:
     """All rows there are golden values for. A section that nothing answers has a row without an analysis."""
-    for peer, sections in (("hta", hta.sections()), ("plugin", plugin.sections())):
-        for name, section in sections:
+    for peer, package in PACKAGES.items():
+        for name, section in package.sections():
             answered = [module.ANALYSIS for module in modules(peer) if section in module.SECTIONS]
             for analysis in answered or ["-"]:
                 yield Row(peer, name, section, analysis)
@@ -51,7 +54,7 @@ def rows() -> Iterator[Row]:
 
 def outcome(row: Row) -> Outcome:
     """Make the comparison."""
-    package = hta if row.peer == "hta" else plugin
+    package = PACKAGES[row.peer]
     if row.analysis == "-":
         return CannotApply(package.NOT_THIS[row.section])
     case = package.Case(row.name, row.section)
