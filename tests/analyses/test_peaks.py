@@ -36,7 +36,9 @@ def test_datasheet_and_attainable_stand_side_by_side(trace: Path) -> None:
     assert (memory["peak"], memory["used"], rows["cache"]["size"]) == (None, "datasheet", 40_000_000)
     assert (rows["cache"]["used"], rows["cache"]["source"]) == ("given", None)
     assert "link" not in rows
-    assert result.notes[0].startswith("Peaks are the dense ones of L4: NVIDIA L4 datasheet, https://")
+    [note] = result.notes
+    assert note.startswith("Peaks are the dense ones of L4: NVIDIA L4 datasheet, https://")
+    assert note.endswith("; given by hand: cache; attainable of them are bf16 80%, memory 90% (measured today).")
 
 
 def test_the_command_takes_attainable_peaks(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,8 +56,9 @@ def test_options_are_on_or_not_stated(tmp_path: Path) -> None:
 
 def test_devices_say_what_they_are_and_whether_they_worked(tmp_path: Path) -> None:
     other = {"id": 1, "name": "A100", "totalGlobalMem": None}
-    told = facts(tmp_path, drawn.kernel("gemm", 0, 5, 1), deviceProperties=[A100, other, "odd"])["device"]
-    assert told == {"0": "A100, 42297524224 bytes, 108 SMs, compute capability 8.0, used", "1": "A100"}
+    listed = facts(tmp_path, drawn.kernel("gemm", 0, 5, 1), deviceProperties=[A100, other, "odd"])
+    assert listed["peaks"]["0"].startswith("Peaks are the dense ones of A100 40 GB: NVIDIA A100 datasheet, https://")
+    assert listed["device"] == {"0": "A100, 42297524224 bytes, 108 SMs, compute capability 8.0, used", "1": "A100"}
 
 
 def test_times_since_1970_are_dates_and_others_are_not_told(tmp_path: Path) -> None:

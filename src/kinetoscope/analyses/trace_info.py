@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
 from kinetoscope.model.job import Job, Partial, damage_of
@@ -24,7 +25,7 @@ from kinetoscope.schema import Analysis, Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
-    Column("topic", pl.String, "What it is about: file, run, options, device, time, events, health."),
+    Column("topic", pl.String, "What it is about: file, run, options, device, peaks, time, events, health."),
     Column("item", pl.String, "Name of the fact."),
     Column("value", pl.String, "What it is; numbers in full, units named."),
 )
@@ -137,6 +138,8 @@ def _devices(trace: Trace) -> Iterator[Row]:
             "used" if device.number in used_devices else "",
         ]
         yield "device", str(device.number), ", ".join(part for part in parts if part)
+    for number in sorted(used_devices):
+        yield "peaks", str(number), known_peaks(trace, number).sentence
 
 
 def _time(trace: Trace) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kinetoscope.cli.shared.open_job import opened_at, selection
+from kinetoscope.cli.shared.open_job import opened_at, reading, selection
 from kinetoscope.cli.shared.options import Parser, add_engine, add_output, add_reading, add_selection
 from kinetoscope.errors import InputError, UsageError
 
@@ -164,7 +164,7 @@ def _causes(args: Namespace, outcome: Gate) -> tuple[Any, ...]:
     def open_(path: str) -> Job:
         from kinetoscope.reading import read
 
-        return read(path, ranks=args.ranks, jobs=args.jobs, cache=args.cache, cache_size=args.cache_size)
+        return read(path, **reading(args))
 
     return causes(outcome, open_, **selection(args))
 

@@ -147,13 +147,22 @@ class Lookup:
             return f"Peaks are given by hand: {', '.join(self.given)}."
         kind = "attainable" if self.peak is self.attainable else "dense"
         given = f"; given by hand: {', '.join(self.given)}" if self.given else ""
-        return f"Peaks are the {kind} ones of {self.peak.product}: {self.peak.source}{given}."
+        return f"Peaks are the {kind} ones of {self.peak.product}: {self.peak.source}{given}{self._attained}."
+
+    @property
+    def _attained(self) -> str:
+        """What of the datasheet's peaks was measured, where these count."""
+        if self.attainable is None or self.datasheet is None or self.peak is self.attainable:
+            return ""
+        stated, measured = self.datasheet.rates, self.attainable.rates
+        shares = [f"{name} {measured[name] / stated[name]:.0%}" for name in self.measured if name in stated]
+        return f"; attainable of them are {', '.join(shares)} ({self.attainable.source})" if shares else ""
 
 
 # --- the table
 
 
-_SCALES: Final = {"flop/s": 1e12, "bytes/s": 1e9, "bytes": float(1 << 20)}
+SCALES: Final = {"flop/s": 1e12, "bytes/s": 1e9, "bytes": float(1 << 20)}
 """Units of the table: TFLOP/s, GB/s, MiB."""
 
 
@@ -164,7 +173,7 @@ def _read(file: Path) -> Iterator[Peak]:
             yield Peak(
                 product=row["product"],
                 pattern=row["pattern"],
-                rates={name: float(row[name]) * _SCALES[unit] for name, unit in UNITS.items() if row.get(name)},
+                rates={name: float(row[name]) * SCALES[unit] for name, unit in UNITS.items() if row.get(name)},
                 multiprocessors=int(row["multiprocessors"]) if row["multiprocessors"] else None,
                 source=row["source"],
                 gib=float(row["gib"]) if row["gib"] else None,
