@@ -19,7 +19,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
-from kinetoscope.model.roofline.floors import BOUNDS, Floors, floors
+from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
 from kinetoscope.model.roofline.headroom import PARTS, parts
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -56,7 +56,7 @@ RESULT = Schema(
     Column("bandwidth", pl.Float64, "Bytes / time of the work that has a floor.", "bytes/s"),
     Column("peak", pl.Float64, "Peak of those operations; null if unknown, or if several.", "flop/s"),
     Column("peak_bandwidth", pl.Float64, "Peak of the memory or link; null if unknown, or if several.", "bytes/s"),
-    Column("in_l2", pl.Boolean, "Do the bytes of each call fit into the device's largest cache."),
+    Column("in_l2", pl.Boolean, "Can the largest cache make its calls faster than the memory would; see the text."),
     Column("covered_time", pl.Int64, "Of device_time, that of work with a floor.", "ns"),
     Column("at_limit", pl.Int64, "Of device_time, what remains at the peaks if neighbours are fused.", "ns"),
     Column("fusable", pl.Int64, "Of device_time, traffic of intermediate results that fusion removes.", "ns"),
@@ -91,6 +91,7 @@ _NAMED_SHARE: Final = 0.001
 """Share of the device time from which an operator without a formula is named in a note."""
 
 _NAMED_OPERATORS: Final = 4
+_NAME_CELLS: Final = 50
 
 _CERTAINTIES: Final = (
     "exact",
@@ -133,7 +134,8 @@ def roofline(
     the matrix units do not like. `below_bandwidth`: strided access, or kernels that read twice.
 
     Limits. A floor is not a promise: libraries reach 70 to 90 % of the peaks (`kinetoscope calibrate` measures that).
-    What lies in a cache can be faster than its floor (`in_l2`). Peaks are those of the highest clock. Kernels that run
+    What lies in a cache can be faster than its floor (`in_l2`: the bytes fit into it, or those beyond its size would
+    have fitted into the time). Peaks are those of the highest clock. Kernels that run
     at the same time share the device, and each counts its whole duration. Notes name what has no formula. With a time
     range, calls count whose longest device work begins in it, whole. A module has what it calls itself, not what
     modules inside it call.
@@ -178,8 +180,11 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     codes, first = group(call_names(trace)[row], trace.kind[row], shapes, dtype, limits.precision[chosen], why, link)
     spelled = {code: json.dumps(trace.strings.nested(code)) for code in np.unique(shapes[shapes >= 0]).tolist()}
     types_of = list(names)
+    name = names_of_calls(trace, row[first]).to_list()
+    for place in np.flatnonzero(link[first] > LINKS.index("host")).tolist():
+        name[place] = limits.calls.variants[limits.calls.variant[call[first[place]]]].name
     given = {
-        "name": names_of_calls(trace, row[first]).cast(pl.String),
+        "name": name,
         "input_shapes": [spelled.get(code) for code in shapes[first].tolist()],
         "dtype": [types_of[code] for code in dtype[first].tolist()],
     }

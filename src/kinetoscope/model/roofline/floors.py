@@ -76,7 +76,8 @@ class Floors:
         floor: float64 [units], the longer of the two, ns; NaN where there is none.
         bound: int8 [units], a `Bound`; −1 where there is no floor.
         at_least: bool [units], the floor may be higher, as arguments give a range or a peak is unknown.
-        in_cache: bool [units], the bytes fit into the device's largest cache: it can be faster than its floor.
+        in_cache: bool [units], it can be faster than its floor: the bytes fit into the device's largest cache, or those
+            beyond its size would have fitted into the time.
     """
 
     calls: CostedCalls
@@ -152,7 +153,10 @@ def floors(trace: Trace) -> Floors:
     is_known = ~np.isnan(traffic) | (products > 0)  # other arithmetic alone tells nothing
     floor = np.where(is_known, np.fmax(compute, traffic), np.nan)
     is_range = of_call([each.cost.flop_most is not None or each.cost.bytes_most is not None for each in variants]) > 0
-    pieces = np.bincount(unit, minlength=len(first))
+    pieces, time = np.bincount(unit, minlength=len(first)), sum_by(unit, len(first), work.duration)
+    beyond = _time(
+        np.maximum(moved - peak_rates(trace, device, ("cache",), np.zeros(len(first), np.int64)), 0), bandwidth
+    )
     return Floors(
         calls=costed,
         unit=unit,
@@ -160,7 +164,7 @@ def floors(trace: Trace) -> Floors:
         row=np.where((call < 0) | (passed > 0), operator[longest], anchor[first]).astype(np.int32),
         longest=longest,
         uncovered=_reasons(costed.uncovered[first], floor, flop, moved),
-        time=sum_by(unit, len(first), work.duration),
+        time=time,
         pieces=pieces,
         precision=precision,
         flop=flop,
@@ -174,7 +178,7 @@ def floors(trace: Trace) -> Floors:
         floor=floor,
         bound=_bounds(trace, longest, pieces, passed, compute, traffic, floor),
         at_least=is_known & (is_range | np.isnan(traffic) | np.isnan(products) | is_open),
-        in_cache=(passed == 0) & (moved <= peak_rates(trace, device, ("cache",), np.zeros(len(first), np.int64))),
+        in_cache=(passed == 0) & (beyond <= np.where(floor > time, time, 0.0)),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.unfused_attention import unfused_attention
-from kinetoscope.model.roofline.floors import Bound, floors, shortest_kernels
+from kinetoscope.model.roofline.floors import Bound, Floors, floors, shortest_kernels
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -27,7 +27,7 @@ class Part(IntEnum):
     FUSABLE = 1
     """Traffic of intermediate results that a fused kernel keeps on the chip."""
     UNFUSED_ATTENTION = 2
-    """Operators between the two products of an attention, which a fused kernel computes on the chip."""
+    """Operators between the two products of an attention, and the products' own traffic of scores."""
     SMALL_KERNELS = 3
     """Kernels whose floor is shorter than a kernel can be."""
     UNFILLED = 4
@@ -73,10 +73,20 @@ def parts(trace: Trace) -> Floats:
         (Part.UNFILLED, unfilled),
     ):
         result[:, part] = values
-    scores = unfused_attention(trace).between[limits.row]
-    result[scores] = 0.0
-    result[scores, Part.UNFUSED_ATTENTION] = time[scores]
+    _charge_attention(trace, limits, result)
     return result
+
+
+def _charge_attention(trace: Trace, limits: Floors, result: Floats) -> None:
+    """Of attention without a fused kernel only the arithmetic of its products would remain: scores stay on the chip."""
+    unfused = unfused_attention(trace)
+    is_product = unfused.products[limits.row] & (limits.flop > 0) & (limits.traffic > limits.compute)
+    chosen = np.flatnonzero(unfused.between[limits.row] | is_product)
+    time = limits.time[chosen].astype(np.float64)
+    kept = np.where(is_product[chosen], np.minimum(limits.compute[chosen], time), 0.0)
+    result[chosen] = 0.0
+    result[chosen, Part.AT_LIMIT] = kept
+    result[chosen, Part.UNFUSED_ATTENTION] = time - kept
 
 
 def unfilled_share(trace: Trace) -> Floats:
