@@ -4,16 +4,17 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read, roofline
-from kinetoscope.analyses import roofline as module
+from kinetoscope import Job, Selection, read, roofline
+from kinetoscope.analyses.roofline import By, _exact
 from kinetoscope.model.roofline.headroom import PARTS
 from kinetoscope.schema import Result
 from tests import drawn
-from tests.catalog.samples import bundled
+from tests.catalog.samples import SHARED, required
 
 A100 = {"id": 0, "name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 85_000_000_000, "computeMajor": 8, "numSms": 108}
 BF16, MEMORY, HOST_LINK = 312e12, 2039e9, 31.5e9
@@ -147,11 +148,10 @@ def test_steps_have_what_was_launched_in_them(tmp_path: Path) -> None:
     assert (row["step"], row["device_time"]) == (1, 700_000)
 
 
-@pytest.mark.parametrize("path", bundled(), ids=lambda path: path.name.partition(".")[0])
-def test_parts_sum_to_device_time_and_all_rows_to_the_same(path: Path) -> None:
-    job = read(path, jobs=1)
+def consistent(job: Job) -> None:
     whole = roofline(job, by="op").frame
-    for by in get_args(module.By):
+    assert len(whole)
+    for by in get_args(By):
         frame = roofline(job, by=by).frame
         assert (frame.select(PARTS).sum_horizontal() == frame["device_time"]).all()
         assert (frame.select(PARTS).min_horizontal() >= 0).all()
@@ -161,11 +161,44 @@ def test_parts_sum_to_device_time_and_all_rows_to_the_same(path: Path) -> None:
             assert frame["floor"].sum() == pytest.approx(whole["floor"].sum(), abs=len(frame) + len(whole))
 
 
+def test_parts_sum_to_device_time_and_all_rows_to_the_same(tmp_path: Path) -> None:
+    events = [
+        *product(100, 4096, 700_000, **{"blocks per SM": 1.4}),
+        *call("aten::mul", 300, [[1 << 20], [1 << 20]], 30_000),
+        *call("aten::add", 500, [[1 << 20], [1 << 20]], 20_000),
+        *call("aten::mul", 700, [[100], [100]], 1_500, 1_700),
+        *call("my::op", 900, [[8]], 200_000),
+    ]
+    consistent(drawn.job(tmp_path, *events, deviceProperties=[A100]))
+
+
+REAL = {
+    "owlv2_h100/google_owlv2-large-patch14-ensemble__1016001.json.gz": 0.99,
+    "resnet50_v100/num_workers_0/worker0.1623143089861.pt.trace.json.gz": 0.99,
+    "trace_diff/control/control.json.gz": 0.95,
+}
+"""Real traces with shapes, and the share of their device time that formulas cover at least."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+def test_real_traces_are_covered_and_no_faster_than_their_floors(name: str) -> None:
+    job = read(required(SHARED / name), jobs=1)
+    consistent(job)
+    result = roofline(job)
+    frame = result.frame
+    assert frame["covered_time"].sum() / frame["device_time"].sum() >= REAL[name]
+    assert (
+        frame.filter((pl.col("efficiency") > 1) & ~pl.col("in_l2"))["device_time"].sum()
+        <= 0.005 * frame["device_time"].sum()
+    )
+
+
 @given(st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), min_size=1, max_size=5))
 def test_rounded_parts_sum_to_the_whole(rows: list[list[float]]) -> None:
     shares = np.array(rows)
     whole = np.rint(shares.sum(axis=1)).astype(np.int64)
-    exact = np.stack(list(module._exact(whole, np.pad(shares, ((0, 0), (0, len(PARTS) - 3)))).values()), axis=1)
+    exact = np.stack(list(_exact(whole, np.pad(shares, ((0, 0), (0, len(PARTS) - 3)))).values()), axis=1)
     assert (exact.sum(axis=1) == whole).all()
     assert (exact >= 0).all()
     assert (np.abs(exact[:, :3] - shares) <= 2).all()

@@ -29,6 +29,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, MeanBy, Param, RatioOf, Result, Roofline, Schema, ShareOf
+from kinetoscope.views.text import brief
 
 By = Literal["op", "kernel", "module", "category", "step"]
 
@@ -348,10 +349,9 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     names = names_of_calls(view.trace, limits.row[lost]).to_list()
     for name, spent in zip(names, limits.time[lost].tolist(), strict=True):
         by_name[name] += spent
-    most = [
-        (name, spent / whole) for name, spent in by_name.most_common(_NAMED_OPERATORS) if spent >= whole * _NAMED_SHARE
-    ]
-    rest = f"; not covered: {', '.join(f'{name} {share:.1%}' for name, share in most)}" if most else ""
+    most = [(name, spent / whole) for name, spent in by_name.most_common(_NAMED_OPERATORS)]
+    named = ", ".join(f"{brief(name, _NAME_CELLS)} {share:.1%}" for name, share in most if share >= _NAMED_SHARE)
+    rest = f"; not covered: {named}" if named else ""
     yield f"Formulas cover {covered:.1%} of the device time{rest}."
 
 

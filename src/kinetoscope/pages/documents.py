@@ -50,7 +50,7 @@ def document(blocks: Sequence[Block], budget: int | None = None) -> str:
 
 def of_run(digest: Digest) -> list[Block]:
     """Where a step goes, what takes the time, and what to change."""
-    words = sentence(" ".join(filter(None, [digest.headline, *digest.damage, digest.ranks])))
+    words = sentence(" ".join(filter(None, [digest.headline, digest.limits, *digest.damage, digest.ranks])))
     blocks: list[Block] = [
         [
             f"# {escaped(digest.name)}",

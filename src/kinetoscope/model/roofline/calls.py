@@ -85,6 +85,12 @@ class Variant:
         return float(self.cost.flop * self._factor)
 
     @property
+    def least_flop(self) -> float:
+        """The same by the algorithm that ran, where it needs fewer than the formula counts."""
+        reduced = self.cost.reduced_flop
+        return self.flop if reduced is None else float(reduced * self._factor)
+
+    @property
     def bytes(self) -> float | None:
         """Bytes that a call moves at least; None where that is unknown."""
         return None if self.cost.bytes is None else float(self.cost.bytes)

@@ -148,7 +148,8 @@ def floors(trace: Trace) -> Floors:
     # Where nothing tells whether FP32 was computed in TF32, the faster of the two keeps the floor a floor.
     is_open = (precision < 0) & (of_call([each == "fp32" for each in types]) > 0)
     either = [peak_rates(trace, device, PRECISIONS, np.where(is_open, each, -1)) for each in (FP32, TF32)]
-    products = _time(flop, np.where(is_open, np.fmax(*either), matrix))
+    least = of_call([each.least_flop for each in variants])
+    products = _time(least, np.where(is_open, np.fmax(*either), matrix))
     compute, traffic = np.fmax(products, _time(vector_flop, vector)), _time(moved, bandwidth)
     is_known = ~np.isnan(traffic) | (products > 0)  # other arithmetic alone tells nothing
     floor = np.where(is_known, np.fmax(compute, traffic), np.nan)

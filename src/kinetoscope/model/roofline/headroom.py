@@ -14,6 +14,7 @@ from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.floors import Bound, Floors, floors, shortest_kernels
+from kinetoscope.model.roofline.fusion import saved_bytes
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -50,7 +51,7 @@ def parts(trace: Trace) -> Floats:
     """The parts of each unit's device time, ns: float64 [units, parts]; a row sums to the time of the unit."""
     limits = floors(trace)
     time, covered = limits.time.astype(np.float64), limits.is_covered
-    saved = np.zeros(len(limits))
+    saved = np.append(saved_bytes(trace), 0.0)[limits.call]
     fused = np.where(covered & (limits.bytes > 0), np.clip(saved / np.fmax(limits.bytes, 1.0), 0.0, 1.0), 0.0)
     fusable = time * fused
     rest = time - fusable

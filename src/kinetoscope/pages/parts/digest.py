@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.parts import recorded
+from kinetoscope.pages.parts.device_limits import device_limits
 from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
@@ -22,6 +23,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "step_breakdown": {},
     "operators": {},
     "kernels": {"copies": True},
+    "roofline": {"by": "step"},
 }
 """The analyses whose results are needed, and what they are asked."""
 
@@ -84,6 +86,7 @@ class Digest:
 
     Attributes:
         loss: the largest loss of the average step, as a sentence; "" where there is none.
+        limits: how far device work is from the limits of the device, as a sentence; "" where nothing tells.
         first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
         advice: all findings; None where the rules were not asked.
     """
@@ -100,6 +103,7 @@ class Digest:
     health: tuple[tuple[str, str], ...]
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
+    limits: str = ""
     damage: tuple[str, ...] = ()
     advice: Advice | None = None
 
@@ -149,6 +153,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
+        limits=device_limits(results["roofline"], marked=recorded.has_steps(info)),
         damage=recorded.damage(info),
         advice=advice,
     )

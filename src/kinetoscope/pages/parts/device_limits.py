@@ -1,0 +1,60 @@
+"""How far device work is from the limits of its device, and why: one sentence for all faces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import scale, shown
+
+REASONS: Final = {
+    "fusable": "traffic that fusion removes",
+    "unfused_attention": "attention without a fused kernel",
+    "small_kernels": "small kernels",
+    "unfilled": "products with too few blocks",
+    "below_peak": "arithmetic below its peak",
+    "below_bandwidth": "traffic below the bandwidth",
+    "links": "copies and collectives, waiting included",
+    "uncovered": "work without a formula",
+}
+"""Why device work takes longer than at the limits, by the columns of `roofline`."""
+
+_LEAST_COVERED: Final = 0.5
+"""Share of the device time with a floor, below which nothing can be said of the whole."""
+
+_LEAST_NAMED: Final = 0.01
+"""Share of the device time from which a reason is named."""
+
+_MAX_NAMED: Final = 4
+"""Reasons that are named; the others are one."""
+
+
+def device_limits(steps: Result, *, marked: bool = True) -> str:
+    """A sentence about the device time of an average step, its limit, and the difference by reason; parts sum to it.
+
+    It is "" where no device work was recorded, or where no peak is known.
+
+    Args:
+        steps: `roofline` with a row a step.
+        marked: whether there are steps; if not, the whole window is one.
+    """
+    columns = ("device_time", "covered_time", "at_limit", *REASONS)
+    means = {name: float(steps.frame.get_column(name).sum()) / max(steps.frame.height, 1) for name in columns}
+    whole, covered = means["device_time"], means["covered_time"]
+    if not covered:
+        return ""
+    share = shown(covered / whole, "fraction")
+    if covered < _LEAST_COVERED * whole:
+        return f"Formulas cover only {share} of the device time, too little to say how near it is to its limits."
+    largest = sorted(REASONS, key=lambda name: -means[name])[:_MAX_NAMED]
+    named = [name for name in largest if means[name] >= _LEAST_NAMED * whole]
+    unit = scale([whole], "ns")
+    parts = [f"{unit.with_unit(means[name])} {REASONS[name]}" for name in named]
+    rest = whole - means["at_limit"] - sum(means[name] for name in named)
+    if rest >= _LEAST_NAMED * whole or not named:
+        parts.append(f"{unit.with_unit(rest)} other reasons" if named else unit.with_unit(rest))
+    return (
+        f"Device work takes {unit.with_unit(whole)}{' a step' if marked else ''}, and would take "
+        f"{unit.with_unit(means['at_limit'])} at the limits of the device (formulas cover {share}). "
+        f"The difference: {', '.join(parts)}."
+    )
