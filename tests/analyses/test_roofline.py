@@ -108,7 +108,7 @@ def test_an_unknown_device_has_no_floors(tmp_path: Path) -> None:
     result = answer(tmp_path, *product(100, 4096, 700_000), devices=[])
     [row] = result.frame.to_dicts()
     assert (row["certainty"], row["floor"], row["flop"]) == ("not covered: peak unknown", None, None)
-    assert any(note.startswith("No peak is known") for note in result.notes)
+    assert any("does not describe the device" in note for note in result.notes)
 
 
 def test_faster_than_the_floor_without_a_cache_is_said(tmp_path: Path) -> None:
@@ -187,7 +187,8 @@ def test_real_traces_are_covered_and_no_faster_than_their_floors(name: str) -> N
     consistent(job)
     result = roofline(job)
     frame = result.frame
-    assert frame["covered_time"].sum() / frame["device_time"].sum() >= REAL[name]
+    whole = float(frame["device_time"].sum())
+    assert float(frame["covered_time"].sum()) >= REAL[name] * whole
     assert (
         frame.filter((pl.col("efficiency") > 1) & ~pl.col("in_l2"))["device_time"].sum()
         <= 0.005 * frame["device_time"].sum()

@@ -261,7 +261,9 @@ def _frame(
     codes, unit = codes[kept], unit[kept]
     place = limits.longest[unit] if pieces is None else pieces[kept]
     time = limits.time[unit] if pieces is None else work.duration[place]
-    share = np.ones(len(unit)) if pieces is None else time / np.maximum(limits.time[unit], 1)
+    share = np.ones(len(unit))
+    if pieces is not None:  # of calls that took no time each piece has as much
+        share = np.where(limits.time[unit] > 0, time / np.maximum(limits.time[unit], 1), 1 / limits.pieces[unit])
 
     def total(values: Floats) -> Floats:
         return np.bincount(codes, np.nan_to_num(values[unit]) * share, count).astype(np.float64)
