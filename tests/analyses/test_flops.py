@@ -182,6 +182,17 @@ def test_mfu_is_the_time_at_the_peak_over_the_device_step(tmp_path: Path) -> Non
     assert second["mfu"] == pytest.approx(2 * FLOP / (4200e-9 * 312e12))
 
 
+def test_mfu_leaves_out_what_checkpointing_computes_again_and_hfu_does_not(tmp_path: Path) -> None:
+    again = [*product(1000, 2, 1000), *product(1500, 3, 1000)]
+    again[0]["args"] |= {"Sequence number": 8, "Fwd thread id": 0}  # the second is of the backward pass itself
+    span = drawn.op("autograd::engine::evaluate_function: CheckpointFunctionBackward", 990, 900)
+    result = answer(tmp_path, *steps((0, 4000)), *product(100, 1, 1000), span, *again, by="step")
+    [row] = result.frame.to_dicts()
+    assert (row["flop"], row["recomputed_flop"]) == (3 * FLOP, FLOP)
+    assert row["mfu"] == pytest.approx(2 * FLOP / (4000e-9 * 312e12))
+    assert row["hfu"] == pytest.approx(3 * FLOP / (4000e-9 * 312e12))
+
+
 def test_precisions_add_up_in_mfu(tmp_path: Path) -> None:
     events = [*product(100, 1, 1000), *product(300, 2, 20_000, kernel=PLAIN, dtype="float")]
     [row] = answer(tmp_path, *steps((0, 20_400)), *events, by="step").frame.to_dicts()

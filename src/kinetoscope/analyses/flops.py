@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Floats, Int32s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
+from kinetoscope.model.execution.autograd import recomputed_ops
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import modules
@@ -38,6 +39,9 @@ RESULT = Schema(
     Column("precision", pl.String, "What it was computed in; null if nothing tells, or if several."),
     Column("calls", pl.Int64, "Counted calls: the innermost operators whose arguments tell what they take."),
     Column("flop", pl.Float64, "Floating-point operations of the calls; exact up to 2^53.", "flop"),
+    Column(
+        "recomputed_flop", pl.Float64, "Of these, what the backward pass computes of the forward pass again.", "flop"
+    ),
     Column("device_time", pl.Int64, "Durations of the device work that they launched; null if none was.", "ns"),
     Column("host_time", pl.Int64, "Durations of the calls on the host.", "ns"),
     Column("rate", pl.Float64, "FLOPs / device time; where no device was used, / host time.", "flop/s"),
@@ -45,14 +49,15 @@ RESULT = Schema(
     Column("peak_share", pl.Float64, "Time that the device would take at its peak / device time.", "fraction"),
     Column("intensity", pl.Float64, "FLOPs per byte, if each input is read and each output written once."),
     Column("duration", pl.Int64, "Length of the device step; null unless there is a row a step.", "ns"),
-    Column("mfu", pl.Float64, "Time that the devices would take at their peak / duration of the step.", "fraction"),
+    Column("mfu", pl.Float64, "Time at the devices' peak, without what is computed again / duration.", "fraction"),
+    Column("hfu", pl.Float64, "Time at the devices' peak, with all FLOPs / duration.", "fraction"),
     across={
         "key": "step",
         "agreed": "precision peak intensity",
-        "sum": "calls flop device_time host_time duration",
+        "sum": "calls flop recomputed_flop device_time host_time duration",
         MeanBy("device_time", "host_time"): "rate",
         MeanBy("device_time"): "peak_share",
-        MeanBy("duration"): "mfu",
+        MeanBy("duration"): "mfu hfu",
     },
 )
 
@@ -82,21 +87,23 @@ def flops(
     backward pass; for attention 2 for each query, each key that it sees, and each element of query and of value, and
     2.5 times that backwards. Of nested operators the innermost with known arguments counts, with the device work
     launched under it. The peak is that of the device (see `peaks`) in the precision of the elements; whether FP32 was
-    computed in TF32 follows from the kernels' names. MFU is the time that a step's FLOPs would take at the peak / the
-    length of the device step, over all devices that ran any. Operators belong to the step in which they start on the
-    host.
+    computed in TF32 follows from the kernels' names. MFU, model FLOPs utilization, is the time that a step's FLOPs
+    would take at the peak / the length of the device step, over all devices that ran any; it leaves out what activation
+    checkpointing computes again: operators of the forward pass within the backward pass. HFU, hardware FLOPs
+    utilization, counts these, too. Operators belong to the step in which they start on the host.
 
     How to read it. Many FLOPs with a low `peak_share` are where speed can be had: shapes that are too small or not
     multiples of 8, or FP32 where half precision would do. Where `intensity` is below peak / memory bandwidth (some 150
-    to 300 in half precision), memory is the limit. MFU is the share of your devices' arithmetic that you use.
+    to 300 in half precision), memory is the limit. MFU is the share of your devices' arithmetic that trains the model;
+    where HFU is higher, the difference pays for memory, and `recomputed_flop` says where.
 
     Limits. Input shapes are needed. Before torch 2.1 strides were not recorded: there convolutions go by the gradient
     of their output, and without one are not counted. Custom operators (Triton, experts of vLLM) and graphs are not
     counted; notes give their time on matrix units. Of packed sequences, whose lengths a file does not have, it is the
     least that their sum and the longest allow. Masks count only if causal or a window. Convolutions by Winograd's
-    algorithm count like direct ones, so they may pass the peak. Recomputed activations count twice, so MFU is what
-    others call HFU. With a time range, calls that start in it count with all of their device work, and whole steps that
-    reach into it. A module has what it calls itself, not what modules inside it call.
+    algorithm count like direct ones, so they may pass the peak. What is computed again is found by the spans of
+    autograd's engine, which files of 2021 lack. With a time range, calls that start in it count with all of their
+    device work, and whole steps that reach into it. A module has what it calls itself, not what modules inside it call.
     """
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
@@ -118,7 +125,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     frame, too_fast = _possible(frame)
     unseen = list(_unseen(view, rates, by))
     if by == "step" and unseen and frame["mfu"].count():
-        unseen.append("So what stands here is the least that it can be, MFU too.")
+        unseen.append("So what stands here is the least that it can be, MFU and HFU too.")
     notes += [*unseen, *_peaks(trace, rates), *too_fast]
     return Partial(frame, tuple(notes))
 
@@ -161,15 +168,21 @@ def _by_module(trace: Trace, rates: FlopRates) -> pl.DataFrame:
 def _by_step(trace: Trace, rates: FlopRates, steps: Steps) -> pl.DataFrame:
     codes = step_of(steps.host, trace.start[rates.rows]).astype(np.int32)
     duration = steps.device.end - steps.device.start
-    ideal = np.bincount(codes[codes >= 0], rates.ideal[codes >= 0], len(steps))
-    ran = np.bincount(codes[codes >= 0], rates.ran[codes >= 0], len(steps)) > 0
+    kept, again = codes >= 0, recomputed_ops(trace)[rates.rows]
+    ran = np.bincount(codes[kept], rates.ran[kept], len(steps)) > 0
+
+    def utilization(counted: Bools) -> pl.Series:
+        ideal = np.bincount(codes[counted], rates.ideal[counted], len(steps))
+        return polars_columns.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices))
+
     given: Values = {
         "step": steps.number,
         "duration": duration,
-        "mfu": polars_columns.numbers(np.where(ran, ideal, np.nan) / _positive(duration * rates.devices)),
+        "mfu": utilization(kept & ~again),
+        "hfu": utilization(kept),
     }
     if _shapes_missing(trace, rates):
-        given |= dict.fromkeys(("calls", "flop", "host_time"), [None] * len(steps))
+        given |= dict.fromkeys(("calls", "flop", "recomputed_flop", "host_time"), [None] * len(steps))
     return _frame(trace, rates, codes, len(steps), given)
 
 
@@ -196,6 +209,7 @@ def _frame(trace: Trace, rates: FlopRates, codes: Int32s, groups: int, given: Va
         "precision": [PRECISIONS[code] if code >= 0 else None for code in precision.tolist()],
         "calls": np.bincount(codes[kept], minlength=groups),
         "flop": flop,
+        "recomputed_flop": total(np.where(recomputed_ops(trace)[rows], rates.flop, 0.0)),
         "device_time": polars_columns.column(device, ran),
         "host_time": host,
         "rate": polars_columns.numbers((flop if on_host else on_device) / _positive(host if on_host else device) * 1e9),
@@ -223,7 +237,7 @@ def _common_peak(codes: Int32s, groups: int, rates: FlopRates) -> pl.Series:
 
 def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Shares of more than 1 are none: the peak or the shapes are not what was recorded."""
-    shares = [pl.col(name) for name in ("peak_share", "mfu")]
+    shares = [pl.col(name) for name in ("peak_share", "mfu", "hfu")]
     count = frame.select(pl.any_horizontal(share > 1 for share in shares)).to_series().sum()
     frame = frame.with_columns(pl.when(share <= 1).then(share) for share in shares)
     if not count:
@@ -257,7 +271,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
         share = rates.flop[lost].sum() / max(float(rates.flop.sum()), 1.0)
         yield (
             f"{share:.1%} of the FLOPs (calls: {int(lost.sum()):,}) are of calls that launched no device work that was "
-            "recorded: they are in no rate, share or MFU."
+            "recorded: they are in no rate, share, MFU or HFU."
         )
 
 

@@ -97,12 +97,18 @@ def recomputed_ops(trace: Trace) -> Bools:
     """What the backward pass computes of the forward pass again, as activation checkpointing asks for: bool [events].
 
     Torch numbers operators where gradients are on, and of the backward pass only nodes, with the forward thread beside:
-    an operator with a number of its own is one of the forward pass. All that it calls is marked, too.
+    an operator with a number of its own is one of the forward pass, if one of the same name and shapes ran there, too.
+    (Where gradients of gradients are wanted, the backward pass has numbers as well.) All that it calls is marked, too.
     """
-    rows = np.flatnonzero(in_backward(trace) & (trace.kind == EventKind.HOST_OP)).astype(np.int32)
-    numbered = arguments.integers(trace, "sequence", rows) >= 0
+    ops = trace.rows(EventKind.HOST_OP)
+    is_inside = in_backward(trace)[ops]
     again = np.zeros(len(trace), np.bool_)
-    again[rows[numbered & (arguments.integers(trace, "forward_thread", rows) == 0)]] = True
+    if is_inside.any():
+        is_numbered = (arguments.integers(trace, "sequence", ops) >= 0) & is_inside
+        is_numbered[is_numbered] = arguments.integers(trace, "forward_thread", ops[is_numbered]) == 0
+        alike, first = group(trace.name[ops], arguments.codes(trace, "input_dims", ops))
+        ran_before = np.bincount(alike[~is_inside], minlength=len(first)) > 0
+        again[ops[is_numbered & ran_before[alike]]] = True
     return tree.ancestor(call_tree(trace).parent, again) >= 0
 
 
