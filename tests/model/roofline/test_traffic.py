@@ -52,7 +52,7 @@ BY_HAND: list[tuple[str, Any, list[str], list[str], int]] = [
     ("aten::_softmax", [[6, 8], [], []], [H, S, S], ["", "-1", "True"], 48 * (2 + 4)),
     ("aten::_log_softmax_backward_data", [[6, 8], [6, 8], [], []], [F, F, S, S], ["", "", "1", "15"], 48 * (4 + 4 + 2)),
     ("aten::native_batch_norm", [[2, 3, 5, 5], [3], [3], [3], [3], [], [], []], [F, F, F, F, F, S, S, S],
-     ["", "", "", "", "", "True", "0.1", "1e-5"], 4 * (2 * 150 + 4 * 3)),
+     ["", "", "", "", "", "True", "0.1", "1e-5"], 4 * (2 * 150 + 4 * 3 + 4 * 3)),
     ("aten::cudnn_batch_norm_backward", [[2, 3, 5, 5], [2, 3, 5, 5], [3], [3], [3], [3], [3], [], [0]],
      [F, F, F, F, F, F, F, S, "unsigned char"], [""] * 9, 4 * (3 * 150 + 3 * 3 + 2 * 3)),
     # reductions: the input, and what is left of it

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from kinetoscope.model.trace.element_types import ElementType, element_type, scalar_type
 
@@ -76,6 +76,31 @@ class Cost:
     precision: str = ""
 
 
+CHUNK_ELEMENTS: Final = 1 << 16
+"""Elements that a block works on in operators over lists (`kChunkSize` of torch's `MultiTensorApply.cuh`)."""
+
+
+class Gradients(NamedTuple):
+    """The gradients that a trace accumulates, all passes together.
+
+    Attributes:
+        elements: of all of them.
+        chunks: of `CHUNK_ELEMENTS`, each of one gradient.
+        repeats: what divides how often each shape occurs, the greatest such number.
+    """
+
+    elements: int
+    chunks: int
+    repeats: int
+
+
+class Estimate(NamedTuple):
+    """What a compiler estimated that a kernel of its takes: operations of products, and bytes in and out."""
+
+    flop: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """The arguments of a call, in the order of the operator's schema, keyword arguments included.
@@ -88,8 +113,14 @@ class Arguments:
         twin: arguments of the node of the backward pass that belongs to the call, of which the first is the gradient of
             the result; without one those of the next operator, which may begin with the result. Likewise, and only
             where values such as strides were not recorded (before torch 2.1).
+        node: arguments of the node of the backward pass that belongs to the call, which begin with the gradient of the
+            result; likewise, else None.
         kernel: name of the longest kernel that the call launched; likewise, else "".
         algorithm: name of the longest of its kernels that is part of Winograd's algorithm or of one by FFT; likewise.
+        blocks, launches: blocks of all kernels of the call that have the name `kernel`, and how many kernels these are;
+            only for operators that need `blocks`, else 0.
+        gradients: those that the trace accumulates; likewise, else None.
+        estimate: what the compiler estimated; only for operators that need it, else None.
     """
 
     values: tuple[Tensor | tuple[Tensor, ...] | None, ...]
@@ -97,8 +128,13 @@ class Arguments:
     outer: Arguments | None = None
     later: Arguments | None = None
     twin: Arguments | None = None
+    node: Arguments | None = None
     kernel: str = ""
     algorithm: str = ""
+    blocks: int = 0
+    launches: int = 0
+    gradients: Gradients | None = None
+    estimate: Estimate | None = None
 
     def tensor(self, place: int) -> Tensor | None:
         """The tensor at a place; None where there is none. A number is none, a tensor without dimensions is one."""
@@ -154,7 +190,7 @@ class Arguments:
 Formula = Callable[[Arguments], Cost | None]
 """What a call costs; None where its arguments do not tell. It takes any arguments without raising."""
 
-Need = Literal["outer", "later", "twin", "kernel", "algorithm"]
+Need = Literal["outer", "later", "twin", "node", "kernel", "algorithm", "blocks", "estimate"]
 """What a formula needs besides the arguments: the attribute of `Arguments` of this name."""
 
 

@@ -24,8 +24,9 @@ from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Need, arguments_of
-from kinetoscope.model.roofline.registry import ENTRIES, cost
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Estimate, Need, arguments_of
+from kinetoscope.model.roofline.launches import accumulated_gradients, blocks_and_launches, estimates
+from kinetoscope.model.roofline.registry import cost, entry_of
 from kinetoscope.model.roofline.transfers import Link, transfers
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -197,7 +198,7 @@ def _name(trace: Trace, row: int) -> str:
 def _of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bools:
     """What the entries of some calls say: bool [rows]; False for operators without one."""
     names, place = np.unique(call_names(trace)[rows], return_inverse=True)
-    entries = (ENTRIES.get(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in names.tolist())
+    entries = (entry_of(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in names.tolist())
     return np.array([entry is not None and says(entry) for entry in entries], np.bool_)[place]
 
 
@@ -210,7 +211,17 @@ def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Varian
     context = _context(trace, rows, has_values=own[-1] >= 0)
     beside = {need: [_codes_where(trace, name, each) for name in _COLUMNS] for need, each in context.items()}
     kernels = {need: _kernel_names(trace, rows, need, work) for need in _PATTERNS}
-    others = [codes for codes in (*chain(*beside.values()), *kernels.values()) if (codes >= 0).any()]
+    blocks, launches = (np.zeros(len(rows), np.int64) for _ in range(2))
+    launching = _needing(trace, rows, "blocks")
+    if len(launching):
+        owner = _around(trace, work, _marked(trace, rows[launching]))
+        of_kernel = kernels["kernel"][launching]
+        blocks[launching], launches[launching] = blocks_and_launches(trace, owner, of_kernel, rows[launching])
+    flop, moved = (np.full(len(rows), -1, np.int64) for _ in range(2))
+    estimated = _needing(trace, rows, "estimate")
+    flop[estimated], moved[estimated] = estimates(trace, rows[estimated])
+    others = [*chain(*beside.values()), *kernels.values(), blocks, launches, flop, moved]
+    others = [codes for codes in others if (codes > 0).any()]
     code, first = group(call_names(trace)[rows], *own, *others)
     read = _Reader(trace)
     variants = []
@@ -218,9 +229,14 @@ def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Varian
         name = _name(trace, int(rows[place]))
         given = read(*(int(each[place]) for each in own))
         if given is not None:
-            outer, later, twin = (read(*(int(codes[place]) for codes in each)) for each in beside.values())
+            outer, later, twin, node = (read(*(int(codes[place]) for codes in each)) for each in beside.values())
             kernel, algorithm = (trace.strings.glance(int(codes[place])) for codes in kernels.values())
-            given = replace(given, outer=outer, later=later, twin=twin, kernel=kernel, algorithm=algorithm)
+            given = replace(given, outer=outer, later=later, twin=twin, node=node, kernel=kernel, algorithm=algorithm)
+            if launches[place]:
+                passed = accumulated_gradients(trace)
+                given = replace(given, blocks=int(blocks[place]), launches=int(launches[place]), gradients=passed)
+            if moved[place] >= 0:
+                given = replace(given, estimate=Estimate(int(flop[place]), int(moved[place])))
         variants.append(None if given is None else _variant(name, given, int(own[0][place])))
     return variants, code
 
@@ -243,8 +259,8 @@ class _Reader:
 
 
 def _variant(name: str, given: Arguments, shapes: int) -> Variant | None:
-    of_call = cost(name, given)
-    return None if of_call is None else Variant(name, shapes, given.type, of_call, ENTRIES[name].is_product)
+    of_call, entry = cost(name, given), entry_of(name)
+    return None if of_call is None or entry is None else Variant(name, shapes, given.type, of_call, entry.is_product)
 
 
 def _needing(trace: Trace, rows: Int32s, need: Need) -> Int64s:
@@ -257,7 +273,7 @@ def _context(trace: Trace, rows: Int32s, has_values: Bools) -> dict[Need, Int32s
 
     has_values: bool [rows], was any value of theirs recorded that is no tensor?
     """
-    outer, later, twin = (np.full(len(rows), -1, np.int32) for _ in range(3))
+    outer, later, twin, node = (np.full(len(rows), -1, np.int32) for _ in range(4))
     places = _needing(trace, rows, "outer")
     parent = call_tree(trace).parent[rows[places]]
     outer[places] = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
@@ -266,16 +282,23 @@ def _context(trace: Trace, rows: Int32s, has_values: Bools) -> dict[Need, Int32s
     places = _needing(trace, rows, "twin")
     places = places[~has_values[places]]
     if len(places):
-        node = _backward_node(trace)[rows[places]]
-        twin[places] = np.where(node >= 0, node, _next_op(trace, rows[places]))
-    return {"outer": outer, "later": later, "twin": twin}
+        linked = _backward_node(trace)[rows[places]]
+        twin[places] = np.where(linked >= 0, linked, _next_op(trace, rows[places]))
+    places = _needing(trace, rows, "node")
+    if len(places):
+        node[places] = _backward_node(trace)[rows[places]]
+    return {"outer": outer, "later": later, "twin": twin, "node": node}
 
 
 def _backward_node(trace: Trace) -> Int32s:
-    """The first node of the backward pass that is linked to each event: its row, −1 for none: int32 [events]."""
+    """The first node of the backward pass, with shapes, that is linked to each event: its row, −1 for none.
+
+    int32 [events].
+    """
     forward = backward_links(trace).forward
     result = np.full(len(trace), -1, np.int32)
     linked = np.flatnonzero(forward >= 0)
+    linked = linked[arguments.has(trace, "input_dims", linked.astype(np.int32))]
     linked = linked[np.argsort(-trace.start[linked], kind="stable")]
     result[forward[linked]] = linked  # of several writes the last one stays, the earliest
     return result
@@ -301,9 +324,7 @@ def _kernel_names(trace: Trace, rows: Int32s, need: Need, work: DeviceWork) -> I
     int64 [rows], −1 for none.
     """
     places = _needing(trace, rows, need)
-    is_wanted = np.zeros(len(trace), np.bool_)
-    is_wanted[rows[places]] = True
-    owner = _around(trace, work, is_wanted)
+    owner = _around(trace, work, _marked(trace, rows[places]))
     kernels = np.flatnonzero((owner >= 0) & work.of(WorkKind.COMPUTATION))
     names = np.unique(trace.name[work.rows[kernels]]).tolist()
     matching = [code for code in names if _PATTERNS[need].search(trace.strings.glance(code))]
@@ -314,6 +335,13 @@ def _kernel_names(trace: Trace, rows: Int32s, need: Need, work: DeviceWork) -> I
     result = np.full(len(rows), -1, np.int64)
     result[places] = name[rows[places]]
     return result
+
+
+def _marked(trace: Trace, rows: Int32s) -> Bools:
+    """Some rows: bool [events]."""
+    marked = np.zeros(len(trace), np.bool_)
+    marked[rows] = True
+    return marked
 
 
 def _codes_where(trace: Trace, name: str, rows: Int32s) -> Int64s:

@@ -79,11 +79,13 @@ def _cached(count: int) -> Formula:
 def _looked_up(given: Arguments) -> Cost | None:
     """A lookup in embedding tables: all integers are read, indices, offsets and how the tables lie in memory.
 
-    The size of the result was not recorded, nor how many different rows are read: that traffic is not in the least.
+    The gradient tells the size of the result. How many different rows are read was not recorded: the least has none.
     """
     tensors = [each for each in given.values if isinstance(each, Tensor)]
     read = [each for each in tensors if each.type is not None and category(each.type) == 1]
-    return Cost(bytes=traffic(*read)) if read else None
+    gradient = given.node.tensor(0) if given.node is not None else None
+    outputs = () if gradient is None else (Tensor(gradient.shape, None, gradient.type),)
+    return Cost(bytes=traffic(*read, *outputs), outputs=outputs) if read else None
 
 
 def _permuted(given: Arguments) -> Cost | None:
@@ -146,7 +148,11 @@ CUSTOM: Final[dict[str, Entry]] = {
     "_C_cache_ops::concat_and_cache_mla": Entry(_cached(2)),
     "_moe_C::topk_softmax": Entry(StreamedArguments((0, 1, 2), (3,), operations=5)),
     "_moe_C::moe_sum": Entry(StreamedArguments((1,), (0,))),
-    **{f"{space}::{name}": Entry(formula) for space in ("fbgemm", "fb") for name, formula in _FBGEMM.items()},
+    **{
+        f"{space}::{name}": Entry(formula, needs=("node",) if formula is _looked_up else ())
+        for space in ("fbgemm", "fb")
+        for name, formula in _FBGEMM.items()
+    },
     **{f"{_NODE}<SplitLookupFunction_{name}_Op>": Entry(_gradient) for name in _OPTIMIZERS},
     f"{_NODE}<SplitLookupFunction_Dense_Op>": Entry(_gradient),
     f"{_NODE}<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": Entry(_REORDERED_COPY),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
-from kinetoscope.model.roofline.result_types import BOOL, UINT8, as_float, broadcast, kernel_type, promoted
+from kinetoscope.model.roofline.result_types import BOOL, UINT8, as_float, broadcast, promoted
 from kinetoscope.model.roofline.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
@@ -169,45 +169,13 @@ def _counted_up(given: Arguments) -> Cost | None:
     return Cost(bytes=traffic(out), outputs=(out,))
 
 
-def _foreach(lists: int, operations: int, *, reads_result: bool) -> Formula:
-    """An operator over lists of tensors: those of the first lists read, as many results written."""
-
-    def formula(given: Arguments) -> Cost | None:
-        every = [given.tensors(place) for place in range(lists)]
-        if not every[0]:
-            return None
-        kind = kernel_type(given)
-        read = [Tensor(each.shape, each.strides, kind) for each in sum(every if reads_result else every[1:], ())]
-        out = tuple(Tensor(each.shape, None, kind) for each in every[0])
-        total = traffic(*read, *out)
-        # Of `addcmul(v, g, g)`, as optimizers call it, both factors are one tensor: the shapes do not tell.
-        twice = traffic(*(Tensor(each.shape, each.strides, kind) for each in every[2])) if lists == 3 else 0
-        is_pair = bool(twice) and [each.shape for each in every[1]] == [each.shape for each in every[2]]
-        return Cost(
-            vector_flop=operations * sum(each.elements for each in out),
-            bytes=total - twice if is_pair and total is not None and twice else total,
-            bytes_most=total if is_pair else None,
-            outputs=out,
-        )
-
-    return formula
-
-
-def _lists() -> dict[str, Entry]:
-    entries = {}
-    names = dict.fromkeys([*_UNARY.split(), *_FLOATING.split()], 1)
-    names |= dict.fromkeys([*_BINARY.split(), "div", "lerp", "copy"], 2) | {"addcmul": 3, "addcdiv": 3, "zero": 1}
-    for name, lists in names.items():
-        operations = 0 if name in ("copy", "zero") else _OPERATIONS.get(name, 1)
-        formula = _foreach(lists, operations, reads_result=name not in ("copy", "zero"))
-        for tail in ("", "_"):
-            entries[f"aten::_foreach_{name}{tail}"] = Entry(formula, needs=("kernel",))
-    return entries
-
+OPERATIONS_OF_LISTS: Final = {
+    name: _OPERATIONS.get(name, 1) for name in [*_UNARY.split(), *_FLOATING.split(), *_BINARY.split(), "div"]
+}
+"""Operations an element of the operators that also take lists of tensors (`_foreach_…`), and of others."""
 
 ELEMENTWISE: Final[dict[str, Entry]] = {
     **_families(),
-    **_lists(),
     "aten::copy_": Entry(_copied),
     "aten::native_dropout": Entry(_dropout(BOOL)),
     "aten::_fused_dropout": Entry(_dropout(UINT8)),

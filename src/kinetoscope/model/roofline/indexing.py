@@ -6,11 +6,14 @@ source twice: it counts the index and the result; the most reads an element of t
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.roofline.result_types import INT32, INT64, kernel_type
+
+_INDEX_KERNEL: Final = re.compile(r"index_elementwise_kernel<(\d{1,4}), (\d{1,2})[,>]")
 
 
 def _sum(*parts: int | None) -> int | None:
@@ -105,19 +108,40 @@ def _put(given: Arguments) -> Cost | None:
     return _scattered(2, -1, adds=given.flag(3) is True)(given)
 
 
+def _result(given: Arguments) -> Tensor | None:
+    """The result of a call that has a node in the backward pass, which begins with its gradient."""
+    gradient = given.node.tensor(0) if given.node is not None else None
+    return None if gradient is None else Tensor(gradient.shape, None, gradient.type)
+
+
+def _indexed(given: Arguments) -> Cost | None:
+    """`index`: which elements are taken was not recorded. How many the gradient tells, or the blocks of the kernel.
+
+    A block of its kernel works on as many elements as the product of its first two template arguments, the last one on
+    what is left.
+    """
+    source, out = given.tensor(0), _result(given)
+    if source is None:
+        return None
+    if out is not None:
+        return _gathered(source, None, out.shape)
+    match = _INDEX_KERNEL.search(given.kernel)
+    if match is None or not given.blocks or source.type is None:
+        return None
+    each = int(match[1]) * int(match[2])
+    least, most = (given.blocks - given.launches) * each + given.launches, given.blocks * each
+    return Cost(bytes=least * source.type.bytes, bytes_most=most * (2 * source.type.bytes + INT64.bytes))
+
+
 def _concatenated(given: Arguments) -> Cost | None:
     """`cat`: all tensors read, as much written.
 
     Their type is that of the place for the result where one was given, else what the kernel's name tells.
     """
-    parts = given.tensors(0)
-    place = given.tensor(2)
-    if not parts:
-        return (
-            Cost(bytes=_sum(place.bytes, place.bytes), outputs=(place,))
-            if place is not None and place.elements
-            else None
-        )
+    parts, place = given.tensors(0), given.tensor(2)
+    if not parts:  # more than 30 tensors are not recorded
+        out = place if place is not None and place.elements else _result(given)
+        return None if out is None else Cost(bytes=_sum(out.bytes, out.bytes), outputs=(out,))
     kind = place.type if place is not None and place.type is not None else kernel_type(given)
     along = given.integer(1)
     typed = [replace(part, type=kind) for part in parts if part.shape != (0,)]
@@ -267,7 +291,8 @@ INDEXING: Final[dict[str, Entry]] = {
     **{f"aten::{name}": Entry(_scattered(-1, 2, adds=False)) for name in ("index_fill", "index_fill_")},
     **{f"aten::{name}": Entry(_put) for name in ("_index_put_impl_", "index_put_")},
     **{f"aten::{name}": Entry(_scattered(2, 1, adds=False)) for name in ("put_", "masked_scatter_")},
-    **{f"aten::{name}": Entry(_concatenated, needs=("kernel",)) for name in ("cat", "_cat")},
+    **{f"aten::{name}": Entry(_concatenated, needs=("kernel", "node")) for name in ("cat", "_cat")},
+    "aten::index": Entry(_indexed, needs=("node", "kernel", "blocks")),
     **{
         f"aten::{name}": Entry(_divided, needs=("kernel",))
         for name in ("split_with_sizes_copy", "_chunk_cat", "unbind_copy", "split_copy")

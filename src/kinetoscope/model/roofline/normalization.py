@@ -60,9 +60,25 @@ def _softmax_backward(given: Arguments) -> Cost | None:
     return Cost(vector_flop=4 * gradient.elements, bytes=traffic(gradient, result, out), outputs=(out,))
 
 
-def _batch_norm(channels: tuple[int, ...]) -> Formula:
-    """Batch normalization: input and result, and what there is of each channel."""
-    return StreamedArguments((0,), (0, *channels), operations=8)
+def _batch_norm(training: bool | int) -> Formula:
+    """Batch normalization; in training it keeps the statistics of each channel and updates the running ones.
+
+    training: does it train, or the place of the argument that says so.
+    """
+
+    def formula(given: Arguments) -> Cost | None:
+        source = given.tensor(0)
+        if source is None or len(source.shape) < 2:
+            return None
+        of_channels = [given.tensor(place) for place in (1, 2, 3, 4)]
+        trains = training if isinstance(training, bool) else given.flag(training) is True
+        kept = (Tensor(source.shape[1:2], None, accumulated(source.type)),) * 2 if trains else ()
+        out = Tensor(source.shape, None, source.type)
+        updated = of_channels[2:] if trains else ()
+        moved = traffic(source, out, *of_channels, *updated, *kept)
+        return Cost(vector_flop=8 * source.elements, bytes=moved, outputs=(out, *kept))
+
+    return formula
 
 
 NORMALIZATIONS: Final[dict[str, Entry]] = {
@@ -73,12 +89,13 @@ NORMALIZATIONS: Final[dict[str, Entry]] = {
     "aten::native_group_norm": Entry(_group_norm),
     "aten::native_group_norm_backward": Entry(StreamedArguments((1, 4, 4), (0, 1, 2, 3, 4), operations=14, mask=9)),
     **{
-        f"aten::{name}": Entry(_batch_norm((1, 2, 3, 4)))
-        for name in (
-            "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit",
-            "_native_batch_norm_legit_no_training", "_batch_norm_with_update", "_batch_norm_no_update",
-            "batch_norm_elemt",
-        )
+        f"aten::{name}": Entry(_batch_norm(training=5))
+        for name in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit")
+    },
+    "aten::_batch_norm_with_update": Entry(_batch_norm(training=True)),
+    **{
+        f"aten::{name}": Entry(_batch_norm(training=False))
+        for name in ("_native_batch_norm_legit_no_training", "_batch_norm_no_update", "batch_norm_elemt")
     },
     "aten::native_batch_norm_backward": Entry(StreamedArguments((1, 2, 2), (0, 1, 2, 5, 6), operations=12, mask=9)),
     "aten::batch_norm_backward": Entry(StreamedArguments((1, 2, 2), (0, 1, 2, 5, 6), operations=12, mask=9)),

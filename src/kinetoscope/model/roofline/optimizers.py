@@ -1,58 +1,124 @@
-"""What fused optimizers compute and move: each parameter, gradient and state read once and, but for gradients, written.
+"""What operators over lists of tensors compute and move: `_foreach_*`, fused optimizers, and what runs before them.
 
-Optimizers made of `_foreach_*` operators are counted operator by operator (see `elementwise`). Lists of tensors are
-recorded without types: the kernel's name tells that of the parameters, which is taken for all lists, so that states in
-FP32 beside parameters in BF16 count for less than they are.
+Optimizers made of `_foreach_*` operators are counted operator by operator; a fused one reads each parameter, gradient
+and state once and writes all but gradients.
+
+Lists are recorded without types, and not at all if they hold more than 30 tensors. The name of the kernel tells the
+type of the parameters, which is taken for all lists, so that states in FP32 beside parameters in BF16 count for less
+than they are. The launches tell about how many elements there are: a block works on a chunk of 65,536 elements of one
+tensor, or on what is left of it, and a launch holds a limited number of tensors. The number is exact where the
+gradients that the trace accumulates make as many chunks a pass: then the list holds just these parameters.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula
-from kinetoscope.model.roofline.result_types import FLOAT, kernel_type
+from kinetoscope.model.roofline.arguments import CHUNK_ELEMENTS, Arguments, Cost, Entry, Tensor
+from kinetoscope.model.roofline.elementwise import OPERATIONS_OF_LISTS
+from kinetoscope.model.roofline.result_types import kernel_type
 
+_MAX_TENSORS: Final = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+"""Tensors of a launch by the number of lists that its kernel goes through (`depth_to_max_tensors`)."""
 
-def _fused(written: tuple[int, ...], read: tuple[int, ...], operations: int) -> Formula:
-    """Lists of tensors that are read and written, and lists that are only read, by place."""
+_MAX_BLOCKS: Final = 320
+"""Blocks of such a launch. With CUDA 13 both limits are 7 times as high."""
 
-    def formula(given: Arguments) -> Cost | None:
-        kind = kernel_type(given)
-        if not given.tensors(written[0]):
-            return None
-        moved = sum(2 * tensor.elements for place in written for tensor in given.tensors(place))
-        moved += sum(tensor.elements for place in read for tensor in given.tensors(place))
-        flop = operations * sum(tensor.elements for tensor in given.tensors(written[0]))
-        return Cost(vector_flop=flop, bytes=None if kind is None else moved * kind.bytes)
-
-    return formula
+_LISTS: Final = re.compile(r"TensorListMetadata<(\d)|TensorListScalarListMetadata<[^,>]*, (\d)")
 
 
-def _norms(given: Arguments) -> Cost | None:
-    """`_foreach_norm` and `_foreach_max`: all tensors read; the results are a number each."""
-    kind, tensors = kernel_type(given), given.tensors(0)
-    if not tensors:
+class Count(NamedTuple):
+    """Elements of the tensors of a list, at least and at most."""
+
+    least: int
+    most: int
+
+
+def _lists_of_kernel(given: Arguments) -> int:
+    """How many lists the longest kernel goes through, 0 where its name does not tell."""
+    match = _LISTS.search(given.kernel)
+    return int(match[1] or match[2]) if match is not None else 0
+
+
+def _elements(given: Arguments) -> Count | None:
+    """How many elements the tensors of the first list have; None where neither it nor the launches tell."""
+    tensors = given.tensors(0)
+    if tensors:
+        return Count(*(sum(tensor.elements for tensor in tensors),) * 2)
+    lists, blocks, passed = _lists_of_kernel(given), given.blocks, given.gradients
+    if not lists or not blocks:
         return None
-    elements = sum(tensor.elements for tensor in tensors)
-    return Cost(vector_flop=2 * elements, bytes=None if kind is None else elements * kind.bytes)
+    if passed is not None and passed.chunks % blocks == 0 and passed.repeats % (passed.chunks // blocks) == 0:
+        return Count(*(passed.elements * blocks // passed.chunks,) * 2)
+    times = 1 if given.launches > 1 and blocks <= _MAX_BLOCKS * given.launches else 7
+    held = min(blocks, times * given.launches * _MAX_TENSORS.get(lists, _MAX_TENSORS[1]))
+    return Count((blocks - held) * CHUNK_ELEMENTS + held, blocks * CHUNK_ELEMENTS)
 
 
-def _unscaled(given: Arguments) -> Cost | None:
-    """Gradients divided by the scale of mixed precision, and looked through for infinite ones."""
-    kind, tensors = kernel_type(given) or FLOAT, given.tensors(0)
-    elements = sum(tensor.elements for tensor in tensors)
-    return Cost(vector_flop=2 * elements, bytes=2 * elements * kind.bytes) if tensors else None
+@dataclass(frozen=True, slots=True)
+class OverLists:
+    """A formula.
+
+    Attributes:
+        places: of the arguments that may be lists to read, the first ones.
+        operations: an element.
+        written: lists written; −1: all that are read but the gradients.
+        is_fresh: does the kernel go through the results besides what it reads?
+        reads_result: does an operator in place read the first list, too?
+        repeated: lists, of three, that may be the same as another one: those of `addcmul(v, g, g)`, as optimizers call
+            it, have shapes that do not tell.
+    """
+
+    places: int
+    operations: int
+    written: int = 1
+    is_fresh: bool = False
+    reads_result: bool = True
+    repeated: int = 0
+
+    def __call__(self, given: Arguments) -> Cost | None:
+        """What a call takes, None where neither its arguments nor its launches tell."""
+        kind, count = kernel_type(given), _elements(given)
+        if count is None:
+            return None
+        lists = sum(bool(given.tensors(place)) for place in range(self.places))
+        lists = lists or max(1, _lists_of_kernel(given) - self.is_fresh)
+        written = lists - 1 if self.written < 0 else self.written
+        moved = lists - (not self.reads_result) + written
+        outputs = tuple(Tensor(each.shape, None, kind) for each in given.tensors(0)) if written else ()
+        flop = self.operations * count.least
+        if kind is None:
+            return Cost(vector_flop=flop, outputs=outputs)
+        least = (moved - (self.repeated if lists > 2 else 0)) * count.least * kind.bytes
+        most = moved * count.most * kind.bytes
+        return Cost(vector_flop=flop, bytes=least, bytes_most=most if most > least else None, outputs=outputs)
+
+
+def _foreach(tail: str) -> dict[str, OverLists]:
+    """The operators over lists by name; those in place have an underscore as their tail."""
+    is_fresh = not tail
+    formulas = {name: OverLists(2, operations, is_fresh=is_fresh) for name, operations in OPERATIONS_OF_LISTS.items()}
+    formulas["lerp"] = OverLists(3, 3, is_fresh=is_fresh)
+    formulas["copy"] = OverLists(2, 0, is_fresh=is_fresh, reads_result=False)
+    formulas["zero"] = OverLists(1, 0, is_fresh=is_fresh, reads_result=False)
+    formulas["addcmul"] = formulas["addcdiv"] = OverLists(3, 3, is_fresh=is_fresh, repeated=1)
+    return {f"aten::_foreach_{name}{tail}": formula for name, formula in formulas.items()}
 
 
 OPTIMIZERS: Final[dict[str, Entry]] = {
-    **{
-        f"aten::{name}": Entry(_fused((0, 2, 3, 4), (1,), 14), needs=("kernel",))
-        for name in ("_fused_adam_", "_fused_adamw_")
-    },
-    "aten::_fused_sgd_": Entry(_fused((0, 2), (1,), 6), needs=("kernel",)),
-    "aten::_fused_adagrad_": Entry(_fused((0, 2), (1,), 8), needs=("kernel",)),
-    "aten::_amp_foreach_non_finite_check_and_unscale_": Entry(_unscaled, needs=("kernel",)),
-    "aten::_foreach_norm": Entry(_norms, needs=("kernel",)),
-    "aten::_foreach_max": Entry(_norms, needs=("kernel",)),
+    name: Entry(formula, needs=("kernel", "blocks"))
+    for name, formula in {
+        **_foreach(""),
+        **_foreach("_"),
+        "aten::_foreach_norm": OverLists(1, 2, written=0),
+        "aten::_foreach_max": OverLists(1, 1, written=0),
+        "aten::_amp_foreach_non_finite_check_and_unscale_": OverLists(1, 2),
+        "aten::_fused_adam_": OverLists(5, 14, written=-1),
+        "aten::_fused_adamw_": OverLists(5, 14, written=-1),
+        "aten::_fused_sgd_": OverLists(3, 6, written=-1),
+        "aten::_fused_adagrad_": OverLists(3, 8, written=-1),
+    }.items()
 }
-"""Fused optimizers, and what runs between the backward pass and them."""
+"""Operators over lists of tensors."""

@@ -14,6 +14,7 @@ from kinetoscope.model.roofline.attention import ATTENTION
 from kinetoscope.model.roofline.convolutions import CONVOLUTIONS
 from kinetoscope.model.roofline.custom import CUSTOM
 from kinetoscope.model.roofline.elementwise import ELEMENTWISE
+from kinetoscope.model.roofline.generated import generated
 from kinetoscope.model.roofline.indexing import INDEXING
 from kinetoscope.model.roofline.normalization import NORMALIZATIONS
 from kinetoscope.model.roofline.optimizers import OPTIMIZERS
@@ -30,9 +31,14 @@ _MAX_AMOUNT: Final = 10**24
 """Operations or bytes of a call; with more its shapes are not those of tensors."""
 
 
+def entry_of(name: str) -> Entry | None:
+    """The entry of an operator, or of a kernel that Inductor generated; None for those without."""
+    return ENTRIES.get(name) or generated(name)
+
+
 def cost(name: str, given: Arguments) -> Cost | None:
     """What a call costs; None where its operator is not in the registry or its arguments do not tell."""
-    entry = ENTRIES.get(name)
+    entry = entry_of(name)
     of_call = None if entry is None else entry.formula(given)
     if of_call is None:
         return None

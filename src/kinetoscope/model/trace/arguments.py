@@ -46,6 +46,8 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "warps_per_sm": ("warps per SM",),
     "occupancy": ("est. achieved occupancy %",),
     "priority": ("priority",),
+    "kernel_flop": ("kernel_flop",),  # these two are Inductor's estimates, and stand at the call
+    "kernel_gigabytes": ("kernel_num_gb",),
     "graph": ("graph id",),
     "graph_node": ("graph node id",),
     "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
