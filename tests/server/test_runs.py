@@ -247,6 +247,13 @@ def test_only_some_ranks_are_read() -> None:
         assert client.get(f"runs/{client.run()}")["ranks"] == [1]
 
 
+def test_peaks_given_by_hand_are_those_of_the_page() -> None:
+    with serving(MLP, reading=ReadKeywords(peak=("memory=40GB/s",))) as client:
+        answer = client.get(f"runs/{client.run()}/analyses/peaks")
+        [row] = answer["rows"]
+        assert {"the host", "memory", 40e9, "given"} <= set(row)
+
+
 def test_a_path_that_does_not_exist_is_told(tmp_path: Path) -> None:
     with serving(tmp_path / "nothing", MLP) as client:
         listed = client.get("runs")

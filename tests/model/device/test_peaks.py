@@ -39,6 +39,9 @@ KNOWN = [
     (device("NVIDIA A10", 72, 22.0), "A10", 125.0, 600),
     (device("NVIDIA L40S", 142, 44.4), "L40S", 362.0, 864),
     (device("NVIDIA GeForce RTX 3090", 82, 23.7), "RTX 3090", 71.0, 936),
+    (device("NVIDIA GeForce RTX 3090 Ti", 84, 23.7), "RTX 3090 Ti", 80.0, 1008),
+    (device("NVIDIA RTX 6000 Ada Generation", 142, 47.5), "RTX 6000 Ada", 364.2, 960),
+    (device("NVIDIA GeForce RTX 5080", 84, 15.5), "RTX 5080", 112.6, 960),
     (device("NVIDIA GeForce RTX 5090", 170, 31.4), "RTX 5090", 209.5, 1792),
     (device("AMD Instinct MI300X", 304, 192.0), "MI300X", 1307.4, 5300),
     (device("AMD Instinct MI325X", 304, 256.0), "MI325X", 1307.4, 6000),
@@ -68,7 +71,7 @@ def test_a_volta_has_no_bf16() -> None:
 UNKNOWN = [
     (device(""), "no peak is known of a device without a name"),
     (device("ARTEMIS"), "no peak is known of ARTEMIS"),
-    (device("NVIDIA GeForce RTX 3090 Ti", 84, 23.7), "no peak is known of NVIDIA GeForce RTX 3090 Ti"),
+    (device("NVIDIA GeForce RTX 3080 Laptop GPU", 48, 16), "no peak is known of NVIDIA GeForce RTX 3080 Laptop GPU"),
     (device("NVIDIA GeForce RTX 4090 D", 114, 23.5), "no peak is known of NVIDIA GeForce RTX 4090 D"),
     (device("NVIDIA T4G", 40, 15.0), "no peak is known of NVIDIA T4G"),
     (device("GRID A100X-40C vGPU", 108, 39.4), "GRID A100X-40C vGPU is a part of a device"),
@@ -158,9 +161,26 @@ def test_a_partition_of_amd_is_a_share_of_the_device() -> None:
 
 
 CORES = {
-    **dict.fromkeys(("V100", "T4", "A10", "A40", "RTX A6000", "L4", "L40S", "RTX PRO 6000", "MI1", "MI2"), 1024),
+    **dict.fromkeys(
+        (
+            "V100",
+            "T4",
+            "A10",
+            "A40",
+            "RTX A6000",
+            "RTX A5000",
+            "L4",
+            "L40S",
+            "RTX PRO 6000",
+            "RTX 6000 Ada",
+            "Quadro",
+            "MI1",
+            "MI2",
+        ),
+        1024,
+    ),
     **dict.fromkeys(("A100", "A30", "MI300", "MI325"), 2048),
-    **dict.fromkeys(("RTX 3090", "RTX 4090", "RTX 5090", "L40"), 512),
+    **dict.fromkeys(("RTX 2080", "RTX 30", "RTX 40", "RTX 50", "L40"), 512),
     **dict.fromkeys(("H100", "H200", "H800", "GH200", "MI35"), 4096),
     "B200": 8192,
 }

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from kinetoscope.model.trace.source import Source, SourceOptions
+from kinetoscope.model.trace.source import OwnPeaks, Source, SourceOptions
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ def test_its_name_is_the_last_part_of_its_path(url: str, name: str) -> None:
 
 
 def test_it_can_be_sent() -> None:
-    source = Source("rank3.json", 3, 1, options=SourceOptions(max_size=10, threads=2))
+    source = Source("rank3.json", 3, 1, options=SourceOptions(max_size=10, peaks=OwnPeaks((("bf16", 8e14),))))
     assert pickle.loads(pickle.dumps(source)) == source
     assert hash(source) == hash(pickle.loads(pickle.dumps(source)))
