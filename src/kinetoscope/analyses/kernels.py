@@ -16,6 +16,7 @@ from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
+from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
@@ -48,14 +49,17 @@ RESULT = Schema(
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
     Column("registers", pl.Int64, "Registers per thread; null if they differ."),
     Column("shared_memory", pl.Int64, "Shared memory per block; null if it differs.", "bytes"),
+    Column("floor", pl.Int64, "Time of total at the device's peaks (see `roofline`); null if unknown.", "ns"),
+    Column("efficiency", pl.Float64, "Floor / that of total that has one; above 1 in a cache.", "fraction"),
+    Column("headroom", pl.Int64, "Of total, time above the floor.", "ns"),
     across={
-        "sum": "calls total",
+        "sum": "calls total floor headroom",
         ShareOf("total"): "share",
         MeanBy("calls"): "mean",
         "own": "median p99",
         "least": "min",
         "greatest": "max",
-        MeanBy("total"): "blocks_per_sm occupancy",
+        MeanBy("total"): "blocks_per_sm occupancy efficiency",
         "agreed": "category matrix_unit",
         KeyIf("group_by", "annotation"): "annotations",
         KeyIf("group_by", "launch"): "operator grid block registers shared_memory",
@@ -159,6 +163,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
                 pl.String
             ),
             **_common(trace, attributes, codes, len(first)),
+            **group_floors(trace, codes, len(first), chosen, time),
         }
     )
     everything = int(durations[view.device_work_mask].sum())

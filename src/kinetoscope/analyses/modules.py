@@ -17,12 +17,13 @@ from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import Modules
 from kinetoscope.model.operators.modules import modules as modules_of
+from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -41,10 +42,14 @@ RESULT = Schema(
     Column("device_forward", pl.Int64, "Of device_total, what was launched in the forward pass.", "ns"),
     Column("device_backward", pl.Int64, "Of device_total, the backward pass; null if none is linked.", "ns"),
     Column("operators", pl.Int64, "Operators that it called itself, not those inside other operators or modules."),
+    Column("floor", pl.Int64, "Time of device_total at the device's peaks (see `roofline`); null if unknown.", "ns"),
+    Column("efficiency", pl.Float64, "Floor / that of device_total that has one; above 1 in a cache.", "fraction"),
+    Column("headroom", pl.Int64, "Of device_total, time above the floor.", "ns"),
     across={
         "key": "depth",
         "sum": "calls host_total host_self host_forward host_backward device_total device_self device_forward "
-        "device_backward operators",
+        "device_backward operators floor headroom",
+        MeanBy("device_total"): "efficiency",
     },
 )
 
@@ -107,7 +112,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     if not tree.is_backward.any():
         values.update(host_backward=None, device_backward=None)
     notes += _notes(view, tree, work)
-    return Partial(_ordered(tree, values, select), tuple(notes))
+    return Partial(_ordered(tree, values, _floors(view, tree, work), select), tuple(notes))
 
 
 # --- columns
@@ -137,6 +142,13 @@ def _columns(where: str, tree: Modules, own: _Split) -> dict[str, Int64s | None]
     }
 
 
+def _floors(view: Scope, tree: Modules, row: Int32s) -> dict[str, pl.Series]:
+    work, chosen = view.device_work, np.flatnonzero(view.device_work_mask)
+    start, end = view.clipped(work.start[chosen], work.end[chosen])
+    node = np.where(row >= 0, tree.node[row], np.int32(-1))
+    return group_floors(view.trace, node, len(tree), chosen, end - start, parent=tree.parent)
+
+
 def _operators(view: Scope, tree: Modules) -> Int64s:
     """Operators directly in a call of each module: no other operator and no backward pass lies between."""
     trace, parent = view.trace, call_tree(view.trace).parent
@@ -153,11 +165,13 @@ def _operators(view: Scope, tree: Modules) -> Int64s:
 # --- rows and notes
 
 
-def _ordered(tree: Modules, values: dict[str, Int64s | None], select: Selection) -> pl.DataFrame:
+def _ordered(
+    tree: Modules, values: dict[str, Int64s | None], limits: dict[str, pl.Series], select: Selection
+) -> pl.DataFrame:
     """Rows in the order of the tree; with a selection those of modules that have something in it."""
     texts = {"path": tree.paths, "name": tree.names, "depth": tree.depth}
     numbers = {name: [None] * len(tree) if column is None else column for name, column in values.items()}
-    frame = pl.DataFrame({**texts, **numbers}, schema=_SCHEMA)
+    frame = pl.DataFrame({**texts, **numbers, **limits}, schema=_SCHEMA)
     size = [
         values["device_total"],
         values["host_total"],

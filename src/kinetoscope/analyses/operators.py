@@ -28,6 +28,7 @@ from kinetoscope.model.operators.costs import (
     texts,
 )
 from kinetoscope.model.operators.matrix_units import matrix_unit_costs
+from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
@@ -65,11 +66,14 @@ RESULT = Schema(
     Column(
         "device_memory_self", pl.Int64, "Device memory taken less given back while no call inside them ran.", "bytes"
     ),
+    Column("floor", pl.Int64, "Time of device_self at the device's peaks (see `roofline`); null if unknown.", "ns"),
+    Column("efficiency", pl.Float64, "Floor / that of device_self that has one; above 1 in a cache.", "fraction"),
+    Column("headroom", pl.Int64, "Of device_self, time above the floor.", "ns"),
     across={
         "sum": "calls host_total host_self device_total device_self device_total_busy device_self_busy "
-        "host_memory_total host_memory_self device_memory_total device_memory_self",
+        "host_memory_total host_memory_self device_memory_total device_memory_self floor headroom",
         MeanBy("calls"): "host_mean device_mean",
-        MeanBy("device_self"): "matrix_self_share",
+        MeanBy("device_self"): "matrix_self_share efficiency",
         MeanBy("device_total"): "matrix_total_share",
         "agreed": "category",
     },
@@ -144,7 +148,11 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     names = {**texts(trace, groups, details), "category": labels(_categories(view, groups, work.own))}
-    more = {**_means(values), **matrix_unit_costs(view, nested, groups, work, values)}
+    more = {
+        **_means(values),
+        **matrix_unit_costs(view, nested, groups, work, values),
+        **_floors(view, groups, work.own),
+    }
     frame = pl.DataFrame({**names, **numbers, **more}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, nested, frame), tuple(notes))
@@ -162,6 +170,13 @@ def _categories(view: Scope, groups: CallGroups, own: Int32s) -> Int8s:
     kind = trace.kind[groups.first]
     of_call = np.where((kind == EventKind.HOST_OP) & (named != OTHER), named, launched_itself)
     return np.where(kind == EventKind.ANNOTATION, -1, of_call).astype(np.int8)
+
+
+def _floors(view: Scope, groups: CallGroups, own: Int32s) -> dict[str, pl.Series]:
+    work, chosen = view.device_work, np.flatnonzero(view.device_work_mask)
+    start, end = view.clipped(work.start[chosen], work.end[chosen])
+    codes = np.where(own >= 0, groups.code[own], np.int32(-1)) if len(view.trace) else own
+    return group_floors(view.trace, codes, len(groups), chosen, end - start)
 
 
 def _means(values: Values) -> dict[str, pl.Series]:

@@ -20,6 +20,7 @@ from kinetoscope.model.operators.categories import labels, longest, work_categor
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
 from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
+from kinetoscope.model.roofline.group_floors import MAX_FLOOR_NS
 from kinetoscope.model.roofline.headroom import PARTS, parts
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -85,9 +86,6 @@ RESULT = Schema(
 Values = dict[str, Any]
 
 _SCHEMA: Final = RESULT.per_rank.types
-_MAX_TIME_NS: Final = 1 << 62
-"""No floor that is shown is longer: shapes that give one are not those of tensors."""
-
 _NAMED_SHARE: Final = 0.001
 """Share of the device time from which an operator without a formula is named in a note."""
 
@@ -261,9 +259,7 @@ def _frame(
     codes, unit = codes[kept], unit[kept]
     place = limits.longest[unit] if pieces is None else pieces[kept]
     time = limits.time[unit] if pieces is None else work.duration[place]
-    share = np.ones(len(unit))
-    if pieces is not None:  # of calls that took no time each piece has as much
-        share = np.where(limits.time[unit] > 0, time / np.maximum(limits.time[unit], 1), 1 / limits.pieces[unit])
+    share = np.ones(len(unit)) if pieces is None else limits.share[place]
 
     def total(values: Floats) -> Floats:
         return np.bincount(codes, np.nan_to_num(values[unit]) * share, count).astype(np.float64)
@@ -315,7 +311,7 @@ def _positive(values: Any) -> Floats:
 
 
 def _whole(time: Floats, valid: Bools) -> pl.Series:
-    return polars_columns.column(np.rint(np.minimum(time, _MAX_TIME_NS)).astype(np.int64), valid)
+    return polars_columns.column(np.rint(np.minimum(time, MAX_FLOOR_NS)).astype(np.int64), valid)
 
 
 def _exact(whole: Int64s, shares: Floats) -> dict[str, Int64s]:

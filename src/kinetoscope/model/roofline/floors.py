@@ -60,6 +60,7 @@ class Floors:
     Attributes:
         calls: the calls of known cost.
         unit: int32 [work], the unit of each piece of device work.
+        share: float64 [work], share of each piece in the time of its unit.
         call: int32 [units], places in `calls`, −1 for work of unknown cost.
         row: int32 [units], row of the operator; of the device work itself where no operator is known.
         longest: int32 [units], place in `device_work` of the longest piece.
@@ -82,6 +83,7 @@ class Floors:
 
     calls: CostedCalls
     unit: Int32s
+    share: Floats
     call: Int32s
     row: Int32s
     longest: Int32s
@@ -161,6 +163,7 @@ def floors(trace: Trace) -> Floors:
     return Floors(
         calls=costed,
         unit=unit,
+        share=np.where(time[unit] > 0, work.duration / np.maximum(time[unit], 1), 1 / pieces[unit]),
         call=call,
         row=np.where((call < 0) | (passed > 0), operator[longest], anchor[first]).astype(np.int32),
         longest=longest,
