@@ -11,6 +11,7 @@ begin and its end. Machines with a GPU draw faster; here frames are drawn by the
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import statistics
 import subprocess
@@ -31,6 +32,7 @@ from benchmarks.run import RESULTS, machine
 
 _SAMPLES = 3
 _EVENTS = 10_000_000
+_POINTS = 20_000
 _WAIT = 120_000  # ms
 
 
@@ -205,10 +207,67 @@ def gigabyte(browser: Any, trace: Path) -> Iterator[Row]:
         yield Row(f"1 GB, {view} usable", seconds, "s", 10.0, f"{path.stat().st_size / 1e6:.0f} MB packed")
 
 
+def roofline(browser: Any, _: Path) -> Iterator[Row]:
+    """Panning a roofline of 20,000 points: what passes between frames."""
+    path = FOLDER / f"roofline-{_POINTS}.json.gz"
+    if not path.exists():
+        _draw_points(path)
+    with opened(browser, path) as opened_:
+        page = opened_.page
+        page.wait_for_function("() => !!document.querySelector('h1')", timeout=_WAIT)
+        opened_.go("efficiency")
+        canvas = page.locator(".block-roofline canvas")
+        canvas.wait_for(timeout=_WAIT)
+        page.wait_for_timeout(2_000)
+        box = canvas.bounding_box()
+        left, top = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.get_by_role("button", name="Zoom in").click()
+        page.mouse.move(left, top)
+        page.mouse.down()
+        page.evaluate(_FRAMES)
+        for move in range(200):
+            share = 1 - abs(1 - 2 * (move / 100 % 1))
+            page.mouse.move(left - 300 * share, top + 90 * share)
+            page.wait_for_timeout(8)
+        frames = page.evaluate(
+            "() => { const all = window.benchmarkFrames; window.benchmarkFrames = null; return all; }"
+        )
+        page.mouse.up()
+        between = sorted(after - before for before, after in pairwise(frames))
+        said = f"{len(between)} frames, longest {between[-1]:.0f} ms; {_POINTS:,} points"
+        yield Row("between frames of a roofline, p99", between[int(0.99 * len(between))], "ms", 17.0, said)
+
+
+def _draw_points(path: Path) -> None:
+    """A trace of an H100 with so many distinct shapes of products, sums and copies."""
+    events: list[dict[str, Any]] = []
+    for at in range(_POINTS):
+        name = ("aten::mm", "aten::add", "aten::copy_")[at % 3]
+        rows, columns = 64 * (1 + at // 3 % 90), 64 * (1 + at // 270)
+        inner = 64 * (1 + at % 61)
+        dims = (
+            [[rows, inner], [inner, columns]] if at % 3 == 0 else [[rows, columns + at % 2], [rows, columns + at % 2]]
+        )
+        floor = max(2 * rows * inner * columns / 989e6, 6 * rows * columns / 3.35e6) * (1.1 + at * 7919 % 97 / 16) + 2
+        common = {"ph": "X", "pid": 1, "tid": 1, "ts": 10 * at}
+        args = {"Input Dims": dims, "Input type": ["c10::BFloat16"] * 2, "External id": at + 1}
+        events += [
+            {**common, "cat": "cpu_op", "name": name, "dur": 9, "args": args},
+            {**common, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10 * at + 1, "dur": 2}
+            | {"args": {"correlation": at + 1}},
+            {"ph": "X", "cat": "kernel", "name": f"{name[6:]}_kernel", "pid": 0, "tid": 7, "ts": 1e6 * (at + 1)}
+            | {"dur": round(floor, 3), "args": {"correlation": at + 1, "device": 0, "stream": 7}},
+        ]
+    device = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000, "numSms": 132}
+    with gzip.open(path, "wt") as file:
+        json.dump({"deviceProperties": [device], "traceEvents": events}, file)
+
+
 TASKS: dict[str, Callable[[Any, Path], Iterator[Row]]] = {
     "overview": overview,
     "timeline": timeline,
     "gigabyte": gigabyte,
+    "roofline": roofline,
 }
 
 

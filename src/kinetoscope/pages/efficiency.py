@@ -32,8 +32,10 @@ _MEASURES: Final[dict[str, Measure]] = {"op": "device_self", "kernel": "duration
 
 _ANY_BOUND: Final = "any"
 
-_COLUMNS: Final = ("name", "input_shapes", "calls", "device_time", "floor", "headroom", "efficiency", "bound")
-"""Columns at first: as many as 1440 px hold; the others can be chosen."""
+_NUMBERS: Final = ("calls", "device_time", "floor", "headroom", "efficiency", "bound")
+"""Columns beside the names at first: as many as 1440 px hold; the others can be chosen."""
+
+_OF_CHAINS: Final = ("chain", "calls", "device_time", "saved_time_least", "saved_time", "module", "file", "line", "by")
 
 _NAMES: Final = {"op": ("name", "input_shapes"), "category": ("category",), "step": ("step",)}
 """Columns that tell the rows apart, where it is not the name alone."""
@@ -86,11 +88,26 @@ def _blocks(job: Job, select: Selection, name: str, result: Result, by: str, bou
         "All rows",
         "roofline",
         {"by": by},
-        columns=with_values(result.frame, dict.fromkeys((*names, *_COLUMNS[2:])), always=names),
+        columns=with_values(result.frame, (*names, *_NUMBERS), always=names),
         sort="-headroom",
         filter=_filter(by, bound, name),
         links={"name": "name"} if by in _MEASURES else {},
     )
+    yield from _chains(job, select)
+
+
+def _chains(job: Job, select: Selection) -> Iterator[TableBlock]:
+    """The chains of operators whose intermediate results a fused kernel would not write, if there are any."""
+    chains = named("fusion")(job, select=select)
+    if chains.frame.height:
+        columns = with_values(chains.frame, _OF_CHAINS, always=("chain",))
+        yield TableBlock(
+            "Chains that one kernel could compute",
+            "fusion",
+            columns=columns,
+            sort="-saved_time",
+            links={"file": "file", "line": "line"},
+        )
 
 
 def _filter(by: str, bound: str, name: str) -> str:

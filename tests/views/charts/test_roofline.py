@@ -90,6 +90,11 @@ def test_roofs_meet_at_the_ridge_and_are_labelled() -> None:
     assert other.x[0] == PEAK / BANDWIDTH / 2
 
 
+def test_precisions_with_one_peak_share_a_roof() -> None:
+    picture = drawn(rows(product(1, 0.5), product(2, 0.5, precision="fp16"), product(3, 0.5, precision=None)))
+    assert [roof.label for roof in picture.roofs][1:] == ["BF16, FP16, vector 1,000\u00a0TFLOP/s"]
+
+
 def test_a_link_has_no_roof_of_its_own() -> None:
     """A collective stands below the memory's roof by the share of the link's limit that it reaches."""
     short = copy(1e-3, bound="latency", peak_bandwidth=63e9, peak=None)

@@ -80,7 +80,7 @@ def roofline_picture(result: Result, facts: Roofline, limit: int) -> RooflinePic
     time, x, y = (points.get_column(name).to_numpy().astype(np.float64) for name in ("time", "x", "y"))
     share, slope = (points.get_column(name).fill_null(0.0).to_numpy() for name in ("share", "slope"))
     counted, widest = x > 0, float(slope.max())
-    peaks = points.filter(pl.col("peak") > 0).select("precision", "peak").unique().sort("peak", descending=True)
+    peaks = _peaks(points)
     low, high = _ends(x[counted], time[counted], (0.1, 10.0))
     ridge = peaks["peak"][0] / widest if widest and len(peaks) else high
     low, high = _round(min(low, ridge / 10), up=False), _round(max(high, ridge * 4), up=True)
@@ -145,15 +145,20 @@ def _across(left: float, right: float, count: int) -> Floats:
     return np.asarray(left * (right / left) ** (0.06 + 0.88 * share), np.float64)
 
 
+def _peaks(points: pl.DataFrame) -> pl.DataFrame:
+    """The distinct peaks, the highest first, and of which precisions each is."""
+    names = pl.col("precision").str.to_uppercase().fill_null("vector").unique().sort().str.join(", ")
+    return points.filter(pl.col("peak") > 0).group_by("peak").agg(names).sort("peak", descending=True)
+
+
 def _roofs(peaks: pl.DataFrame, bandwidth: float, left: float, right: float) -> Iterator[Roof]:
     """The slope of the memory, up to the highest peak, and a level for each peak from the slope on."""
     if bandwidth:
         end = min(peaks["peak"][0] / bandwidth if len(peaks) else math.inf, right)
         yield Roof(f"memory {shown(bandwidth, 'bytes/s')}", (left, end), (bandwidth * left, bandwidth * end))
-    for precision, peak in peaks.rows():
+    for peak, names in peaks.rows():
         start = min(max(left, peak / bandwidth if bandwidth else left), right)
-        name = precision.upper() if precision else "vector"
-        yield Roof(f"{name} {shown(peak, 'flop/s')}", (start, right), (peak, peak))
+        yield Roof(f"{names} {shown(peak, 'flop/s')}", (start, right), (peak, peak))
 
 
 def _rest(timed: pl.DataFrame, placed: pl.DataFrame, points: pl.DataFrame) -> str:
