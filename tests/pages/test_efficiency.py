@@ -44,6 +44,11 @@ def test_the_parts_sum_to_the_device_time(tmp_path: Path) -> None:
     assert [part.value for part in reasons] == sorted((part.value for part in reasons), reverse=True)
     assert [part.shade for part in reasons] == sorted((part.shade for part in reasons), reverse=True)
     assert parts[-1].value == 50_000, "what has no formula"
+    assert reasons[-1].label == "Other reasons"
+    assert reasons[-1].doc == "Small kernels: less than 1% each."
+    assert page(job(tmp_path)).sentence == (
+        "Device work takes 1.45\u00a0ms, and would take 0.638\u00a0ms at the limits of the device (formulas cover 96.6%)."
+    )
 
 
 def test_the_overview_has_them_of_an_average_step(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from kinetoscope.pages.parts.blocks import (
     PartsBlock,
     Stack,
 )
+from kinetoscope.pages.parts.device_limits import without_reasons
 from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
 from kinetoscope.pages.parts.recorded import device_labels
 from kinetoscope.pages.parts.roofline import headroom_block
@@ -46,7 +47,6 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     questions = QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})
     ask = {name: partial(named(name), select=select, **params) for name, params in questions.items()}
     ask["device_utilization"] = partial(named("device_utilization"), select=select)
-    ask["roofline"] = partial(named("roofline"), select=select, by="step")
     if len(job.ranks) == 1:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY_STEPS else select
         ask[_EVERY_STEP] = partial(named("step_breakdown"), select=every)
@@ -68,7 +68,7 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
         yield from (NoteBlock(words) for words in summary.damage)
     if any(part.time for part in summary.parts):
         yield _parts(summary, steps)
-    yield from _limits(results["roofline"])
+    yield from _limits(results["roofline"], summary.limits)
     yield ElsewhereBlock("What to change", "findings", note=summary.loss)
     for title, tops in summary.tops:
         view, kind = _LEADS[title]
@@ -112,11 +112,12 @@ def _parts(summary: Digest, steps: Result) -> PartsBlock:
     return PartsBlock("Where an average step goes", [part for part in parts if part.value])
 
 
-def _limits(steps: Result) -> Iterator[PartsBlock]:
+def _limits(steps: Result, words: str) -> Iterator[PartsBlock]:
     """What the limits of the device take of its time, and the rest by reason."""
-    if steps.frame.get_column("covered_time").sum():
+    if words:
         title = "What the device time of an average step is spent on"
-        yield headroom_block(title, steps, steps=steps.frame.height, link=Link(view="efficiency"), note=steps.notes[0])
+        note = without_reasons(words)
+        yield headroom_block(title, steps, steps=steps.frame.height, link=Link(view="efficiency"), note=note)
 
 
 def _meanings(steps: Result) -> dict[str, str]:

@@ -17,7 +17,7 @@ import { PartKey, share } from "./parts";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [92, 12, 16, 40];
+const [LEFT, RIGHT, TOP, BOTTOM] = [98, 12, 16, 40];
 const [LOWEST, TALLEST] = [320, 460];
 /** Of the picture, under all circles together: points hide less of each other, and less is to be painted. */
 const COVERED = 0.07;

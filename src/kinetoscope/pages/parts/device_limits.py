@@ -22,8 +22,10 @@ REASONS: Final = {
 _LEAST_COVERED: Final = 0.5
 """Share of the device time with a floor, below which nothing can be said of the whole."""
 
-_LEAST_NAMED: Final = 0.01
+LEAST_NAMED_SHARE: Final = 0.01
 """Share of the device time from which a reason is named."""
+
+_DIFFERENCE: Final = "The difference: "
 
 _MAX_NAMED: Final = 4
 """Reasons that are named; the others are one."""
@@ -47,14 +49,19 @@ def device_limits(steps: Result, *, marked: bool = True) -> str:
     if covered < _LEAST_COVERED * whole:
         return f"Formulas cover only {share} of the device time, too little to say how near it is to its limits."
     largest = sorted(REASONS, key=lambda name: -means[name])[:_MAX_NAMED]
-    named = [name for name in largest if means[name] >= _LEAST_NAMED * whole]
+    named = [name for name in largest if means[name] >= LEAST_NAMED_SHARE * whole]
     unit = scale([whole], "ns")
     parts = [f"{unit.with_unit(means[name])} {REASONS[name]}" for name in named]
     rest = whole - means["at_limit"] - sum(means[name] for name in named)
-    if rest >= _LEAST_NAMED * whole or not named:
+    if rest >= LEAST_NAMED_SHARE * whole or not named:
         parts.append(f"{unit.with_unit(rest)} other reasons" if named else unit.with_unit(rest))
     return (
         f"Device work takes {unit.with_unit(whole)}{' a step' if marked else ''}, and would take "
         f"{unit.with_unit(means['at_limit'])} at the limits of the device (formulas cover {share}). "
-        f"The difference: {', '.join(parts)}."
+        f"{_DIFFERENCE}{', '.join(parts)}."
     )
+
+
+def without_reasons(words: str) -> str:
+    """The same words where a picture beside them shows the parts of the difference."""
+    return words.partition(_DIFFERENCE)[0].rstrip()

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.pages.parts.blocks import Link, Part, PartsBlock, RooflineBlock
+from kinetoscope.pages.parts.device_limits import LEAST_NAMED_SHARE, REASONS
 from kinetoscope.schema import Result, Roofline
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture
@@ -88,19 +89,6 @@ def roofline_block(
     )
 
 
-HEADROOM: Final = {
-    "at_limit": "at the limits",
-    "fusable": "traffic that fusion removes",
-    "unfused_attention": "attention in parts",
-    "small_kernels": "kernels that are too short",
-    "unfilled": "multiprocessors without work",
-    "below_peak": "products below the peak",
-    "below_bandwidth": "traffic below the bandwidth",
-    "links": "links and waiting for ranks",
-    "uncovered": "no formula",
-}
-"""The columns that sum to the device time, and their words."""
-
 _PALEST: Final = 0.35
 """Share of its colour that the last of the reasons has; they are told apart by it."""
 
@@ -112,22 +100,23 @@ def headroom_block(
 
     `steps`: it is divided by so many.
     """
-    times = result.frame.select(pl.col(*HEADROOM).sum()).row(0, named=True)
-    reasons = sorted((name for name in HEADROOM if kind_of(name) == "waiting" and times[name]), key=times.__getitem__)
-    reasons.reverse()
-    shades = dict(zip(reasons, np.linspace(1.0, _PALEST, len(reasons)).tolist(), strict=True))
+    times = result.frame.select(pl.col("device_time", "at_limit", *REASONS).sum()).row(0, named=True)
+    named = [name for name in REASONS if times[name] >= LEAST_NAMED_SHARE * times["device_time"]]
+    reasons = sorted((name for name in named if name != "uncovered"), key=lambda name: -times[name])
+    shades = np.linspace(1.0, _PALEST, len(reasons) + 1).tolist()
     parts = [
-        Part(
-            kind_of(name),
-            HEADROOM[name].capitalize(),
-            times[name] / steps,
-            result.schema[name].doc,
-            link,
-            shades.get(name, 1.0),
+        Part(kind_of(name), words.capitalize(), times[name] / steps, result.schema[name].doc, link, shade)
+        for name, words, shade in (
+            ("at_limit", "at the limits", 1.0),
+            *((name, REASONS[name], shade) for name, shade in zip(reasons, shades, strict=False)),
+            *((name, REASONS[name], 1.0) for name in named if name == "uncovered"),
         )
-        for name in ("at_limit", *reasons, "uncovered")
-        if times[name]
     ]
+    rest = sum(times[name] for name in REASONS if name not in named)
+    if rest:
+        doc = ", ".join(REASONS[name] for name in REASONS if name not in named and times[name]).capitalize()
+        other = Part("waiting", "Other reasons", rest / steps, f"{doc}: less than 1% each.", link, shades[-1])
+        parts.insert(1 + len(reasons), other)
     return PartsBlock(title, parts, note=note)
 
 
