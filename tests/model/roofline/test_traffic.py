@@ -86,6 +86,8 @@ BY_HAND: list[tuple[str, Any, list[str], list[str], int]] = [
     ("_C::silu_and_mul", [[6, 8], [6, 16]], [H, H], ["", ""], 2 * (48 + 96)),
     ("_C_cache_ops::reshape_and_cache_flash", [[6, 1, 4], [6, 1, 4], [99, 16, 1, 4], [99, 16, 1, 4], [6], []],
      [H, H, "unsigned char", "unsigned char", L, ""], [""] * 6, 2 * 24 * (2 + 1) + 6 * 8),
+    ("aiter::add_rmsnorm", [*[[6, 8]] * 4, [8], []], [*[H] * 5, S], [""] * 6, 2 * (4 * 48 + 8)),
+    ("fbgemm::FloatToFP8RowwiseQuantized", [[6, 8], []], [F, S], ["", "True"], 6 * (8 * 4 + 16)),
     ("fbgemm::bounds_check_indices", [[3], [50], [10], [], [1], []], [L, L, L, S, L, ""], [""] * 6, 8 * 64),
 ]  # fmt: skip
 
@@ -173,6 +175,15 @@ def test_a_gathers_range_ends_where_all_rows_differ_or_the_table_does() -> None:
 def test_factors_of_one_shape_may_be_one_tensor() -> None:
     found = costs("aten::_foreach_addcmul_", [[[N]], [[N]], [[N]], []], [*["TensorList"] * 3, S], None, ADAM)
     assert (found.bytes, found.bytes_most) == (12 * N, 16 * N)
+
+
+def test_a_mixture_of_experts_multiplies_for_each_token_and_each_of_its_experts() -> None:
+    dims = [[10, 8], [64, 12, 8], [64, 8, 6], [10, 2], [10, 2]]
+    found = costs("vllm::inplace_fused_experts", dims, [H, H, H, F, I], [""] * 5)
+    expert = 2 * (12 * 8 + 8 * 6)
+    assert found.flop == 2 * 20 * (12 * 8 + 8 * 6)
+    assert found.bytes == 2 * 2 * 80 + 2 * 20 * 4 + 2 * expert
+    assert found.bytes_most == 2 * 2 * 80 + 2 * 20 * 4 + 20 * expert
 
 
 def test_where_the_dimensions_were_not_recorded_a_reduction_is_a_range() -> None:

@@ -1,7 +1,7 @@
-"""What operators of vLLM, SGLang and FBGEMM move that multiply no matrices.
+"""What operators of vLLM, SGLang, AITER and FBGEMM move, and what the experts of a mixture compute.
 
-Their schemas are those of `csrc/torch_bindings.cpp` of vLLM, of `sgl-kernel`, and of `fbgemm_gpu`: operators of the
-first two take the place for their result as an argument.
+Their schemas are those of `csrc/torch_bindings.cpp` of vLLM, of `sgl-kernel`, of `aiter` and of `fbgemm_gpu`: those of
+the first three take the place for their result as an argument.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
-from kinetoscope.model.roofline.result_types import category
+from kinetoscope.model.roofline.result_types import FLOAT, UINT8, category
 from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.trace.element_types import ElementType
 
 _NORM: Final = StreamedArguments((0,), (1, 2), operations=4)
 _ADDED_NORM: Final = StreamedArguments((0, 1), (0, 1, 2), operations=5)
@@ -42,6 +43,7 @@ _VLLM: Final[dict[str, Formula]] = {
 }  # fmt: skip
 
 _SGLANG: Final[dict[str, Formula]] = {
+    "rotary_embedding": _VLLM["rotary_embedding"],
     "rmsnorm": _NORM,
     "gemma_rmsnorm": _NORM,
     "fused_add_rmsnorm": _ADDED_NORM,
@@ -71,6 +73,28 @@ def _cached(count: int) -> Formula:
         return Cost(bytes=traffic(*new, *written, slots))
 
     return formula
+
+
+def _experts(given: Arguments) -> Cost | None:
+    """Two products for each token and each of its experts: hidden states, the weights of both, how much of whom, whom.
+
+    A token's experts differ, so that at least so many have their weights read, and at most all of them.
+    """
+    hidden, first, second, chosen = given.tensor(0), given.tensor(1), given.tensor(2), given.tensor(4)
+    if hidden is None or first is None or second is None or chosen is None:
+        return None
+    if [len(each.shape) for each in (hidden, first, second, chosen)] != [2, 3, 3, 2] or not first.elements:
+        return None
+    experts, rows, packed = first.shape
+    in_a_place = hidden.shape[1] // packed  # numbers of 4 bits share a byte
+    pairs = chosen.elements
+    flop = 2 * pairs * (rows * hidden.shape[1] + second.shape[1] * second.shape[2] * in_a_place)
+    weights, out = traffic(first, second), Tensor(hidden.shape, None, hidden.type)
+    rest = traffic(hidden, chosen, given.tensor(3), out)
+    if weights is None or rest is None:
+        return Cost(flop, outputs=(out,))
+    least, most = (weights // experts * min(experts, count) for count in (chosen.shape[1] if pairs else 0, pairs))
+    return Cost(flop, bytes=rest + least, bytes_most=rest + most, outputs=(out,))
 
 
 # --- FBGEMM
@@ -113,7 +137,26 @@ _OPTIMIZERS: Final = (
 
 _REORDERED_COPY: Final = StreamedArguments((0,), (0,), operations=0)
 
+
+def _quantized(kind: ElementType, more: int) -> Formula:
+    """Rows in another type, each with so many more elements, which hold its scale."""
+
+    def formula(given: Arguments) -> Cost | None:
+        source = given.tensor(0)
+        if source is None or not source.shape:
+            return None
+        out = Tensor((*source.shape[:-1], max(0, source.shape[-1] + more)), None, kind)
+        return Cost(vector_flop=2 * source.elements, bytes=traffic(source, out), outputs=(out,))
+
+    return formula
+
+
 _FBGEMM: Final[dict[str, Formula]] = {
+    "FloatToFP8RowwiseQuantized": _quantized(UINT8, 8),
+    "FP8RowwiseQuantizedToFloat": _quantized(FLOAT, -8),
+    "FloatToHFP8Quantized": _quantized(UINT8, 0),
+    "HFP8QuantizedToFloat": _quantized(FLOAT, 0),
+    "block_bucketize_sparse_features": StreamedArguments((1,), (0, 1, 4)),
     **{
         f"split_embedding_codegen_lookup_{name}_function{tail}": _looked_up
         for name in _OPTIMIZERS
@@ -146,6 +189,15 @@ CUSTOM: Final[dict[str, Entry]] = {
     **{f"sgl_kernel::{name}": Entry(formula) for name, formula in _SGLANG.items()},
     **{f"_C_cache_ops::{name}": Entry(_cached(2)) for name in ("reshape_and_cache", "reshape_and_cache_flash")},
     "_C_cache_ops::concat_and_cache_mla": Entry(_cached(2)),
+    "sglang::store_cache": Entry(_cached(2)),
+    **{
+        f"{space}::{place}_fused_experts": Entry(_experts, is_product=True)
+        for space in ("vllm", "sglang")
+        for place in ("inplace", "outplace")
+    },
+    "aiter::rmsnorm": Entry(_NORM),
+    "aiter::add_rmsnorm": Entry(StreamedArguments((0, 3), (1, 2, 4), operations=5)),
+    "aiter::silu_and_mul": Entry(_VLLM["silu_and_mul"]),
     "_moe_C::topk_softmax": Entry(StreamedArguments((0, 1, 2), (3,), operations=5)),
     "_moe_C::moe_sum": Entry(StreamedArguments((1,), (0,))),
     **{
@@ -157,4 +209,4 @@ CUSTOM: Final[dict[str, Entry]] = {
     f"{_NODE}<SplitLookupFunction_Dense_Op>": Entry(_gradient),
     f"{_NODE}<fbgemm_gpu::PermutePooledEmbsFunction<&fbgemm_gpu::permute_pooled_embs_gpu> >": Entry(_REORDERED_COPY),
 }
-"""Operators of libraries that move data."""
+"""Operators of libraries besides torch."""
