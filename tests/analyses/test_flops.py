@@ -193,6 +193,16 @@ def test_mfu_leaves_out_what_checkpointing_computes_again_and_hfu_does_not(tmp_p
     assert row["hfu"] == pytest.approx(3 * FLOP / (4000e-9 * 312e12))
 
 
+def test_of_packed_sequences_a_note_says_how_far_the_flops_may_go(tmp_path: Path) -> None:
+    dims: list[list[int]] = [[30, 8, 64]] * 3 + [[4], [4]] + [[]] * 4  # 30 tokens in 3 sequences of at most 16
+    args = {"Concrete Inputs": ["", "", "", "", "", "16", "16", "0.0", "False"]}
+    packed = [op("aten::_flash_attention_forward", 100, 70, dims, **args), drawn.launch(110, 5, 1)]
+    result = answer(tmp_path, *packed, drawn.kernel(TENSOR, 300, 1000, 1), *product(2000, 2, 1000))
+    each = 2 * 8 * 128
+    assert result.frame["flop"].to_list() == [FLOP, each * (16**2 + 7**2 + 7**2)]
+    assert any("at most it is 1.3 times as much" in note for note in result.notes)
+
+
 def test_precisions_add_up_in_mfu(tmp_path: Path) -> None:
     events = [*product(100, 1, 1000), *product(300, 2, 20_000, kernel=PLAIN, dtype="float")]
     [row] = answer(tmp_path, *steps((0, 20_400)), *events, by="step").frame.to_dicts()
@@ -335,8 +345,18 @@ def test_each_kernel_is_of_one_call_at_most(file: str, shared_traces: Path) -> N
         assert 0 < step["mfu"] < 1
 
 
+@pytest.mark.parametrize("file", ["num_workers_0", "num_workers_4"])
+def test_a_file_without_strides_has_all_of_resnet_50(file: str, shared_traces: Path) -> None:
+    """6 steps of 32 images: 4,089,184,256 multiplications forward and as many for each gradient but the images'."""
+    job = read(next((shared_traces / "resnet50_v100" / file).iterdir()), jobs=1)
+    forward, first_layer = 2 * 4_089_184_256, 2 * 112 * 112 * 64 * 3 * 7 * 7
+    assert flops(job).frame["flop"].sum() == 6 * 32 * (3 * forward - first_layer)
+
+
 def test_checkpointing_computes_the_forward_pass_twice(shared_traces: Path) -> None:
     """All of ResNet but its first layer is computed anew, and the first layer's input wants no gradient."""
     frame = flops(read(shared_traces / "resnet_ddp_mi300", jobs=1)).frame
+    again = frame.filter(name="aten::miopen_convolution")["recomputed_flop"].sum()
+    assert again == frame["recomputed_flop"].sum() > 0
     forward = frame.filter(name="aten::miopen_convolution")["flop"].sum()
     assert forward == frame.filter(name="aten::convolution_backward")["flop"].sum()

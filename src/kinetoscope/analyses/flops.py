@@ -265,6 +265,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
         )
     if by == "module" and len(rates) and not len(modules(trace)):
         yield not_recorded("modules")
+    yield from _ranges(rates)
     yield from _outside(view, rates)
     lost = ~rates.ran
     if not is_host_only(trace) and lost.any():
@@ -272,6 +273,19 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
         yield (
             f"{share:.1%} of the FLOPs (calls: {int(lost.sum()):,}) are of calls that launched no device work that was "
             "recorded: they are in no rate, share, MFU or HFU."
+        )
+
+
+def _ranges(rates: FlopRates) -> Iterator[str]:
+    """Of how much only the least is known."""
+    most = rates.counts.of_calls([each.cost.flop_most for each in rates.counts.variants])[rates.place]
+    is_range = most > 0
+    if is_range.any():
+        factor = most[is_range].sum() / max(float(rates.flop[is_range].sum()), 1.0)
+        yield (
+            f"{rates.flop[is_range].sum() / max(float(rates.flop.sum()), 1.0):.1%} of the FLOPs (calls: "
+            f"{int(is_range.sum()):,}) are the least that the arguments allow, as lengths, windows or wanted gradients "
+            f"were not recorded; at most it is {factor:.1f} times as much."
         )
 
 

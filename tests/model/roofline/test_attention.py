@@ -148,6 +148,8 @@ CAUSAL: list[tuple[str, Dims, dict[int, str], bool]] = [
     ("aten::_efficient_attention_forward", [after(QUERY), after(KEY), after(VALUE)], {9: "1"}, False),
     ("aten::_efficient_attention_forward", [after(QUERY), after(KEY), after(VALUE)], {9: "2"}, True),
     ("flash_attn::_flash_attn_forward", [after(QUERY), after(KEY), after(VALUE)], {5: "True", 6: "-1", 7: "-1"}, True),
+    ("FlashAttnFunc", [after(QUERY), after(KEY), after(VALUE)], {5: "True"}, True),
+    ("aiter::mha_fwd", [after(QUERY), after(KEY), after(VALUE)], {5: "True", 6: "-1", 7: "0"}, True),
     ("flash_attn_3::fwd", [after(QUERY), after(KEY), after(VALUE)], {24: "True", 25: "-1", 26: "-1"}, True),
 ]
 
@@ -168,6 +170,8 @@ CAUSAL_BACKWARD = [
     ("aten::_scaled_dot_product_cudnn_attention_backward", 14, "heads first"),
     ("aten::_flash_attention_backward", 11, "heads after"),
     ("flash_attn::_flash_attn_backward", 11, "heads after"),
+    ("aiter::_flash_attn_backward", 12, "heads after"),
+    ("aiter::mha_bwd", 8, "heads after"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +61,57 @@ def test_the_innermost_calls_that_tell_are_counted(tmp_path: Path, calls: list[t
         and not any(calls[each][1] < call[1] < calls[each][2] for each in told)
     ]
     assert counts.uncounted.tolist() == missed
+
+
+IMAGE, WEIGHT, OUT = [32, 3, 224, 224], [64, 3, 7, 7], [32, 64, 112, 112]
+FLOP = 2 * 32 * 112 * 112 * 64 * 3 * 7 * 7
+
+
+def convolution(**args: Any) -> list[drawn.Event]:
+    """A convolution of a file without strides, with the operators that pass it on."""
+    shapes = {"Input Dims": [IMAGE, WEIGHT, [], []], "Input type": ["float", "float", "", ""], **args}
+    numbered = {**shapes, "Sequence number": 7, "Fwd thread id": 0}
+    return [
+        drawn.op("aten::conv2d", 0, 90, **numbered),
+        drawn.op("aten::cudnn_convolution", 10, 70, **numbered),
+        drawn.launch(20, 5, 1),
+        drawn.kernel("winogradForwardData4x4", 100, 10, 1),
+        drawn.launch(30, 5, 2),
+        drawn.kernel("volta_sgemm_64x64_nn", 110, 100, 2),
+    ]
+
+
+def following(name: str, dims: list[int], start: int = 200, **args: Any) -> drawn.Event:
+    return drawn.op(name, start, 10, **{"Input Dims": [dims], "Input type": ["float"], **args})
+
+
+NODE = following("CudnnConvolutionBackward", OUT, 1000, tid=2, **{"Sequence number": 7, "Fwd thread id": 1})
+
+
+@pytest.mark.parametrize(
+    ("later", "flop"),
+    [
+        ([following("aten::add", []), NODE], [FLOP]),  # the batch norm's count comes first, so the node tells
+        ([following("aten::relu", OUT)], [FLOP]),  # there is no backward pass
+        ([following("aten::add", [])], []),
+        ([following("aten::relu", OUT[:2])], []),
+    ],
+)
+def test_what_comes_of_a_convolution_tells_its_size(
+    tmp_path: Path, later: list[drawn.Event], flop: list[float]
+) -> None:
+    calls = costed_calls(drawn.job(tmp_path, *convolution(), *later).trace())
+    assert calls.flop[calls.is_product].tolist() == flop
+    assert calls.uncounted.tolist() == ([] if flop else [1])
+
+
+def test_where_strides_were_recorded_they_tell(tmp_path: Path) -> None:
+    strides = {"Concrete Inputs": ["", "", "[3, 3]", "[4, 4]", "[1, 1]"]}
+    calls = costed_calls(drawn.job(tmp_path, *convolution(**strides), NODE).trace())
+    assert calls.flop.tolist() == [FLOP // 4]
+
+
+def test_of_winograds_algorithm_any_kernel_of_a_call_tells(tmp_path: Path) -> None:
+    """Its longest kernel is an ordinary product."""
+    calls = costed_calls(drawn.job(tmp_path, *convolution(), NODE).trace())
+    assert [(each.flop, each.least_flop) for each in calls.variants if each.is_product] == [(FLOP, FLOP // 4)]

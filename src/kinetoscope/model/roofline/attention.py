@@ -240,7 +240,7 @@ def _quantized(plain: FusedAttention, wider: FusedAttention, place: int) -> Form
 
 
 def _served(given: Arguments) -> Cost | None:
-    """`vllm::unified_attention`: the new tokens of all sequences; what a cache holds is recorded nowhere.
+    """`vllm::unified_attention`: the new tokens of all sequences; neither what a cache holds nor a window is recorded.
 
     At least each token sees itself. The most is what the tokens would take as one sequence without a cache.
     """
@@ -311,8 +311,11 @@ _FORMULAS: Final[dict[str, Formula]] = {
     "aten::_cudnn_attention_backward": FusedAttention(
         "heads first", first=1, bias=8, lengths=9, longest=11, causal=14, backward=True
     ),
-    # flash-attn 2 (flash_attn_interface.py)
-    "flash_attn::_flash_attn_forward": FusedAttention("heads after", causal=5, from_end=True, window=6),
+    # flash-attn 2 (flash_attn_interface.py); the function is what its releases before 2.7 record
+    **dict.fromkeys(
+        ("flash_attn::_flash_attn_forward", "FlashAttnFunc", "aiter::_flash_attn_forward", "aiter::mha_fwd",
+         "aiter::fmha_v3_fwd"), FusedAttention("heads after", causal=5, from_end=True, window=6)
+    ),
     "flash_attn::_flash_attn_varlen_forward": FusedAttention(
         "heads after", lengths=3, longest=5, causal=9, from_end=True, window=10, pages=15
     ),
@@ -338,6 +341,10 @@ _FORMULAS: Final[dict[str, Formula]] = {
     "xformers::efficient_attention_forward_cutlass": FusedAttention(
         "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
     ),
+    "aiter::_flash_attn_backward": FusedAttention(
+        "heads after", first=1, causal=12, from_end=True, window=13, backward=True
+    ),
+    "aiter::mha_bwd": FusedAttention("heads after", first=1, causal=8, from_end=True, window=9, backward=True),
     # AITER (query, key, value, ends of queries, ends of keys, pages, longest, longest, dropout, scale, cap, zero, …)
     "aiter::mha_batch_prefill": FusedAttention(
         "heads after", lengths=3, pages=5, longest=6, causal=12, from_end=True, window=13
