@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
+from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
@@ -52,6 +53,7 @@ RESULT = Schema(
     Column("floor", pl.Int64, "Time of total at the device's peaks (see `roofline`); null if unknown.", "ns"),
     Column("efficiency", pl.Float64, "Floor / that of total that has one; above 1 in a cache.", "fraction"),
     Column("headroom", pl.Int64, "Of total, time above the floor.", "ns"),
+    Column("waves", pl.Float64, "Blocks / those that the device runs at a time, weighted by duration."),
     across={
         "sum": "calls total floor headroom",
         ShareOf("total"): "share",
@@ -59,7 +61,7 @@ RESULT = Schema(
         "own": "median p99",
         "least": "min",
         "greatest": "max",
-        MeanBy("total"): "blocks_per_sm occupancy efficiency",
+        MeanBy("total"): "blocks_per_sm occupancy efficiency waves",
         "agreed": "category matrix_unit",
         KeyIf("group_by", "annotation"): "annotations",
         KeyIf("group_by", "launch"): "operator grid block registers shared_memory",
@@ -88,12 +90,14 @@ def kernels(
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
     registers and shared memory, with `group_by="annotation"` those launched inside the same annotations. A name that is
     both computation and communication has a row for each. Median and 99th percentile are durations that did occur
-    (nearest rank). Blocks per multiprocessor and occupancy are means weighted by duration over the calls that have
-    them; notes count those that do not. Sorted by total, then by name.
+    (nearest rank). Blocks per multiprocessor, occupancy and waves are means weighted by duration over the calls that
+    have them; notes count those that do not. A wave is what runs at a time: so many blocks as the threads, registers
+    and shared memory of the multiprocessors allow. Sorted by total, then by name.
 
     How to read it. Begin where the share is large. A mean far above the median: some calls are far longer, because of
     other shapes (group by launch), or of waiting inside a collective. Less than one block per multiprocessor leaves
-    part of the device empty. `matrix_unit` no in a model that should run in half precision is worth a question.
+    part of the device empty; so does the last of `waves` where these are a little more than a whole number.
+    `matrix_unit` no in a model that should run in half precision is worth a question.
 
     Limits. Totals are sums: kernels that run at the same time count each in full. Matrix units are recognised by the
     names of vendors' libraries; generated kernels (Triton) are mostly unknown. ROCm records no blocks per
@@ -158,6 +162,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
             ),
             "total": sum_by(codes, len(first), time),
             "blocks_per_sm": _mean(codes, len(first), fillings["blocks_per_sm"], time),
+            "waves": _mean(codes, len(first), waves(trace)[chosen], time),
             "occupancy": _mean(codes, len(first), fillings["occupancy"] / 100, time),
             "matrix_unit": polars_columns.labelled(kernel_units(trace)[chosen[first]], ANSWERS.__getitem__).cast(
                 pl.String

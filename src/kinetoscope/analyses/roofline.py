@@ -355,7 +355,8 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
 
 def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:
     trace, device = view.trace, view.device_work.device[limits.longest[chosen]]
-    yield from dict.fromkeys(known_peaks(trace, number).sentence for number in np.unique(device).tolist())
+    known = [known_peaks(trace, number) for number in np.unique(device).tolist()]
+    yield from dict.fromkeys(lookup.sentence for lookup in known)
     if not arguments.has(trace, "input_dims").any():
         yield not_recorded("shapes", "operators have no floors")
     if by == "module" and not len(modules(trace)):
@@ -366,7 +367,10 @@ def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]
     fast = chosen[(limits.floor[chosen] > limits.time[chosen]) & ~limits.in_cache[chosen]]
     if len(fast):
         share = int(limits.time[fast].sum()) / max(int(limits.time[chosen].sum()), 1)
+        why = "the peaks are not those of this device, or the shapes not those that ran"
+        if any(lookup.peak is not None and lookup.peak is lookup.attainable for lookup in known):
+            why = "they are faster than what `kinetoscope calibrate` measured"
         yield (
             f"{len(fast):,} calls ({share:.1%} of the device time) were faster than their floors, and no cache "
-            "explains it: the peaks are not those of this device, or the shapes not those that ran."
+            f"explains it: {why}."
         )
