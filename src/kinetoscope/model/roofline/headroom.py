@@ -1,6 +1,6 @@
 """The headroom of device work: the time that it takes beyond the limits of the device, by reason.
 
-Every nanosecond of device work is charged to one `Part`, so that the parts of any rows sum to their device time.
+Every nanosecond of device work is charged to one part, so that the parts of any rows sum to their device time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
-class Part(IntEnum):
+class HeadroomPart(IntEnum):
     """What device time is spent on."""
 
     AT_LIMIT = 0
@@ -43,7 +43,7 @@ class Part(IntEnum):
     """Work without a floor."""
 
 
-PARTS: Final = tuple(each.name.lower() for each in Part)
+PARTS: Final = tuple(each.name.lower() for each in HeadroomPart)
 
 
 @derived
@@ -63,15 +63,15 @@ def parts(trace: Trace) -> Floats:
     unfilled = np.where(is_product, np.minimum(lost - latency, rest * unfilled_share(trace)[limits.longest]), 0.0)
     other = lost - latency - unfilled
     is_compute = np.nan_to_num(limits.compute) > np.nan_to_num(limits.traffic)
-    reason = np.where(is_compute, Part.BELOW_PEAK, Part.BELOW_BANDWIDTH)
-    reason = np.where(limits.bound == Bound.LINK, Part.LINKS, np.where(covered, reason, Part.UNCOVERED))
-    result = np.zeros((len(limits), len(Part)))
+    reason = np.where(is_compute, HeadroomPart.BELOW_PEAK, HeadroomPart.BELOW_BANDWIDTH)
+    reason = np.where(limits.bound == Bound.LINK, HeadroomPart.LINKS, np.where(covered, reason, HeadroomPart.UNCOVERED))
+    result = np.zeros((len(limits), len(HeadroomPart)))
     result[np.arange(len(limits)), reason] = other
     for part, values in (
-        (Part.AT_LIMIT, at_limit),
-        (Part.FUSABLE, fusable),
-        (Part.SMALL_KERNELS, latency),
-        (Part.UNFILLED, unfilled),
+        (HeadroomPart.AT_LIMIT, at_limit),
+        (HeadroomPart.FUSABLE, fusable),
+        (HeadroomPart.SMALL_KERNELS, latency),
+        (HeadroomPart.UNFILLED, unfilled),
     ):
         result[:, part] = values
     _charge_attention(trace, limits, result)
@@ -86,8 +86,8 @@ def _charge_attention(trace: Trace, limits: Floors, result: Floats) -> None:
     time = limits.time[chosen].astype(np.float64)
     kept = np.where(is_product[chosen], np.minimum(limits.compute[chosen], time), 0.0)
     result[chosen] = 0.0
-    result[chosen, Part.AT_LIMIT] = kept
-    result[chosen, Part.UNFUSED_ATTENTION] = time - kept
+    result[chosen, HeadroomPart.AT_LIMIT] = kept
+    result[chosen, HeadroomPart.UNFUSED_ATTENTION] = time - kept
 
 
 def unfilled_share(trace: Trace) -> Floats:
