@@ -17,8 +17,8 @@ from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summe
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 
-_COLUMNS = ("name", "category", "calls", "total", "share", "mean", "max", "occupancy", "matrix_unit")
-_LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "mean", "blocks_per_sm", "occupancy")
+_COLUMNS = ("name", "category", "calls", "total", "share", "headroom", "efficiency", "occupancy", "matrix_unit")
+_LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "headroom", "blocks_per_sm", "occupancy")
 _ANNOTATED = ("name", "annotations", "category", "calls", "total", "share", "mean", "max")
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
 

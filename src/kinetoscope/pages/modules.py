@@ -87,6 +87,7 @@ def _blocks(result: Result, value: str, where: str, which: str, calls: Iterator[
     yield from calls
     if result.frame.height:
         times = [f"{where}_{of}" for of in ("total", "self", "forward", "backward")]
+        times += ["headroom", "efficiency"] if where == "device" else []
         columns = with_values(result.frame, ("name", "calls", *times, "operators", "path"))
         yield TableBlock("All modules", "modules", columns=columns, sort=f"-{value}", links={"name": "name"})
 

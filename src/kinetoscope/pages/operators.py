@@ -25,7 +25,7 @@ _COLUMNS = {
     "shapes": ("name", "input_shapes"),
     "stack": ("name", "call_stack"),
 }
-_NUMBERS = ("calls", "host_self", "device_total", "device_self", "matrix_self_share")
+_NUMBERS = ("calls", "host_self", "device_total", "device_self", "headroom", "efficiency", "matrix_self_share")
 
 _TIMES: dict[Time, str] = {
     "device_self": "device time",
