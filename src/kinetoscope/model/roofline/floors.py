@@ -29,7 +29,7 @@ from kinetoscope.model.trace.trace import Trace
 MAX_LATENCY_NS: Final = 3_000
 """Longest time that a device can need only to begin and end a kernel."""
 
-_SHORTEST: Final = (1, 100)
+_SHORTEST_QUANTILE: Final = (1, 100)
 """Quantile of the durations of a device's kernels that counts as its shortest."""
 
 LINKS: Final = get_args(Link)
@@ -194,7 +194,7 @@ def shortest_kernels(trace: Trace) -> Floats:
     work = device_work(trace)
     codes, first = group(work.device)
     kernels = np.where(work.of(WorkKind.COMPUTATION), codes, np.int32(-1))
-    [shortest] = nearest_rank(kernels, len(first), work.duration, _SHORTEST)
+    [shortest] = nearest_rank(kernels, len(first), work.duration, _SHORTEST_QUANTILE)
     return np.minimum(shortest, MAX_LATENCY_NS).astype(np.float64)[codes]
 
 
