@@ -12,7 +12,7 @@ from dataclasses import replace
 from kinetoscope.cli.shared.open_job import opened_at, selection
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table
 
-_TABLES = ("rows", "waterfall", "promises")
+_TABLES = ("rows", "waterfall", "promises", "hardware")
 
 
 def run(arguments: list[str]) -> int:
@@ -23,6 +23,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.compare.delivery import delivery_of_advice
     from kinetoscope.compare.diff.diff import between
     from kinetoscope.compare.diff.run_profile import run_profile
+    from kinetoscope.errors import UsageError
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
@@ -46,7 +47,10 @@ def run(arguments: list[str]) -> int:
 
         write_text(document(of_diff(difference), budget_of(args)), args.output)
         return 0
-    result = difference.waterfall if args.table == "waterfall" else difference.rows if kept is None else kept
+    tables = {"waterfall": difference.waterfall, "promises": kept, "hardware": difference.hardware}
+    result = tables.get(args.table, difference.rows)
+    if result is None:
+        raise UsageError("both runs are on alike devices, or on devices whose peaks are unknown (--peak gives them)")
     deliver(replace(result, notes=(difference.sentence, *result.notes)), args)
     return 0
 
@@ -58,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--table",
         choices=_TABLES,
-        help="a table: of the calls, of the parts that sum to the change, of promises and what came of them",
+        help="a table: of the calls; of the parts that sum to the change; of promises and what came of them; of what "
+        "the peaks of different devices explain",
     )
     parser.add_argument(
         "--promises",

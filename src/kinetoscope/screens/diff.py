@@ -15,6 +15,7 @@ import polars as pl
 
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.diff.waterfall import LABELS
+from kinetoscope.schema import Result
 from kinetoscope.screens import promises
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
@@ -55,6 +56,9 @@ def lines(diff: Diff, promised: pl.DataFrame | None = None, *, width: int, limit
     if rows:
         yield plain()
         yield from rows
+    if diff.hardware is not None:
+        yield plain()
+        yield from _hardware(diff.hardware, width, ROWS if limit is None else limit)
     if promised is not None and promised.height:
         yield plain()
         yield plain("Promised and delivered", "bold")
@@ -193,6 +197,33 @@ def _numbers(row: dict[str, Any], unit: Scale) -> list[str]:
         _signed(row["change"], unit),
         calls if before or now else "",
     ]
+
+
+def _hardware(across: Result, width: int, limit: int) -> Iterator[Line]:
+    """What the peaks of two devices explain, a line for each operator; first the answer in a sentence."""
+    yield from (plain(line, "bold") for line in wrapped(printable(across.notes[0]), width))
+    known = across.frame.filter(pl.col("unexplained").is_not_null())
+    rows = known.head(limit or known.height).to_dicts()
+    if not rows:
+        return
+    unit = scale([max(row["base_time"], row["new_time"]) for row in rows], "ns")
+    heads = ["before", "now", "peaks suggest", "slower", "efficiency"]
+    table = [heads, *(_across_devices(row, unit) for row in rows)]
+    sizes = [max(cells(line[place]) for line in table) for place in range(len(heads))]
+    name = width - sum(sizes) - 2 * len(sizes)
+    yield ((padded("", name), ""), (_across(heads, sizes), "dim"))
+    for row, numbers in zip(rows, table[1:], strict=True):
+        text = f"{printable(row['name'])} {_shapes(row['input_shapes'])}"
+        yield plain(padded(brief(text, name), name) + _across(numbers, sizes))
+    if (more := known.height - len(rows)) > 0:
+        yield plain(f"… {more} more (--table hardware)", "dim")
+
+
+def _across_devices(row: dict[str, Any], unit: Scale) -> list[str]:
+    shares = [row[name] for name in ("base_efficiency", "new_efficiency")]
+    efficiency = [MISSING if share is None else f"{100 * share:.0f}%" for share in shares]
+    times = [unit.with_unit(row[name]) for name in ("base_time", "new_time", "expected_time")]
+    return [*times, _signed(row["unexplained"], unit), " → ".join(efficiency)]
 
 
 def _count(calls: float) -> str:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from kinetoscope.compare.diff.align import Pair, aligned
+from kinetoscope.compare.diff.hardware import ACROSS, across_hardware, products_of, sentence
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
@@ -44,6 +45,7 @@ ROWS = Schema(
 )
 """The rows of `Diff.rows`, those that changed most first."""
 
+_COLLECTIVES_LEFT_OUT: Final = "Collectives are left out: their time includes waiting for other ranks."
 _SAME_STEP_SHARE: Final = 0.005
 _MAX_CATEGORIES: Final = 3
 _MAX_NAMES: Final = 3
@@ -61,6 +63,8 @@ class Diff:
         rows: each owner of time with its change; see `ROWS`.
         waterfall: the change by category, and by what changed most in each; see `WATERFALL`.
         runs: what the user named.
+        hardware: of runs on different devices, what the peaks explain of the change of each operator; see `ACROSS`. Its
+            first note is the answer in a line. None for runs on alike devices, or on unknown ones.
     """
 
     base: int
@@ -70,6 +74,7 @@ class Diff:
     rows: Result
     waterfall: Result
     runs: tuple[str, str]
+    hardware: Result | None = None
 
     def __str__(self) -> str:
         from kinetoscope.screens.diff import text
@@ -148,7 +153,17 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     rows = Result(frame, ROWS, notes, "diff", params)
     fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", params)
     runs = (base.path, new.path)
-    return Diff(step, sum(after), _sentence(step, sum(after), fall.frame, verdict), verdict, rows, fall, runs)
+    said = _sentence(step, sum(after), fall.frame, verdict)
+    return Diff(step, sum(after), said, verdict, rows, fall, runs, _hardware(base, new, params))
+
+
+def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:
+    """What the peaks explain, where the devices differ."""
+    before, now = products_of(base.limits), products_of(new.limits)
+    if not before or not now or before == now:
+        return None
+    frame = across_hardware(base.limits, new.limits, (base.count, new.count))
+    return Result(frame, ACROSS, (sentence(frame, before, now), _COLLECTIVES_LEFT_OUT), "diff", params)
 
 
 def _rounded(totals: Sequence[int], count: int) -> list[int]:

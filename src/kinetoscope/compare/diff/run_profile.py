@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
+from kinetoscope.compare.diff.hardware import OF_RANK, limits_of_rank
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
@@ -62,6 +63,7 @@ class RunProfile:
         ranks_of: how many ranks have each step, by its place: int64 [steps].
         owners: the owners, in the order in which they first occur.
         notes: what was left out or assumed.
+        limits: device time and limits of operators; see `hardware.OF_RANK`.
     """
 
     path: str
@@ -70,6 +72,7 @@ class RunProfile:
     ranks_of: Int64s
     owners: tuple[Owner, ...]
     notes: tuple[str, ...] = ()
+    limits: pl.DataFrame = field(default_factory=OF_RANK.empty)
 
     @cached_property
     def time(self) -> int:
@@ -124,7 +127,14 @@ class RunProfile:
 
 def run_profile(job: Job, select: Selection) -> RunProfile:
     """The owners of a run: of all ranks and cycles of the profiler together."""
-    answer = job.map(owners_of_rank, RESULT, default_to_steady(select))
+    steady = default_to_steady(select)
+    answers = job.ask(
+        {
+            "owners": lambda each: each.map(owners_of_rank, RESULT, steady),
+            "limits": lambda each: each.map(limits_of_rank, OF_RANK, steady),
+        }
+    )
+    answer = answers["owners"]
     frame = answer.frame
     if CYCLE.name not in frame.columns:
         frame = frame.with_columns(pl.lit(0, pl.Int64).alias(CYCLE.name))
@@ -147,7 +157,8 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     )
     ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
     count = int(traces.get_column("steps").sum())
-    return RunProfile(job.path, ranks, count, ranks_of, tuple(_joined_shapes(owners, count)), answer.notes)
+    limits = answers["limits"].frame
+    return RunProfile(job.path, ranks, count, ranks_of, tuple(_joined_shapes(owners, count)), answer.notes, limits)
 
 
 def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
