@@ -33,7 +33,7 @@ from kinetoscope.pages.parts.blocks import (
 )
 from kinetoscope.pages.parts.pictures import waterfall
 from kinetoscope.pages.parts.tables import table
-from kinetoscope.schema import Column, Schema
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 
 _MAX_BARS: Final = 2000
@@ -91,6 +91,8 @@ def _blocks(
         yield modules
     yield _parts(difference)
     yield _calls(difference)
+    if difference.hardware is not None:
+        yield _across_devices(difference.hardware)
 
 
 _TIME_CHOICES: Final = (("step", "step"), ("device", "device"), ("host", "host"))
@@ -164,6 +166,25 @@ def _calls(difference: Diff) -> RowsBlock:
     schema = Schema(*(replace(column, name=_COLUMN_LABELS.get(column.name, column.name)) for column in columns))
     return table("Calls, kernels and copies by change", schema, renamed, note)
 
+
+def _across_devices(across: Result) -> RowsBlock:
+    """What the peaks of two devices explain of each operator."""
+    frame = across.frame.head(_MAX_BARS).rename(_HARDWARE_LABELS)
+    columns = (replace(column, name=_HARDWARE_LABELS.get(column.name, column.name)) for column in across.schema)
+    return table("What the hardware explains", Schema(*columns), frame, " ".join(across.notes))
+
+
+_HARDWARE_LABELS: Final = {
+    "base_calls": "calls_before",
+    "new_calls": "calls_now",
+    "base_time": "before",
+    "new_time": "now",
+    "expected_time": "peaks_suggest",
+    "expected_ratio": "suggested_ratio",
+    "unexplained": "slower_than_hardware",
+    "base_efficiency": "efficiency_before",
+    "new_efficiency": "efficiency_now",
+}
 
 _COLUMN_LABELS: Final = {"base": "before", "new": "now", "base_calls": "calls_before", "new_calls": "calls_now"}
 

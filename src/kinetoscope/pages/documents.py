@@ -14,7 +14,7 @@ import polars as pl
 from kinetoscope.advisor.advice import METHOD, Advice, stake_text
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.compare.diff.diff import Diff
+from kinetoscope.compare.diff.diff import Diff, signed
 from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.errors import UsageError
 from kinetoscope.pages.parts.digest import Digest
@@ -96,8 +96,24 @@ def of_diff(difference: Diff) -> list[Block]:
         [f"# {sentence(difference.sentence)}", "", f"{before} → {after}"],
         ["## By kind of time", "", *_table(["", *heads], kinds)],
         *([["## By call", "", *_table(["call", "status", *heads], calls), *more]] if calls else []),
+        *_by_device(difference),
         *([["## Notes", "", *notes(difference.notes)]] if difference.notes else []),
     ]
+
+
+def _by_device(difference: Diff) -> Iterator[Block]:
+    """What the peaks of two devices explain of each operator."""
+    if difference.hardware is None:
+        return
+    known = difference.hardware.frame.filter(pl.col("unexplained").is_not_null()).head(_MAX_CALLS)
+    times = ("base_time", "new_time", "expected_time")
+    rows = [
+        [code(row["name"]), code(row["input_shapes"] or ""), *(shown(row[name], "ns") for name in times),
+         signed(row["unexplained"])]
+        for row in known.to_dicts()
+    ]  # fmt: skip
+    heads = ["operator", "shapes", "before", "now", "peaks suggest", "slower"]
+    yield ["## By device", "", sentence(difference.hardware.notes[0]), "", *_table(heads, rows)]
 
 
 def _joined(blocks: Sequence[Block]) -> str:
@@ -154,6 +170,6 @@ def _changed(row: dict[str, int]) -> list[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Texts at the left, times at the right: those are all columns but the first, and `status`."""
-    sides = ["---" if place == 0 or head == "status" else "---:" for place, head in enumerate(heads)]
+    """Texts at the left, times at the right: those are all but the first, `status` and `shapes`."""
+    sides = ["---" if place == 0 or head in ("status", "shapes") else "---:" for place, head in enumerate(heads)]
     return [table_row(heads), table_row(sides), *map(table_row, rows)]

@@ -13,6 +13,8 @@ from kinetoscope.compare.diff.diff import diff
 from kinetoscope.compare.diff.hardware import OF_RANK, across_hardware, limits_of_rank, sentence
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.compare import page
+from kinetoscope.pages.documents import document, of_diff
 from kinetoscope.reading import read
 from kinetoscope.screens.diff import text
 from tests.compare.drawing import call, loop
@@ -62,6 +64,13 @@ def test_what_the_peaks_do_not_explain(tmp_path: Path) -> None:
     said = difference.hardware.notes[0].replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("MI300X instead of H100 SXM: device work takes 350 ns a step instead of 500 ns;")
     assert said in " ".join(text(difference).split())
+    written = document(of_diff(difference))
+    assert "## By device" in written
+    assert "| `aten::mm` | `[[4096, 4096], [4096, 4096]]` | 300 ns | 150 ns |" in written.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    titles = [getattr(block, "title", "") for block in page(new, ALL, {}, base=base).blocks]
+    assert "What the hardware explains" in titles
 
 
 def test_alike_devices_and_unknown_ones_have_no_such_table(tmp_path: Path) -> None:

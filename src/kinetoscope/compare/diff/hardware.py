@@ -216,7 +216,7 @@ def sentence(rows: pl.DataFrame, base: str, new: str) -> str:
     if not len(known):
         return f"{start}; no operator with a floor is in both runs."
     expected, beyond = int(known["expected_time"].sum()), int(known["unexplained"].sum())
-    compared = known["base_time"].sum() / before if before else 1.0
+    compared = int(known["base_time"].sum()) / before if before else 1.0
     part = "" if compared > _NEARLY_ALL else f" for the {shown(compared, 'fraction')} of it that can be compared"
     largest = known.filter(pl.col("unexplained").sign() == (1 if beyond >= 0 else -1)).head(1)
     most = f", most in {largest['name'][0]}" if len(largest) else ""

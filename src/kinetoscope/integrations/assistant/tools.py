@@ -211,6 +211,7 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
         "new_step_ns": difference.new,
         "waterfall_columns": waterfall["columns"],
         "waterfall": waterfall["waterfall"],
+        **({"hardware": clean(difference.hardware.notes[0], MAX_LEVELS)} if difference.hardware is not None else {}),
         **rows,
     }
 
