@@ -179,8 +179,20 @@ def test_runs_of_elementwise_operators(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("aten::mul", "aten::add"), ("aten::mul", "aten::sum", "aten::add", "aten::mean")])
-def test_pairs_and_reductions_are_left_alone(names: tuple[str, ...], tmp_path: Path) -> None:
-    assert list(small_elementwise_operators(simulated(tmp_path, pointwise(*names)))) == []
+def test_pairs_and_reductions_count_by_what_they_write_and_read_again(names: tuple[str, ...], tmp_path: Path) -> None:
+    [finding] = small_elementwise_operators(simulated(tmp_path, pointwise(*names)))
+    assert finding.title == "Operators write results only for the next one to read"
+    assert f"{2 * len(names)} chains a step" in finding.message
+    assert 0 == finding.stake.low < finding.stake.high
+
+
+def test_pairs_without_shapes_are_left_alone(tmp_path: Path) -> None:
+    body = pointwise("aten::mul", "aten::add")
+    assert list(small_elementwise_operators(simulated(tmp_path, body, shapes=False))) == []
+
+
+def test_products_between_them_part_them(tmp_path: Path) -> None:
+    assert list(small_elementwise_operators(simulated(tmp_path, pointwise("aten::mul")))) == []
 
 
 @pytest.mark.parametrize(

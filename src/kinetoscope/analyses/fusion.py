@@ -56,22 +56,22 @@ def fusion(job: Job, *, select: Selection = ALL) -> Result:
     Method. Operators that compute element by element, normalize, reduce, copy or look up embeddings are bound by
     memory. One of them reads what another wrote if it is the first one behind it, on the same stream and with nothing
     but such operators between them, that reads a tensor of the same shape, strides and type as the other's main result;
-    with another shape if a view of the result was made in between. Operators so connected are a chain. One kernel in
-    its place moves neither writes nor reads of the intermediate results: `saved_bytes`. `saved_bytes_least` counts the
-    reads, and the writes of results whose memory was given back before another operator ran, but none before and behind
+    with another shape if a view of the result was made in between. Operators so connected are a chain, unless all of
+    them only copy; others of the kind may stand between them. One kernel in the chain's place moves neither writes nor
+    reads of the intermediate results: `saved_bytes`. `saved_bytes_least` leaves out the write of the largest one, which
+    may be needed later, unless its memory was given back before another operator ran; and results before and behind
     batch and group normalization, which need all of their input before they write. Each operator's time shrinks as its
     bytes do: `saved_time`; `saved_time_least` counts the bytes at the rate of the chain's fastest operator. Rows are
     chains of the same operators and shapes from one line and module.
 
     How to read it. The first rows are what `torch.compile` of the named line or module, or a fused kernel of your own
-    (Liger, Apex, FlashAttention's layer norm) would gain most from. Between the two ends lie results that are kept for
-    the backward pass or for a residual: compilers compute cheap ones again instead. Rows of Inductor show what is fused
-    already; they have no savings.
+    (Liger, Apex, FlashAttention's layer norm) would gain most from. Between the two ends lie results that are needed
+    later, as for a residual. Rows of Inductor show what is fused already; they have no savings.
 
     Limits. A trace does not name tensors, so another tensor of the same shape, strides and type may be taken for the
     result. Matrix products, convolutions and attention are in no chain, though some kernels of theirs take in what
-    stands before or behind them; neither are optimizers, of which torch has fused forms. Without shapes there are no
-    chains. Calls that start in the selection count with all of their device work.
+    stands before or behind them; neither are optimizers, of which torch has fused forms (HOST004 names them). Without
+    shapes there are no chains. Calls that start in the selection count with all of their device work.
     """
     return job.map(_of_trace, ANALYSIS, select)
 
@@ -216,4 +216,4 @@ def _notes(view: Scope, eager: pl.DataFrame, frame: pl.DataFrame) -> Iterator[st
     what = "the operators' time" if is_host_only(trace) else "device time"
     yield f"Chains take {took:.1%} of {what}; fused kernels would save {least:.1%} to {most:.1%} of it."
     if not (trace.kind == EventKind.MEMORY).any():
-        yield not_recorded("memory", "nothing shows which results are given back: the least counts no writes")
+        yield not_recorded("memory", "nothing shows which results are given back")

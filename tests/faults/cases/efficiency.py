@@ -139,7 +139,7 @@ HEALTHY: Final = (
     _healthy("language model near the limits, H100", replace(_WIDE, seed=1)),
     _healthy("language model near the limits, A100", replace(_WIDE, chip="A100", seed=2)),
     _healthy("language model near the limits, MI300X", replace(_WIDE, chip="MI300X", seed=3)),
-    _healthy("language model with autocast", replace(_WIDE, autocast=True, seed=4)),
+    _healthy("language model with autocast", replace(_WIDE, width=4096, layers=2, autocast=True, seed=4)),
     _healthy("forward pass near the limits", replace(_WIDE, training=False, batch=16, seed=5)),
     _healthy("a vocabulary that does not fit, on a small part of the step",
              replace(_WIDE, vocabulary=5_003, layers=6, seed=6)),

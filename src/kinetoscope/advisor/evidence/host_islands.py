@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.elementwise import changes_nothing
 from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -17,6 +16,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_optimizer_range
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
@@ -57,7 +57,7 @@ def host_islands(trace: Trace) -> HostIslands:
     launching = np.zeros(len(trace), np.bool_)
     launching[every.rows] = True
     launching = _encloses(parent, launching)
-    is_op = tree.member & (trace.kind == EventKind.HOST_OP) & ~launching & ~changes_nothing(trace)
+    is_op = tree.member & (trace.kind == EventKind.HOST_OP) & ~launching & ~view_ops(trace)
     is_op &= ~is_optimizer_range(trace)
     is_op &= np.isin(trace.track, np.unique(trace.track[every.rows])) & (trace.end - trace.start >= _MIN_OPERATOR_NS)
     is_op &= ~rows_beginning(trace, _NO_COMPUTATION, EventKind.HOST_OP)

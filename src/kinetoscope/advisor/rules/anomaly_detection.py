@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
-from kinetoscope.advisor.evidence.elementwise import changes_nothing
 from kinetoscope.advisor.evidence.source_location import inside, launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
@@ -19,6 +18,7 @@ from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
 from kinetoscope.model.execution.call_tree import call_tree, self_times
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 
@@ -99,7 +99,7 @@ def _without_stacks(rank: RankView, factors: Factors) -> None:
     makes = graph.rows[np.flatnonzero(np.diff(graph.node, append=-1))]
     makes = makes[rank.scope.host_mask[makes]]
     own = np.maximum(self_times(trace)[makes], 1)
-    views = own[changes_nothing(trace)[makes]]
+    views = own[view_ops(trace)[makes]]
     stack = max(float(np.median(views)) - _CALL_NS, 0.0) if len(views) else 0.0
     factors.host[makes] = 1.0 - np.minimum(stack, np.maximum(own - _CALL_NS, 0)) / own
 

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.elementwise import changes_nothing
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
@@ -20,6 +19,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
 from kinetoscope.model.execution.marks import is_module_call
+from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments
 
@@ -81,7 +81,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
 def _repeated(rank: RankView) -> tuple[Int32s, bool]:
     """Outermost operators that repeat trained ones of their step, by time; and whether modules were recorded."""
     trace, graph = rank.trace, graph_nodes(rank.trace)
-    other = changes_nothing(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
+    other = view_ops(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     chosen = outermost_ops(trace) & rank.scope.host_mask & ~other & (trace.track == main_thread(trace))
     rows: Int32s = np.flatnonzero(chosen).astype(np.int32)
     rows = rows[np.argsort(trace.start[rows], kind="stable")]

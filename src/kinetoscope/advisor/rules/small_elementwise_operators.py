@@ -1,4 +1,4 @@
-"""HOST003: many small operators that each compute element by element."""
+"""HOST003: operators in a row that one kernel could compute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.elementwise import changes_nothing, elementwise_ops
+from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
@@ -18,23 +18,26 @@ from kinetoscope.advisor.evidence.stakes import (
     stake_by_time,
     unblocked_launches,
 )
-from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import outermost_op, outermost_ops
+from kinetoscope.model.operators.categories import elementwise_ops, view_ops
+from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.views.numbers import shown
 
-_RUN: Final = 3
+_MIN_RUN: Final = 3
 """Operators that follow one another, from which on it pays to put them into one."""
 
 _MIN_OPERATORS: Final = 5
 """Operators a step from which on they are many."""
 
-_PAUSE: Final = 100_000
-"""Between two of them, ns: after more, something else was done in between."""
+_LONGEST_PAUSE_NS: Final = 100_000
+"""Between two of them: after more, something else was done in between."""
 
 _TINY_KERNEL_NS: Final = 10_000
 """Length up to which a kernel is mostly launch overhead."""
@@ -46,7 +49,7 @@ _TINY_TIME_LEFT: Final = 0.2
 _UNSEEN: Final = 1.1
 """On a host: what calls of operators cost before and after their spans."""
 
-_PASSES: Final = 2.0
+_MAX_PASSES: Final = 2.0
 """A fused kernel takes at most as long as so many of those that it stands for: it reads what all of them read."""
 
 
@@ -66,71 +69,97 @@ class _Runs:
 
 
 def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
-    """Are many small element-wise operators launched that one kernel could compute?
+    """Are operators launched one by one that one kernel could compute?
 
-    What it checks. Runs of three or more operators, forward or backward, that compute element by element (add, mul,
-    gelu, where, …) and follow one another on a thread with nothing but views between them. Those of optimizers belong
-    to HOST004.
+    What it checks. Chains of operators bound by memory, forward or backward, each of which but the last writes what a
+    later one reads (the analysis `fusion` lists them); and runs of three or more operators that compute element by
+    element (add, mul, gelu, where, …) and follow one another on a thread with nothing but views between them. Those of
+    optimizers belong to HOST004.
 
-    Why it matters. Each of them is launched, and reads and writes all its elements, though a few operations per element
-    take no time. Compiled into one kernel they cost about as much as the longest of them. At most, only the longest of
-    each run remains. Sure is the gain if a fifth of the other calls and of their small kernels remains, and large
-    kernels take twice as long as the longest of them.
+    Why it matters. Each of them is launched, reads all its elements and writes them again, though a few operations per
+    element take no time. At most, one kernel in place of a chain takes what its inputs and its result need at the
+    bandwidth of the device's memory, and only the longest call of each run remains. Sure is the gain if the kernels of
+    a chain of three operators or more shrink with the bytes that surely go, as compiled kernels reach the rate of those
+    that they replace, and a fifth of the calls and of small kernels remains. Where shapes were not recorded, large
+    kernels take twice the longest of their run.
 
     What to do. Compile the model, or the function that these operators stand in.
     """
     if not shows_computation(rank):
         return
-    runs = _runs(rank)
-    if len(runs.rows) < _MIN_OPERATORS * rank.step_count:
+    runs, chains = _runs(rank), chains_of_rank(rank)
+    has_runs = len(runs.rows) >= _MIN_OPERATORS * rank.step_count
+    if not has_runs:
+        runs = _Runs(runs.rows[:0], runs.run[:0], runs.kept[:0])
+    if not has_runs and not len(chains.places):
         return
     trace = rank.trace
     gone = np.zeros(len(trace), np.bool_)
     gone[runs.rows[~runs.kept]] = True
     gone = inside(trace, gone)
-    kernels = launched_in(trace, gone)
-    high = rank.gains(_none_left(rank, runs, kernels)) * (1.0 if rank.has_device else _UNSEEN)
-    low = rank.gains(_some_left(rank, runs, gone, kernels))
-    stake = stake_by_time(rank, low, high, _time(rank, runs, kernels))
+    kernels = launched_in(trace, gone) & ~_is_large_and_known(rank)
+    low = rank.gains(_some_left(rank, runs, gone, kernels, chains))
+    high = rank.gains(_none_left(rank, runs, kernels, chains)) * (1.0 if rank.has_device else _UNSEEN)
+    time = _time(rank, runs, kernels, chains)
+    stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
-    counts = np.bincount(runs.run)
-    longest = int(counts.argmax())
-    rows = runs.rows[runs.run == longest]
-    first = int(rows[0])
-    run = Intervals(trace.start[rows[:1]], trace.end[rows[-1:]])
-    where = user_source_of(trace, first)
-    took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
+    took, is_large = rank.work.duration, rank.work.duration >= _TINY_KERNEL_NS
+    is_traffic = not has_runs or 2 * took[chains.work & is_large].sum() > took[kernels | chains.work].sum()
+    message, evidence = _about_chains(rank, chains) if is_traffic else _about_runs(rank, runs)
     yield Finding(
-        message="Many small element-wise operators follow one another."
-        f" {rank.each_step(len(runs.rows), 'operator')} form runs of up to {len(rows)}; each takes the host"
-        f" {shown(took / len(runs.rows), 'ns')}.",
+        message=message,
         stake=stake,
         change="+ torch.compile the functions that these operators stand in, too"
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="At most, only the longest operator of each run remains; sure is the gain if a fifth of the other calls and"
-        " of their small kernels remains, and large kernels take twice the longest.",
+        why="At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
+        " longest call of each run remains; sure XX the calls and small kernels remains.",
         confidence="medium",
-        evidence=(rank.longest_of(run, f"the longest run{in_source(where)}", "operators", first, where),),
-        time=_time(rank, runs, kernels),
+        evidence=(evidence,),
+        time=time,
     )  # fmt: skip
+
+
+def _about_chains(rank: RankView, chains: ChainsOfRank) -> tuple[str, Evidence]:
+    where = user_source_of(rank.trace, chains.row)
+    message = (
+        "Operators write results only for the next one to read."
+        f" {rank.each_step(len(chains.places), 'chain')} take {rank.time_per_step(chains.time)} of each step; one"
+        f" kernel for each would move {chains.saved_least:.0%} to {chains.saved_most:.0%} fewer bytes. Most is at stake"
+        f" in {quoted(chains.name)}{in_source(where)}."
+    )
+    return message, rank.event(chains.row, "the first operator of the longest of these", "fusion", where)
+
+
+def _about_runs(rank: RankView, runs: _Runs) -> tuple[str, Evidence]:
+    trace, longest = rank.trace, int(np.bincount(runs.run).argmax())
+    rows = runs.rows[runs.run == longest]
+    where = user_source_of(trace, int(rows[0]))
+    took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
+    span = Intervals(trace.start[rows[:1]], trace.end[rows[-1:]])
+    message = (
+        "Many small element-wise operators follow one another."
+        f" {rank.each_step(len(runs.rows), 'operator')} form runs of up to {len(rows)}; each takes the host"
+        f" {shown(took / len(runs.rows), 'ns')}."
+    )
+    return message, rank.longest_of(span, f"the longest run{in_source(where)}", "operators", int(rows[0]), where)
 
 
 def _runs(rank: RankView) -> _Runs:
     trace = rank.trace
     own = optimizer_steps(trace).inside | zero_grads(trace).inside
-    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask & ~changes_nothing(trace) & ~own).astype(np.int32)
+    rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask & ~view_ops(trace) & ~own).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows], trace.track[rows]))]
     fits = elementwise_ops(trace)[rows]
     apart = np.ones(len(rows), np.bool_)
     apart[1:] = (trace.track[rows[1:]] != trace.track[rows[:-1]]) | (
-        trace.start[rows[1:]] - trace.end[rows[:-1]] > _PAUSE
+        trace.start[rows[1:]] - trace.end[rows[:-1]] > _LONGEST_PAUSE_NS
     )
     number = np.cumsum(apart | ~fits | ~np.concatenate([[False], fits[:-1]]))
     rows, number = rows[fits], number[fits]
     _, run, counts = np.unique(number, return_inverse=True, return_counts=True)
-    enough = counts[run] >= _RUN if len(run) else np.zeros(0, np.bool_)
+    enough = counts[run] >= _MIN_RUN if len(run) else np.zeros(0, np.bool_)
     rows = rows[enough]
     run = np.unique(run[enough], return_inverse=True)[1]
     time = _times(rank)[rows]
@@ -153,24 +182,35 @@ def _times(rank: RankView) -> Int64s:
     return sum_by(top.astype(np.int32), len(trace), work.duration)
 
 
-def _none_left(rank: RankView, runs: _Runs, kernels: Bools) -> Factors:
+def _is_large_and_known(rank: RankView) -> Bools:
+    """Kernels that no fusion of their run shortens unless they are in a chain: what they move is known: bool [work]."""
+    return np.asarray((costed_calls(rank.trace).call >= 0) & (rank.work.duration >= _TINY_KERNEL_NS))
+
+
+def _none_left(rank: RankView, runs: _Runs, kernels: Bools, chains: ChainsOfRank) -> Factors:
     factors = unblocked_launches(rank)
     leave_only(factors, kernels, 0.0)
+    factors.work[chains.work] = chains.left_least[chains.work]
+    factors.gap[chains.work & ~chains.first] = 0.0
     factors.cut.update(_stretches(rank, runs))
     return factors
 
 
-def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools) -> Factors:
+def _some_left(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools, chains: ChainsOfRank) -> Factors:
     trace, work = rank.trace, rank.work
     factors = unblocked_launches(rank)
     factors.host[gone] = _HOST_LEFT if rank.has_device else _TINY_TIME_LEFT
-    counts = np.bincount(runs.run)[runs.run]
+    counts = np.bincount(runs.run)[runs.run] if len(runs.run) else runs.run
     of_row = np.ones(len(trace))
-    of_row[runs.rows] = np.clip((_PASSES - 1) / (counts - 1), _TINY_TIME_LEFT, 1.0)  # one of them is kept whole
+    of_row[runs.rows] = np.clip((_MAX_PASSES - 1) / (counts - 1), _TINY_TIME_LEFT, 1.0)  # one of them is kept whole
     event = work.caller
     left = of_row[outermost_op(trace)[event]]
-    left[work.duration < _TINY_KERNEL_NS] = _TINY_TIME_LEFT
+    is_tiny = work.duration < _TINY_KERNEL_NS
+    left[is_tiny] = _TINY_TIME_LEFT
     leave_only(factors, kernels, left[kernels])
+    others = chains.work & ~(kernels & is_tiny)
+    factors.work[others] = chains.left_most[others]
+    factors.gap[chains.sure & ~chains.first] = _TINY_TIME_LEFT
     return factors
 
 
@@ -189,10 +229,11 @@ def _stretches(rank: RankView, runs: _Runs) -> dict[int, Intervals]:
     return by_track
 
 
-def _time(rank: RankView, runs: _Runs, kernels: Bools) -> Intervals:
+def _time(rank: RankView, runs: _Runs, kernels: Bools, chains: ChainsOfRank) -> Intervals:
     exposed = rank.exposed(merge(*_stretches(rank, runs).values()))
-    work = union(rank.work.start[kernels], rank.work.end[kernels])
+    changed = kernels | chains.work
+    work = union(rank.work.start[changed], rank.work.end[changed])
     return intersection(merge(exposed, work), rank.time)
 
 
-RULE = Rule("HOST003", "Many small element-wise operators", of_rank=small_elementwise_operators)
+RULE = Rule("HOST003", "Operators that one kernel could compute", of_rank=small_elementwise_operators)

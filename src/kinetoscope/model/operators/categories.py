@@ -13,11 +13,12 @@ from typing import Final, Literal, get_args
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, WorkKind
+from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 Category = Literal[
@@ -126,9 +127,20 @@ _VIEWED: Final = (
 _VIEWS: Final = frozenset(f"aten::{name}" for name in _VIEWED.split())
 
 
-def is_view(name: str) -> bool:
-    """Does an operator of torch only look at the same elements in another way?"""
-    return name in _VIEWS
+@derived
+def view_ops(trace: Trace) -> Bools:
+    """Which operators only look at the same elements in another way: bool [events]."""
+    return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)
+
+
+_CLONE: Final = re.compile(r"aten::clone|(?:autograd::engine::evaluate_function: )?CloneBackward\d*")
+"""A copy, which a compiler does not make where it fuses what is around it."""
+
+
+@derived
+def elementwise_ops(trace: Trace) -> Bools:
+    """Which operators compute each element by itself, or copy it: bool [events]."""
+    return rows_named(trace, lambda name: is_elementwise(name) or bool(_CLONE.fullmatch(name)), EventKind.HOST_OP)
 
 
 @lru_cache(maxsize=1 << 14)

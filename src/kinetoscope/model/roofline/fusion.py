@@ -2,7 +2,8 @@
 
 A trace does not name tensors. So an operator counts as the reader of what another one wrote if it is the first one
 behind it, on the same stream and with nothing but such operators between them, that reads a tensor of the same shape,
-strides and type; with another shape if a view of the result was made in between.
+strides and type; with another shape if a view of the result was made in between. Operators of a chain therefore need
+not follow one another directly: others of the kind may stand between them, in a chain of their own or in none.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_optimizer_range
 from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
-from kinetoscope.model.operators.categories import Category, category, is_view
+from kinetoscope.model.operators.categories import Category, category, view_ops
 from kinetoscope.model.roofline.arguments import Shape, Tensor, arguments_of
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _FUSED: Final[frozenset[Category]] = frozenset(
@@ -55,8 +55,8 @@ class FusableChains:
         offsets: int64 [chains + 1], where the members of each chain begin.
         bytes: float64 [members], what each call moves at least.
         saved: float64 [members], those of its bytes that are intermediate results, written or read.
-        surely: float64 [members], the same without writes of results that may be needed later, too, and without
-            those before and behind operators that may have to read them twice.
+        surely: float64 [members], the same without the write of the chain's largest result, which may be needed later,
+            too, unless it was given back; and without results before and behind operators that may read them twice.
         left: float64 [chains], bytes that one fused kernel must move: the result, and the inputs of the call with most.
     """
 
@@ -94,39 +94,45 @@ class FusableChains:
 
 @derived
 def fusable_chains(trace: Trace) -> FusableChains:
-    """The chains of a trace. Calls of optimizers are in none: their fused form is an operator of its own."""
+    """The chains of a trace.
+
+    Calls of optimizers are in none, as their fused form is an operator of its own; and copies alone make none.
+    """
     costed = costed_calls(trace)
     call, run = _runs(trace, costed)
     reader, moved = _readers(trace, costed, call, run)
-    writes = np.flatnonzero(reader >= 0)
-    is_sure = np.array([not _IN_TWO_PASSES.search(each.name) for each in costed.variants], np.bool_)
-    is_sure = is_sure[costed.variant[call]] if len(call) else np.zeros(0, np.bool_)
-    is_sure &= is_sure[reader] | (reader < 0)
-    read, read_surely = (
-        np.bincount(reader[which], moved[which], len(call)).astype(np.float64)
-        for which in (writes, writes[is_sure[writes]])
-    )
     root = np.where(reader >= 0, reader, np.arange(len(call)))
     while (root[root] != root).any():
         root = root[root]
     size = np.bincount(root, minlength=len(call))
-    member = np.flatnonzero(size[root] > 1)
+    computes = np.bincount(root, _computes(costed)[call], len(call)) > 0
+    member = np.flatnonzero((size[root] > 1) & computes[root])
     member = member[np.lexsort((member, root[member]))]
     _, first, chain = np.unique(root[member], return_index=True, return_inverse=True)
-    nbytes = costed.of_calls([variant.bytes for variant in costed.variants])[call[member]]
-    written = costed.of_calls([_bytes(variant.cost.outputs) for variant in costed.variants])[call[member]]
-    given_back = (_given_back(trace, costed, call, reader) & is_sure)[member]
-    last = reader[member] < 0
-    inputs = np.maximum(nbytes - written - read[member], 0)
+    sure = _in_one_pass(costed, call, reader)
+    read = np.bincount(reader[reader >= 0], moved[reader >= 0], len(call)).astype(np.float64)
+    read_surely = np.bincount(reader[sure], moved[sure], len(call)).astype(np.float64)
+    written_surely = np.where(sure, moved, 0)[member]
+    kept = np.where(sure & ~_given_back(trace, costed, call, reader), moved, 0)[member]
+    order = np.lexsort((kept, chain))
+    largest = order[np.append(first[1:], len(order)) - 1] if len(order) else order
+    written_surely[largest] -= kept[largest]
+    nbytes, written = (
+        costed.of_calls(values)[call[member]]
+        for values in (
+            [variant.bytes for variant in costed.variants],
+            [_bytes(variant.cost.outputs) for variant in costed.variants],
+        )
+    )
     most = np.zeros(len(first))
-    np.maximum.at(most, chain, inputs)
+    np.maximum.at(most, chain, np.maximum(nbytes - written - read[member], 0))
     return FusableChains(
         calls=call[member],
         offsets=np.append(first, len(member)).astype(np.int64),
         bytes=nbytes,
         saved=np.minimum(moved[member] + read[member], nbytes),
-        surely=np.minimum(np.where(given_back, moved[member], 0) + read_surely[member], nbytes),
-        left=most + np.bincount(chain, np.where(last, written, 0), len(first)),
+        surely=np.minimum(written_surely + read_surely[member], nbytes),
+        left=most + np.bincount(chain, np.where(reader[member] < 0, written, 0), len(first)),
     )
 
 
@@ -180,6 +186,18 @@ def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
     fits = costed.of_calls(kinds) > 0
     updating = ancestor(call_tree(trace).parent, is_optimizer_range(trace)) >= 0
     return np.asarray(fits & ~updating[costed.rows])
+
+
+def _in_one_pass(costed: CostedCalls, call: Int32s, reader: Int64s) -> Bools:
+    """Whose result one kernel surely reads only once: neither it nor its reader needs all of a large input first."""
+    fits = np.array([not _IN_TWO_PASSES.search(each.name) for each in costed.variants], np.bool_)
+    fits = fits[costed.variant[call]] if len(call) else np.zeros(0, np.bool_)
+    return np.asarray((reader >= 0) & fits & fits[reader])
+
+
+def _computes(costed: CostedCalls) -> Bools:
+    """Which calls do more than copy: bool [calls]."""
+    return costed.of_calls([category(each.name) != "copy" for each in costed.variants]) > 0
 
 
 # --- who reads what
@@ -278,7 +296,7 @@ class _Views:
     """The calls that view a tensor in another way, by thread, shape and time."""
 
     def __init__(self, trace: Trace) -> None:
-        rows = np.flatnonzero(rows_named(trace, is_view, EventKind.HOST_OP)).astype(np.int32)
+        rows = np.flatnonzero(view_ops(trace)).astype(np.int32)
         rows = rows[np.argsort(trace.start[rows], kind="stable")]
         dims, place = np.unique(arguments.codes(trace, "input_dims", rows), return_inverse=True)
         shapes = [arguments_of(trace.strings.nested(code)).shape(0) if code >= 0 else () for code in dims.tolist()]
