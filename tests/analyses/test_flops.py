@@ -195,7 +195,7 @@ def test_mfu_leaves_out_what_checkpointing_computes_again_and_hfu_does_not(tmp_p
 
 def test_of_packed_sequences_a_note_says_how_far_the_flops_may_go(tmp_path: Path) -> None:
     dims: list[list[int]] = [[30, 8, 64]] * 3 + [[4], [4]] + [[]] * 4  # 30 tokens in 3 sequences of at most 16
-    args = {"Concrete Inputs": ["", "", "", "", "", "16", "16", "0.0", "False"]}
+    args: dict[str, Any] = {"Concrete Inputs": ["", "", "", "", "", "16", "16", "0.0", "False"]}
     packed = [op("aten::_flash_attention_forward", 100, 70, dims, **args), drawn.launch(110, 5, 1)]
     result = answer(tmp_path, *packed, drawn.kernel(TENSOR, 300, 1000, 1), *product(2000, 2, 1000))
     each = 2 * 8 * 128

@@ -98,6 +98,12 @@ def test_the_gradient_of_a_grouped_convolutions_weight_is_overcounted_by_torch(t
     assert (ours, theirs) == (2 * forward, 3 * forward)
 
 
+def test_of_a_sparse_matrix_nothing_says_how_much_it_holds(tmp_path: Path) -> None:
+    matrix = torch.eye(64).to_sparse()
+    ours, _ = counted(lambda: torch.sparse.mm(matrix, torch.randn(64, 16)), tmp_path)
+    assert ours == 0
+
+
 sizes = st.integers(1, 7)
 
 

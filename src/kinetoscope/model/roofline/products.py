@@ -26,9 +26,12 @@ def _matmul(
 ) -> Cost | None:
     """A product by the rules of `torch.matmul`: vectors, matrices, batches that broadcast.
 
+    None for a sparse factor, which has no strides where the other has: how many elements it holds is not recorded.
     kind: type of the result's elements. others: what is read besides, such as bias and scales.
     """
     if first is None or second is None or not first.shape or not second.shape:
+        return None
+    if (first.strides is None) != (second.strides is None):
         return None
     a, b = first.shape, second.shape
     left = a if len(a) > 1 else (1, *a)
