@@ -203,3 +203,20 @@ def test_rounded_parts_sum_to_the_whole(rows: list[list[float]]) -> None:
     assert (exact.sum(axis=1) == whole).all()
     assert (exact >= 0).all()
     assert (np.abs(exact[:, :3] - shares) <= 2).all()
+
+
+def test_floors_without_products_do_not_depend_on_the_precision_of_products(tmp_path: Path) -> None:
+    events = [op("aten::mul", 100, 90, [[1 << 24], [1 << 24]], "float"), drawn.launch(105, 2, 7)]
+    [row] = answer(tmp_path, *events, drawn.kernel(POINTWISE, 900, 300_000, 7)).frame.to_dicts()
+    assert (row["certainty"], row["bound"]) == ("exact", "memory")
+
+
+def test_data_beyond_the_cache_explains_no_speed(tmp_path: Path) -> None:
+    def in_l2(duration: int) -> object:
+        n = 10 << 20  # 60 MiB, of which 20 do not fit into the cache
+        return answer(tmp_path, *call("aten::mul", 100, [[n], [n]], duration)).frame["in_l2"].item()
+
+    beyond = 20 * 2**20 / MEMORY * 1e9
+    assert in_l2(round(beyond) + 10)
+    assert not in_l2(round(beyond) - 10)
+    assert not in_l2(1_000_000)

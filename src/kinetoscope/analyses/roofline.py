@@ -38,17 +38,17 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N; null unless there is a row a step."),
     Column("name", pl.String, "Operator, kernel, or path of the module; null for work of none, and for steps."),
-    Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time."),
+    Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time; null for steps."),
     Column("input_shapes", pl.String, "Shape of each input; null unless there is a row an operator."),
     Column("dtype", pl.String, "Type of the elements; null unless there is a row an operator."),
-    Column("precision", pl.String, "What products were computed in; null if nothing tells, or if several."),
     Column("calls", pl.Int64, "Calls that launched device work, and copies; with a row a kernel, runs of it."),
     Column("device_time", pl.Int64, "Durations of the device work.", "ns"),
-    Column("device_share", pl.Float64, "Device_time / that of all rows.", "fraction"),
     Column("floor", pl.Int64, "Time that its arithmetic and traffic take at the device's peaks.", "ns"),
     Column("efficiency", pl.Float64, "Floor / time of the work that has one; above 1 where caches help.", "fraction"),
     Column("headroom", pl.Int64, "Time of its calls above their floors, without those that have none.", "ns"),
     Column("bound", pl.String, "What most of its time is bound by: compute, memory, link, latency."),
+    Column("precision", pl.String, "What products were computed in; null if nothing tells, or if several."),
+    Column("device_share", pl.Float64, "Device_time / that of all rows.", "fraction"),
     Column("certainty", pl.String, "exact; range: the floor may be higher; or not covered, and why: there is none."),
     Column("flop", pl.Float64, "Floating-point operations of products, as in `flops`.", "flop"),
     Column("vector_flop", pl.Float64, "All other operations on elements.", "flop"),
@@ -58,7 +58,7 @@ RESULT = Schema(
     Column("bandwidth", pl.Float64, "Bytes / time of the work that has a floor.", "bytes/s"),
     Column("peak", pl.Float64, "Peak of those operations; null if unknown, or if several.", "flop/s"),
     Column("peak_bandwidth", pl.Float64, "Peak of the memory or link; null if unknown, or if several.", "bytes/s"),
-    Column("in_l2", pl.Boolean, "Can the largest cache make its calls faster than the memory would; see the text."),
+    Column("in_l2", pl.Boolean, "Can the largest cache make calls of it faster than the memory would; see the text."),
     Column("covered_time", pl.Int64, "Of device_time, that of work with a floor.", "ns"),
     Column("at_limit", pl.Int64, "Of device_time, what remains at the peaks if neighbours are fused.", "ns"),
     Column("fusable", pl.Int64, "Of device_time, traffic of intermediate results that fusion removes.", "ns"),
@@ -216,7 +216,8 @@ def _by_category(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 def _by_step(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     step = step_of(view.steps.host, _launched(view, limits, chosen))
-    frame = _frame(view, limits, chosen, step.astype(np.int32), {"step": view.steps.number}, groups=len(view.steps))
+    given = {"step": view.steps.number, "category": [None] * len(view.steps)}
+    frame = _frame(view, limits, chosen, step.astype(np.int32), given, groups=len(view.steps))
     return frame.sort("step")
 
 
@@ -270,7 +271,8 @@ def _frame(
     is_covered = limits.is_covered[unit]
     covered = sum_by(np.where(is_covered, codes, -1).astype(np.int32), count, time)
     has_floor = np.bincount(codes[is_covered], minlength=count) > 0
-    in_cache = np.bincount(codes[is_covered & limits.in_cache[unit]], minlength=count)
+    cached = np.bincount(codes[limits.in_cache[unit]], minlength=count)
+    unexplained = np.bincount(codes[limits.is_too_fast[unit]], minlength=count)
     device_time = sum_by(codes, count, time)
     flop, vector_flop, moved = (total(values) for values in (limits.flop, limits.vector_flop, limits.bytes))
     floor, operations = total(limits.floor), np.where(flop > 0, flop, vector_flop)
@@ -296,7 +298,7 @@ def _frame(
         "bandwidth": polars_columns.numbers(np.where(has_floor, moved / of_time * 1e9, np.nan)),
         "peak": _common_rate(codes, count, limits.peak[unit]),
         "peak_bandwidth": _common_rate(codes, count, limits.bandwidth[unit]),
-        "in_l2": polars_columns.column(in_cache == np.bincount(codes[is_covered], minlength=count), has_floor),
+        "in_l2": polars_columns.column((cached > 0) & (unexplained == 0), has_floor),
         "covered_time": covered,
         **_exact(device_time, np.stack([total(every[:, part]) for part in range(len(PARTS))], axis=1)),
     }
@@ -364,7 +366,7 @@ def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]
     if by == "step" and (outside := step_of(view.steps.host, _launched(view, limits, chosen)) < 0).any():
         share = int(limits.time[chosen[outside]].sum()) / max(int(limits.time[chosen].sum()), 1)
         yield f"{share:.1%} of the device time was launched outside of all steps, and is in no row."
-    fast = chosen[(limits.floor[chosen] > limits.time[chosen]) & ~limits.in_cache[chosen]]
+    fast = chosen[limits.is_too_fast[chosen]]
     if len(fast):
         share = int(limits.time[fast].sum()) / max(int(limits.time[chosen].sum()), 1)
         why = "the peaks are not those of this device, or the shapes not those that ran"

@@ -117,6 +117,11 @@ class Floors:
         """Time above the floor, ns: float64 [units]; NaN where there is no floor."""
         return np.maximum(self.time - self.floor, 0.0)
 
+    @property
+    def is_too_fast(self) -> Bools:
+        """Units that are faster than their floors, and no cache explains it: bool [units]."""
+        return (self.floor > self.time) & ~self.in_cache
+
     def among(self, work: Bools) -> Bools:
         """The units whose longest piece is among some device work (bool [work]): bool [units]."""
         return work[self.longest]
@@ -148,7 +153,7 @@ def floors(trace: Trace) -> Floors:
     vector = peak_rates(trace, device, _VECTOR_RATES, is_double.astype(np.int64))
     bandwidth = peak_rates(trace, device, [_RATES_OF_LINKS[link] for link in LINKS], passed)
     # Where nothing tells whether FP32 was computed in TF32, the faster of the two keeps the floor a floor.
-    is_open = (precision < 0) & (of_call([each == "fp32" for each in types]) > 0)
+    is_open = (precision < 0) & (flop > 0) & (of_call([each == "fp32" for each in types]) > 0)
     either = [peak_rates(trace, device, PRECISIONS, np.where(is_open, each, -1)) for each in (FP32, TF32)]
     least = of_call([each.least_flop for each in variants])
     products = _time(least, np.where(is_open, np.fmax(*either), matrix))
