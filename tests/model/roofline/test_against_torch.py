@@ -155,6 +155,14 @@ PROGRAMS: list[Callable[[], Any]] = [
     lambda: (F.grid_sample(IMAGE, torch.zeros(2, 3, 5, 2), align_corners=False), X.repeat(2, 1, 1), torch.arange(7)),
     lambda: (torch.cat([X, X], 1), torch.stack([X, X]), X.split_with_sizes([2, 4], 1)),
     lambda: (F.embedding_bag(torch.tensor([1, 2, 4]), leaf(10, 3), torch.tensor([0, 2])), X.nonzero(), X.unique()),
+    lambda: (
+        torch.fft.rfft2(X),
+        torch.fft.ifft(torch.fft.fft(X)),
+        torch.fft.irfft(torch.fft.rfft(X, dim=1), n=6, dim=1),
+    ),
+    lambda: (torch.cdist(X, X.detach() + 1), F.prelu(X, leaf(1)).sum().backward(), X.sigmoid().bernoulli()),
+    lambda: F.grid_sample(leaf(2, 3, 4, 5, 6), torch.zeros(2, 3, 2, 2, 3), align_corners=False),
+    lambda: torch.fake_quantize_per_tensor_affine(X, 0.1, 0, 0, 255).sum().backward(),
     lambda: (torch.bucketize(X, torch.arange(3.0)), torch.searchsorted(torch.arange(3.0), X), X.nan_to_num()),
 ]
 

@@ -65,7 +65,7 @@ class Elementwise:
 _UNARY: Final = (
     "abs angle bitwise_not ceil celu clone conj_physical elu floor frac hardshrink hardsigmoid hardswish hardtanh"
     " leaky_relu lgamma logical_not mish nan_to_num neg positive relu relu6 round selu sgn sign silu softshrink"
-    " square threshold trunc prelu roll flip tril triu log_sigmoid_forward _prelu_kernel rrelu_with_noise"
+    " square threshold trunc bernoulli prelu roll flip tril triu log_sigmoid_forward _prelu_kernel rrelu_with_noise"
 )
 _FLOATING: Final = (
     "acos acosh asin asinh atan atanh cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 gelu i0 log log10 log1p"
@@ -76,7 +76,7 @@ _BINARY: Final = (
     "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp_max clamp_min copysign"
     " floor_divide fmax fmin fmod gcd heaviside hypot lcm ldexp logaddexp logaddexp2 maximum minimum mul nextafter pow"
     " remainder rsub sub xlogy __and__ __or__ __xor__ __lshift__ __rshift__ mse_loss smooth_l1_loss huber_loss"
-    " masked_fill _masked_scale"
+    " masked_fill _masked_scale igamma igammac float_power fake_quantize_per_tensor_affine_cachemask_backward"
 )
 _COMPARISONS: Final = "eq ne lt le gt ge logical_and logical_or logical_xor"
 _TESTS: Final = "isfinite isinf isnan isneginf isposinf signbit logical_not"
@@ -135,7 +135,7 @@ def _copied(given: Arguments) -> Cost | None:
 
 
 def _dropout(mask: ElementType) -> Formula:
-    """Dropout with its result and a mask of a byte an element."""
+    """Dropout, or rounding as quantization does, with its result and a mask of a byte an element."""
 
     def formula(given: Arguments) -> Cost | None:
         source = given.tensor(0)
@@ -179,6 +179,12 @@ ELEMENTWISE: Final[dict[str, Entry]] = {
     "aten::copy_": Entry(_copied),
     "aten::native_dropout": Entry(_dropout(BOOL)),
     "aten::_fused_dropout": Entry(_dropout(UINT8)),
+    "aten::fake_quantize_per_tensor_affine_cachemask": Entry(_dropout(BOOL)),
+    "aten::_prelu_kernel_backward": Entry(StreamedArguments((1, 1), (0, 1, 2), operations=3)),
+    # Gates of a cell: those of input and hidden state read, new states and what the backward pass needs written.
+    "aten::_thnn_fused_lstm_cell": Entry(StreamedArguments((2, 2, 0), (0, 1, 2, 3, 4), operations=30)),
+    "aten::_thnn_fused_lstm_cell_backward_impl": Entry(StreamedArguments((4, 2), (0, 1, 2, 3, 4), operations=10)),
+    "aten::_thnn_fused_gru_cell": Entry(StreamedArguments((2,) * 6, (0, 1, 2, 3, 4), operations=25)),
     "aten::glu": Entry(_gated),
     "aten::glu_backward": Entry(StreamedArguments((1,), (0, 1), operations=6)),
     "aten::arange": Entry(_counted_up),

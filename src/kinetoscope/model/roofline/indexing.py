@@ -12,6 +12,7 @@ from typing import Final
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.roofline.result_types import INT32, INT64, kernel_type
+from kinetoscope.model.roofline.streams import StreamedArguments
 
 _INDEX_KERNEL: Final = re.compile(r"index_elementwise_kernel<(\d{1,4}), (\d{1,2})[,>]")
 
@@ -243,6 +244,15 @@ def _read(*places: int) -> Formula:
     return formula
 
 
+def _packed(given: Arguments) -> Cost | None:
+    """`_padded_dense_to_jagged_forward`: rows that are no padding, read and written."""
+    source, rows = given.tensor(0), given.integer(2)
+    if source is None or rows is None or rows < 0 or len(source.shape) < 2:
+        return None
+    out = Tensor((rows, source.shape[-1]), None, source.type)
+    return Cost(bytes=_sum(out.bytes, out.bytes), outputs=(out,))
+
+
 def _repeated(given: Arguments) -> Cost | None:
     """`repeat`: the input read once, written as often as the second argument says."""
     source, times = given.tensor(0), given.integers(1)
@@ -286,7 +296,8 @@ INDEXING: Final[dict[str, Entry]] = {
     },
     **{
         f"aten::{name}": Entry(_scattered(3, 2, adds=True))
-        for name in ("scatter_add", "scatter_add_", "index_add", "index_add_", "scatter_reduce", "scatter_reduce_")
+        for kind in ("scatter_add", "index_add", "scatter_reduce", "index_reduce")
+        for name in (kind, f"{kind}_")
     },
     **{f"aten::{name}": Entry(_scattered(-1, 2, adds=False)) for name in ("index_fill", "index_fill_")},
     **{f"aten::{name}": Entry(_put) for name in ("_index_put_impl_", "index_put_")},
@@ -304,6 +315,8 @@ INDEXING: Final[dict[str, Entry]] = {
             "replication_pad2d", "replication_pad3d",
         )
     },
+    "aten::_padded_dense_to_jagged_forward": Entry(_packed),
+    "aten::_jagged_to_padded_dense_forward": Entry(StreamedArguments((0,), (0,), operations=0)),
     "aten::repeat": Entry(_repeated),
     "aten::sort": Entry(_sorted),
     "aten::argsort": Entry(_sorted),

@@ -8,7 +8,16 @@ from typing import Final, Literal
 
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.roofline.elementwise import Elementwise
-from kinetoscope.model.roofline.result_types import BOOL, INT64, as_float, category
+from kinetoscope.model.roofline.result_types import (
+    BOOL,
+    COMPLEX,
+    COMPLEX_DOUBLE,
+    FLOAT,
+    INT64,
+    as_float,
+    broadcast,
+    category,
+)
 from kinetoscope.model.roofline.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
@@ -187,14 +196,52 @@ def _resized_backward(dimensions: int, operations: int) -> Formula:
 
 
 def _sampled(given: Arguments) -> Cost | None:
-    """`grid_sampler_2d`: an element of the result for each place of the grid; what it reads of the image is unknown."""
+    """`grid_sampler`: an element of the result for each place of the grid; what it reads of the image is unknown."""
     image, grid = given.tensor(0), given.tensor(1)
-    if image is None or grid is None or len(image.shape) != 4 or len(grid.shape) != 4:
+    if image is None or grid is None or not len(image.shape) == len(grid.shape) > 2:
         return None
-    out = Tensor((*image.shape[:2], *grid.shape[1:3]), None, image.type)
+    out = Tensor((*image.shape[:2], *grid.shape[1:-1]), None, image.type)
     least = traffic(grid, out)
     most = None if least is None or image.bytes is None else least + image.bytes
     return Cost(vector_flop=7 * out.elements, bytes=least, bytes_most=most, outputs=(out,))
+
+
+def _transformed(kind: str) -> Formula:
+    """Fourier transforms of complex (c) or real (r) numbers: 5 n log₂ n operations, with real ones half as many."""
+
+    def formula(given: Arguments) -> Cost | None:
+        source = given.tensor(0)
+        if source is None or not source.shape:
+            return None
+        dimensions = [each % len(source.shape) for each in given.integers(1)]
+        if not dimensions:
+            return Cost(bytes=traffic(source))
+        shape, last = list(source.shape), dimensions[-1]
+        if kind == "r2c" and given.flag(3) is not False:
+            shape[last] = shape[last] // 2 + 1
+        elif kind == "c2r":
+            shape[last] = max(0, given.integer(3) or 0)
+        is_double = source.type is not None and source.type.name in ("float64", "complex128")
+        types = (ElementType("float64", 8, "fp64"), COMPLEX_DOUBLE) if is_double else (FLOAT, COMPLEX)
+        out = Tensor(tuple(shape), None, types[kind != "c2r"])
+        size = prod((out if kind == "c2r" else source).shape[each] for each in set(dimensions))
+        n = max(source.elements, out.elements)
+        flop = 5 * n * max(1, size - 1).bit_length() // (1 if kind == "c2c" else 2)
+        return Cost(vector_flop=flop, bytes=traffic(source, out), outputs=(out,))
+
+    return formula
+
+
+def _distances(given: Arguments) -> Cost | None:
+    """`cdist`: the distance of each row of one matrix to each of another."""
+    first, second = given.tensor(0), given.tensor(1)
+    if first is None or second is None or min(len(first.shape), len(second.shape)) < 2:
+        return None
+    batch = broadcast(first.shape[:-2], second.shape[:-2])
+    if batch is None:
+        return None
+    out = Tensor((*batch, first.shape[-2], second.shape[-2]), None, first.type)
+    return Cost(vector_flop=3 * out.elements * first.shape[-1], bytes=traffic(first, second, out), outputs=(out,))
 
 
 def _columns(given: Arguments) -> Cost | None:
@@ -278,7 +325,10 @@ REDUCTIONS: Final[dict[str, Entry]] = {
     **{f"aten::adaptive_max_pool{n}d_backward": Entry(StreamedArguments((1,), (0, 2))) for n in (2, 3)},
     **{f"aten::{name}": Entry(_resized(*of)) for name, of in _RESAMPLING.items()},
     **{f"aten::{name}_backward": Entry(_resized_backward(*of)) for name, of in _RESAMPLING.items()},
-    "aten::grid_sampler_2d": Entry(_sampled),
+    **{f"aten::grid_sampler_{n}d": Entry(_sampled) for n in (2, 3)},
+    **{f"aten::grid_sampler_{n}d_backward": Entry(StreamedArguments((2, 1), (0, 2), operations=7)) for n in (2, 3)},
+    **{f"aten::_fft_{kind}": Entry(_transformed(kind)) for kind in ("c2c", "r2c", "c2r")},
+    "aten::_cdist_forward": Entry(_distances),
     "aten::im2col": Entry(_columns),
     "aten::col2im": Entry(_image),
 }  # fmt: skip

@@ -18,6 +18,8 @@ BOOL, INT32, INT64, FLOAT, COMPLEX, UINT8 = (
     ElementType("uint8", 1, "int8"),
 )
 
+COMPLEX_DOUBLE: Final = ElementType("complex128", 16, "fp64", 4)
+
 _DEFAULTS: Final = (BOOL, INT64, FLOAT, COMPLEX)
 """What a number becomes in each category: truth values, integers, floating-point numbers, complex numbers."""
 
@@ -25,7 +27,7 @@ _KERNEL_TYPE: Final = re.compile(
     r"OpaqueType<(\d{1,3})u?>|(?<![A-Za-z_])(?:__nv_)?(?:c10::|cutlass::)?"
     r"(BFloat16|bfloat16(?:_t)?|half(?:_t)?|Half|Float8_\w+|float|double|long|int|bool)(?![A-Za-z_0-9])"
 )
-_OPAQUE: Final = {1: UINT8, 2: ElementType("int16", 2, ""), 4: INT32, 8: INT64, 16: ElementType("complex128", 16, "")}
+_OPAQUE: Final = {1: UINT8, 2: ElementType("int16", 2, ""), 4: INT32, 8: INT64, 16: COMPLEX_DOUBLE}
 _C_NAMES: Final = {"bfloat16": "BFloat16", "bfloat16_t": "BFloat16", "half": "Half", "half_t": "Half"}
 
 
