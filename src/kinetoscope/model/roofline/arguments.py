@@ -62,6 +62,7 @@ class Cost:
         bytes: compulsory traffic: each distinct element of an input once, each of an output once; None if unknown.
         reduced_flop: operations at least, where the call ran an algorithm that needs fewer than `flop`; else None.
         flop_most, bytes_most: the upper ends where the arguments give a range only; `flop` and `bytes` are the lower.
+        is_least: is there no upper end, since much of what is moved was not recorded?
         outputs: what it writes, the main result first; () where nobody needs to know.
         precision: what products are computed in, one of `peaks.PRECISIONS`; "" for what the types of the inputs say.
     """
@@ -72,8 +73,14 @@ class Cost:
     reduced_flop: int | None = None
     flop_most: int | None = None
     bytes_most: int | None = None
+    is_least: bool = False
     outputs: tuple[Tensor, ...] = ()
     precision: str = ""
+
+    @property
+    def is_range(self) -> bool:
+        """Do the arguments tell only the lower end of what it takes?"""
+        return self.is_least or self.flop_most is not None or self.bytes_most is not None
 
 
 CHUNK_ELEMENTS: Final = 1 << 16

@@ -100,16 +100,27 @@ def _experts(given: Arguments) -> Cost | None:
 # --- FBGEMM
 
 
+def _integers(given: Arguments) -> list[Tensor]:
+    """Indices, offsets and how tables lie in memory."""
+    tensors = (each for each in given.values if isinstance(each, Tensor))
+    return [each for each in tensors if each.type is not None and category(each.type) == 1]
+
+
+def _checked(given: Arguments) -> Cost | None:
+    """All integers are read."""
+    read = _integers(given)
+    return Cost(bytes=traffic(*read)) if read else None
+
+
 def _looked_up(given: Arguments) -> Cost | None:
     """A lookup in embedding tables: all integers are read, indices, offsets and how the tables lie in memory.
 
     The gradient tells the size of the result. How many different rows are read was not recorded: the least has none.
     """
-    tensors = [each for each in given.values if isinstance(each, Tensor)]
-    read = [each for each in tensors if each.type is not None and category(each.type) == 1]
+    read = _integers(given)
     gradient = given.node.tensor(0) if given.node is not None else None
     outputs = () if gradient is None else (Tensor(gradient.shape, None, gradient.type),)
-    return Cost(bytes=traffic(*read, *outputs), outputs=outputs) if read else None
+    return Cost(bytes=traffic(*read, *outputs), is_least=True, outputs=outputs) if read else None
 
 
 def _permuted(given: Arguments) -> Cost | None:
@@ -163,7 +174,7 @@ _FBGEMM: Final[dict[str, Formula]] = {
         for tail in ("", "_pt2")
     },
     "dense_embedding_codegen_lookup_function": _looked_up,
-    "bounds_check_indices": _looked_up,
+    "bounds_check_indices": _checked,
     **dict.fromkeys(("permute_sparse_features", "permute_2D_sparse_data", "permute_1D_sparse_data"), _permuted),
     **dict.fromkeys(
         (
@@ -179,7 +190,9 @@ _FBGEMM: Final[dict[str, Formula]] = {
 def _gradient(given: Arguments) -> Cost | None:
     """The backward pass of a lookup with the step of its optimizer: the gradient read; which rows change is unknown."""
     gradient = given.tensor(0)
-    return None if gradient is None else Cost(vector_flop=gradient.elements, bytes=traffic(gradient))
+    if gradient is None:
+        return None
+    return Cost(vector_flop=gradient.elements, bytes=traffic(gradient), is_least=True)
 
 
 _NODE: Final = "torch::autograd::CppNode"

@@ -160,7 +160,7 @@ def floors(trace: Trace) -> Floors:
     compute, traffic = np.fmax(products, _time(vector_flop, vector)), _time(moved, bandwidth)
     is_known = ~np.isnan(traffic) | (products > 0)  # other arithmetic alone tells nothing
     floor = np.where(is_known, np.fmax(compute, traffic), np.nan)
-    is_range = of_call([each.cost.flop_most is not None or each.cost.bytes_most is not None for each in variants]) > 0
+    is_range = of_call([each.cost.is_range for each in variants]) > 0
     pieces, time = np.bincount(unit, minlength=len(first)), sum_by(unit, len(first), work.duration)
     beyond = _time(
         np.maximum(moved - peak_rates(trace, device, ("cache",), np.zeros(len(first), np.int64)), 0), bandwidth

@@ -79,7 +79,7 @@ def _dense_backward(rows: int) -> Formula:
             return None
         read = traffic(gradient, index)
         if count is None or count < 0:
-            return Cost(vector_flop=gradient.elements, bytes=read)
+            return Cost(vector_flop=gradient.elements, bytes=read, is_least=True)
         out = Tensor((count, gradient.shape[-1]), None, gradient.type)
         # Zeros are set in a call of their own; this one writes the rows that occur.
         most = _sum(read, out.bytes, gradient.bytes)
@@ -239,7 +239,7 @@ def _read(*places: int) -> Formula:
 
     def formula(given: Arguments) -> Cost | None:
         read = [each for place in places if (each := given.tensor(place)) is not None]
-        return Cost(bytes=traffic(*read)) if read else None
+        return Cost(bytes=traffic(*read), is_least=True) if read else None
 
     return formula
 

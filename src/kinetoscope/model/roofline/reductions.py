@@ -134,7 +134,7 @@ class Pooling:
             return None
         size = self._size(given, source.shape[-self.dimensions :])
         if size is None:
-            return Cost(vector_flop=source.elements, bytes=traffic(source))
+            return Cost(vector_flop=source.elements, bytes=traffic(source), is_least=True)
         return _windows(source, size, indices=self.indices, operations=1)
 
     def _size(self, given: Arguments, image: Shape) -> Shape | None:
@@ -173,7 +173,7 @@ def _resized(dimensions: int, operations: int, *, indices: bool = False) -> Form
             return None
         size = given.numbers(1, dimensions)
         if size is None or min(size) < 0:
-            return Cost(vector_flop=source.elements, bytes=traffic(source))
+            return Cost(vector_flop=source.elements, bytes=traffic(source), is_least=True)
         return _windows(source, size, indices=indices, operations=operations)
 
     return formula
@@ -188,7 +188,7 @@ def _resized_backward(dimensions: int, operations: int) -> Formula:
             return None
         flop = operations * gradient.elements
         if size is None or min(size) < 0:
-            return Cost(vector_flop=flop, bytes=traffic(gradient))
+            return Cost(vector_flop=flop, bytes=traffic(gradient), is_least=True)
         out = Tensor(size, None, gradient.type)
         return Cost(vector_flop=flop, bytes=traffic(gradient, out), outputs=(out,))
 
@@ -215,7 +215,7 @@ def _transformed(kind: str) -> Formula:
             return None
         dimensions = [each % len(source.shape) for each in given.integers(1)]
         if not dimensions:
-            return Cost(bytes=traffic(source))
+            return Cost(bytes=traffic(source), is_least=True)
         shape, last = list(source.shape), dimensions[-1]
         if kind == "r2c" and given.flag(3) is not False:
             shape[last] = shape[last] // 2 + 1
