@@ -203,6 +203,12 @@ def test_an_added_mask_is_read() -> None:
     assert masked.flop == plain.flop
 
 
+def test_empty_lengths_are_as_good_as_none() -> None:
+    same = after([2, 8, 10, 64])
+    dims: Dims = [same, same, same, same, same, [2, 8, 10], [0], [0], "", ""]
+    assert flop_of("aten::_flash_attention_backward", dims, {11: "False"}) == 2 * 2 * 8 * 100 * 5 * 64
+
+
 def test_packed_sequences_give_a_range() -> None:
     """30 tokens in 3 sequences of at most 16: 16, 7 and 7, or 16 and 14."""
     dims: Dims = [[30, 8, 64]] * 3 + [[4], [4]]

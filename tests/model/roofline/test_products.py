@@ -39,6 +39,8 @@ PRODUCTS: list[tuple[str, Dims, int]] = [
     # A weight of 64 columns in 4 bits: the scales [groups, columns, 2] say how many columns it has.
     ("aten::_weight_int4pack_mm", [[3, 128], [8, 1, 32, 4], "", [4, 64, 2]], 2 * 3 * 128 * 64),
     ("aten::_weight_int8pack_mm", [[3, 128], [64, 128], [64]], 2 * 3 * 128 * 64),
+    ("bitsandbytes::int8_linear_matmul", [[3, 128], [64, 128]], 2 * 3 * 128 * 64),
+    ("bitsandbytes::gemv_4bit", [[1, 128], [4096, 1], "", [128]], 2 * 128 * 64),
     # 2:4 sparsity keeps half of 16 × 64.
     ("aten::_sparse_semi_structured_linear", [[3, 64], [16, 32], [16, 4], [16]], 2 * 3 * 64 * 16 // 2),
     ("aten::_sparse_semi_structured_mm", [[16, 32], [16, 4], [64, 3]], 2 * 3 * 64 * 16 // 2),
@@ -50,7 +52,7 @@ PRODUCTS: list[tuple[str, Dims, int]] = [
 
 @pytest.mark.parametrize(("name", "dims", "expected"), PRODUCTS)
 def test_operations(name: str, dims: Dims, expected: int) -> None:
-    assert flop_of(name, dims, {7: "16"} if "rnn" in name else None) == expected
+    assert flop_of(name, dims, {7: "16", 2: "[64, 128]" if "gemv" in name else ""}) == expected
 
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4)

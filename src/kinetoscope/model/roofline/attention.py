@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.trace.element_types import scalar_type
 
 Layout = Literal["heads first", "heads after"]
@@ -142,8 +142,9 @@ class FusedAttention:
         query, key, value = (given.tensor(self.first + place) for place in range(3))
         if query is None or key is None or value is None:
             return None
-        if given.shape(self.lengths) or given.shape(self.pages):
-            extent = self._packed(given, query, key)
+        ends, pages = (given.shape(place) for place in (self.lengths, self.pages))
+        if any(pages) or prod(ends) > 1:  # empty ones are as good as none
+            extent = self._packed(given, query, key, ends if prod(ends) > 1 else (), pages if any(pages) else ())
         else:
             extent = self._padded(given, query, key, value)
         return None if extent is None else self._cost(given, (query, key, value), extent)
@@ -162,9 +163,8 @@ class FusedAttention:
         seen = mask.seen(queries, keys)
         return _Extent((pairs, pairs), (seen, seen), keys)
 
-    def _packed(self, given: Arguments, query: Tensor, key: Tensor) -> _Extent | None:
+    def _packed(self, given: Arguments, query: Tensor, key: Tensor, ends: Shape, pages: Shape) -> _Extent | None:
         """Sequences one after the other, [length, heads, size] or [1, length, heads, size]; keys perhaps in pages."""
-        ends, pages = given.shape(self.lengths), given.shape(self.pages)
         if min(len(query.shape), len(key.shape)) < 3 or query.shape[-1] != key.shape[-1] or 0 in query.shape[-2:]:
             return None
         sequences = prod(ends) - 1 if ends else query.shape[0]

@@ -223,13 +223,18 @@ def _weight_only(columns: int, axis: int) -> Formula:
     return formula
 
 
-def _dynamic_four_bits(given: Arguments) -> Cost | None:
-    """`_dyn_quant_matmul_4bit`: (input, packed weight, block size, in features, out features)."""
-    rows, columns = given.tensor(0), given.integer(4)
-    if rows is None or not rows.shape or columns is None or columns < 0:
-        return None
-    out = Tensor((*rows.shape[:-1], columns), None, rows.type)
-    return Cost(2 * out.elements * rows.shape[-1], bytes=traffic(rows, given.tensor(1), out), outputs=(out,))
+def _four_bits(columns: int, *read: int) -> Formula:
+    """Rows times a packed weight of 4 bits; how many columns it has is a number at a place, or the first of a list."""
+
+    def formula(given: Arguments) -> Cost | None:
+        rows, sizes = given.tensor(0), given.integers(columns)
+        if rows is None or not rows.shape or not sizes or sizes[0] < 0:
+            return None
+        out = Tensor((*rows.shape[:-1], sizes[0]), None, rows.type)
+        moved = traffic(rows, *(given.tensor(place) for place in read), out)
+        return Cost(2 * out.elements * rows.shape[-1], bytes=moved, outputs=(out,))
+
+    return formula
 
 
 def _half_sparse(sparse: int, dense: int, *others: int, linear: bool = False) -> Formula:
@@ -322,7 +327,9 @@ _FORMULAS: Final[dict[str, Formula]] = {
     **dict.fromkeys(("aten::_weight_int4pack_mm", "aten::_weight_int4pack_mm_for_cpu"), _weight_only(3, -2)),
     "aten::_weight_int4pack_mm_with_scales_and_zeros": _weight_only(3, -1),
     "aten::_mixed_dtypes_linear": _weight_only(2, -1),  # (input, weight, scales, bias, activation)
-    "aten::_dyn_quant_matmul_4bit": _dynamic_four_bits,
+    # (rows, packed weight, block size, in features, out features); (row, packed weight, its shape, scales, …)
+    "aten::_dyn_quant_matmul_4bit": _four_bits(4, 1),
+    "bitsandbytes::gemv_4bit": _four_bits(2, 1, 3),
     # (input, weight, metadata, bias, …); (a, metadata, b, …); (added, a, metadata, b, …)
     "aten::_sparse_semi_structured_linear": _half_sparse(1, 0, 2, 3, linear=True),
     "aten::_sparse_semi_structured_mm": _half_sparse(0, 2, 1),
@@ -333,6 +340,7 @@ _FORMULAS: Final[dict[str, Formula]] = {
     "aten::_cudnn_rnn_backward": _recurrent(11, 12, 17, backward=True),
     "aten::miopen_rnn": _recurrent(6, NOWHERE, 11),
     "aten::miopen_rnn_backward": _recurrent(11, NOWHERE, 16, backward=True),
+    "bitsandbytes::int8_linear_matmul": lambda given: _matmul(given.tensor(0), _transposed(given.tensor(1)), _INT32),
     # vLLM's, with the result first and two scales and the bias last
     "_C::cutlass_scaled_mm": lambda given: _matmul(
         given.tensor(1), given.tensor(2), _type(given.tensor(0)), *(given.tensor(place) for place in (3, 4, 5))
