@@ -197,9 +197,15 @@ def _name(trace: Trace, row: int) -> str:
 
 def _of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bools:
     """What the entries of some calls say: bool [rows]; False for operators without one."""
-    names, place = np.unique(call_names(trace)[rows], return_inverse=True)
-    entries = (entry_of(call_name(trace.strings.label(code), EventKind.HOST_OP)) for code in names.tolist())
-    return np.array([entry is not None and says(entry) for entry in entries], np.bool_)[place]
+    names = call_names(trace)[rows]
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    used[names] = True
+    used[-1] = False  # where code −1 has written
+    said = used.copy()
+    for code in np.flatnonzero(used).tolist():
+        entry = entry_of(call_name(trace.strings.label(code), EventKind.HOST_OP))
+        said[code] = entry is not None and says(entry)
+    return said[names]
 
 
 # --- costs
