@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.grouping import distinct_sequences
@@ -61,7 +62,9 @@ def chains_of_rank(rank: RankView) -> ChainsOfRank:
         return ChainsOfRank(np.empty(0, np.int64), nothing, nothing, nothing, ones, ones, 0, 0.0, 0.0, "", -1)
     first = chains.calls[chains.offsets[:-1]]
     time = chains.sums(call_times(trace)[chains.calls].astype(np.float64))
-    selected = rank.scope.host_mask[costed.rows[first]] & (time > 0)
+    others = np.zeros(len(costed) + 1)
+    others[costed.call[logits_in_fp32(trace).work]] = 1  # DEVICE008's
+    selected = rank.scope.host_mask[costed.rows[first]] & (time > 0) & (chains.sums(others[chains.calls]) == 0)
     places = np.flatnonzero(selected)
     chain = np.full(len(costed) + 1, -1, np.int64)
     chain[chains.calls] = np.where(selected[chains.chain], chains.chain, -1)

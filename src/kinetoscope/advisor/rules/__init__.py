@@ -50,6 +50,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "unfused_attention",
         "idle_device",
         "needless_copies",
+        "logits_in_fp32",
     ),
     "Memory": (
         "unused_memory",

@@ -25,7 +25,7 @@ from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.operators.categories import Category, category, view_ops
 from kinetoscope.model.roofline.arguments import Shape, Tensor, arguments_of
-from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
+from kinetoscope.model.roofline.calls import CostedCalls, Variant, costed_calls
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -217,11 +217,12 @@ def _readers(trace: Trace, costed: CostedCalls, call: Int32s, run: Int64s) -> tu
     """The place of the call that reads each one's result, −1 for none, and how many bytes that are."""
     reader, moved = np.full(len(call), -1, np.int64), np.zeros(len(call))
     variant = costed.variant[call].astype(np.int64)
-    rows, views, tensors = costed.rows[call], _Views(trace), _Tensors(trace, costed)
+    rows, views, tensors, variants = costed.rows[call], _Views(trace), tensors_of(trace), costed.variants
     for distance in range(1, min(_MAX_DISTANCE + 1, len(call))):
         place = np.flatnonzero((reader[:-distance] < 0) & (run[distance:] == run[:-distance]))
-        pair, code = np.unique(variant[place] * len(costed.variants) + variant[place + distance], return_inverse=True)
-        matches = [tensors.match(*divmod(each, len(costed.variants))) for each in pair.tolist()]
+        pair, code = np.unique(variant[place] * len(variants) + variant[place + distance], return_inverse=True)
+        pairs = [divmod(each, len(variants)) for each in pair.tolist()]
+        matches = [_match(variants[before], variants[behind], tensors[behind]) for before, behind in pairs]
         nbytes = np.array([match.bytes for match in matches])[code] if len(code) else np.zeros(0)
         shape = np.array([views.shape(match.viewed) for match in matches], np.int64)[code] if len(code) else code
         fits = nbytes > 0
@@ -233,37 +234,32 @@ def _readers(trace: Trace, costed: CostedCalls, call: Int32s, run: Int64s) -> tu
     return reader, moved
 
 
-class _Tensors:
-    """What the variants of calls read and write."""
+@derived
+def tensors_of(trace: Trace) -> tuple[tuple[Tensor, ...], ...]:
+    """The tensors among the arguments of each variant of `costed_calls`, those of lists one by one."""
+    costed = costed_calls(trace)
+    row = np.zeros(len(costed.variants), np.int32)
+    row[costed.variant] = costed.rows
+    names = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+    codes = [arguments.codes(trace, name, row).tolist() for name in names]
+    tensors = []
+    for each in zip(*codes, strict=True):
+        given = arguments_of(*(trace.strings.nested(code) if code >= 0 else None for code in each))
+        lists = [(value,) if isinstance(value, Tensor) else value or () for value in given.values]
+        tensors.append(tuple(tensor for several in lists for tensor in several))
+    return tuple(tensors)
 
-    def __init__(self, trace: Trace, costed: CostedCalls) -> None:
-        self._trace, self._costed = trace, costed
-        self._row = np.zeros(len(costed.variants), np.int32)
-        self._row[costed.variant] = costed.rows
-        self._reads: dict[int, tuple[Tensor, ...]] = {}
 
-    def match(self, writer: int, reader: int) -> _Match:
-        """What one variant reads of another's main result."""
-        before, behind = self._costed.variants[writer], self._costed.variants[reader]
-        if not before.cost.outputs or (before.name == behind.name and before.name.endswith("_")):
-            return _NO_MATCH  # the same in place again, as copies of many parameters, is done to another tensor
-        result = before.cost.outputs[0]
-        fitting = [read for read in self._read(reader) if read.type in (None, result.type)]
-        if not result.bytes or all(read.distinct != result.elements for read in fitting):
-            return _NO_MATCH
-        return _Match(float(result.bytes), None if any(_is_same(result, read) for read in fitting) else result.shape)
-
-    def _read(self, variant: int) -> tuple[Tensor, ...]:
-        if variant not in self._reads:
-            row = self._row[variant : variant + 1]
-            names = ("input_dims", "input_types", "input_strides", "concrete_inputs")
-            codes = [int(arguments.codes(self._trace, name, row)[0]) for name in names]
-            given = arguments_of(*(self._trace.strings.nested(code) if code >= 0 else None for code in codes))
-            first = self._costed.variants[variant].name.endswith(_ONLY_WRITTEN)
-            values = given.values[1:] if first else given.values
-            lists = [(value,) if isinstance(value, Tensor) else value or () for value in values]
-            self._reads[variant] = tuple(each for several in lists for each in several)
-        return self._reads[variant]
+def _match(before: Variant, behind: Variant, read: tuple[Tensor, ...]) -> _Match:
+    """What a call reads of the main result of another one. `read`: tensors among its arguments."""
+    if not before.cost.outputs or (before.name == behind.name and before.name.endswith("_")):
+        return _NO_MATCH  # the same in place again, as copies of many parameters, is done to another tensor
+    result = before.cost.outputs[0]
+    read = read[1:] if behind.name.endswith(_ONLY_WRITTEN) else read
+    fitting = [each for each in read if each.type in (None, result.type)]
+    if not result.bytes or all(each.distinct != result.elements for each in fitting):
+        return _NO_MATCH
+    return _Match(float(result.bytes), None if any(_is_same(result, each) for each in fitting) else result.shape)
 
 
 def _is_same(result: Tensor, read: Tensor) -> bool:

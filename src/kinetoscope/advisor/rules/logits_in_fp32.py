@@ -1,0 +1,76 @@
+"""DEVICE008: logits of a large vocabulary are made FP32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.logits import logits_in_fp32
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.roofline.rates import peak_rates
+from kinetoscope.views.numbers import shown
+
+_LEFT_IN_16_BITS: Final = 0.55
+"""Share of the time that operators on FP32 take at most if they read and write 16 bits."""
+
+_BYTES_OF_FUSED_LOSS: Final = 4
+"""What a loss that keeps the logits on the chip moves of each: it is read and its gradient written, 16 bits each."""
+
+
+def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
+    """Are the logits of a large vocabulary made FP32, though products compute in 16 bits?
+
+    What it checks. The soft-max of a loss over 8,192 classes or more in FP32, whose input has the size of tensors that
+    are cast from 16 bits; and all other operators on FP32 tensors of this size.
+
+    Why it matters. Tokens × vocabulary is often the largest tensor of a language model. The cast writes it in FP32, the
+    soft-max reads and writes it, the backward pass does so again, and casts it back. A compiled loss computes in FP32
+    too, but reads 16 bits and stores nothing else. Sure is the gain if the casts go and the rest takes 55 % of its
+    time, as with 16 bits. At most, one kernel reads the logits and writes their gradient, in 16 bits, at the bandwidth
+    of the memory, as Liger's fused cross entropy nearly does.
+
+    What to do. Compile the loss, or use a fused one.
+    """
+    trace, logits = rank.trace, logits_in_fp32(rank.trace)
+    work = logits.work & rank.scope.device_work_mask
+    rows = np.flatnonzero(logits.softmax & rank.scope.host_mask)
+    if not work.any() or not len(rows) or not rank.step_count:
+        return
+    took = rank.work.duration
+    low, high = unblocked_launches(rank), unblocked_launches(rank)
+    low.work[work] = _LEFT_IN_16_BITS
+    leave_only(low, work & logits.casts, 0.0)
+    device = rank.work.device[work][:1]
+    [bandwidth] = peak_rates(trace, device, ("memory",), np.zeros(1, np.int64))
+    floor = np.nan_to_num(_BYTES_OF_FUSED_LOSS * logits.elements * len(rows) / bandwidth * 1e9)
+    high.work[work] = min(float(floor) / max(int(took[work].sum()), 1), _LEFT_IN_16_BITS)
+    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    tokens = logits.elements // logits.vocabulary
+    yield Finding(
+        message=f"Logits of {logits.vocabulary:,} classes are made FP32 for the loss{in_source(where)}. What reads and"
+        f" writes them takes {rank.time_per_step(spans.length)} of each step; those of {tokens:,} tokens are"
+        f" {shown(4 * logits.elements, 'bytes')}.",
+        stake=stake,
+        change="- loss = F.cross_entropy(logits.float(), labels)  # autocast casts likewise\n"
+        "+ loss_of = torch.compile(lambda x, y: F.cross_entropy(x.float(), y))  # once\n"
+        "+ loss = loss_of(logits, labels)  # or LigerFusedLinearCrossEntropyLoss, which needs no logits",
+        why=f"Surely the casts go, and the rest takes {_LEFT_IN_16_BITS:.0%} of its time; at most, the logits are read"
+        " and their gradient is written once, in 16 bits, at the memory's bandwidth.",
+        confidence="medium",
+        evidence=(rank.event(longest, "the longest of these soft-maxes", "fusion", where),),
+        time=spans,
+    )  # fmt: skip
+
+
+RULE = Rule("DEVICE008", "Logits of a large vocabulary in FP32", of_rank=logits_in_fp32_of_rank)
