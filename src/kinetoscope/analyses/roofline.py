@@ -37,16 +37,16 @@ By = Literal["op", "kernel", "module", "category", "step"]
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("step", pl.Int64, "Number of the step, as in ProfilerStep#N; null unless there is a row a step."),
-    Column("name", pl.String, "Operator, kernel, or path of the module; null for work of none, and for steps."),
-    Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time; null for steps."),
+    Column("name", pl.String, "Operator, kernel, path of the module, or category; null for work of none, for steps."),
     Column("input_shapes", pl.String, "Shape of each input; null unless there is a row an operator."),
-    Column("dtype", pl.String, "Type of the elements; null unless there is a row an operator."),
     Column("calls", pl.Int64, "Calls that launched device work, and copies; with a row a kernel, runs of it."),
     Column("device_time", pl.Int64, "Durations of the device work.", "ns"),
     Column("floor", pl.Int64, "Time that its arithmetic and traffic take at the device's peaks.", "ns"),
     Column("efficiency", pl.Float64, "Floor / time of the work that has one; above 1 where caches help.", "fraction"),
     Column("headroom", pl.Int64, "Time of its calls above their floors, without those that have none.", "ns"),
     Column("bound", pl.String, "What most of its time is bound by: compute, memory, link, latency."),
+    Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time; null for steps."),
+    Column("dtype", pl.String, "Type of the elements; null unless there is a row an operator."),
     Column("precision", pl.String, "What products were computed in; null if nothing tells, or if several."),
     Column("device_share", pl.Float64, "Device_time / that of all rows.", "fraction"),
     Column("certainty", pl.String, "exact; range: the floor may be higher; or not covered, and why: there is none."),
@@ -210,8 +210,9 @@ def _by_module(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 
 def _by_category(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
-    codes, _ = group(work_categories(view.trace)[limits.longest[chosen]])
-    return _frame(view, limits, chosen, codes, {})
+    category = work_categories(view.trace)[limits.longest[chosen]]
+    codes, first = group(category)
+    return _frame(view, limits, chosen, codes, {"name": labels(category[first])})
 
 
 def _by_step(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
