@@ -80,6 +80,19 @@ def test_groups_across_machines_pass_the_network(tmp_path: Path, ranks: list[int
 
 
 def test_a_group_that_was_not_recorded_moves_what_two_ranks_would(tmp_path: Path) -> None:
-    assert found(tmp_path, collective("allreduce")) == [Transfer("all_reduce", 2048, "device")]
+    assert found(tmp_path, collective("allreduce")) == [Transfer("all_reduce", 2048, "device", is_least=True)]
     sizeless = collective("allreduce", dtype="unheard of")
     assert found(tmp_path, sizeless) == [None]
+
+
+def test_kernels_over_memory_of_all_devices_move_what_their_operator_got(tmp_path: Path) -> None:
+    tensors: dict[str, Any] = {
+        "Input Dims": [[], [8, 64], [8, 64], []],
+        "Input type": ["", "c10::BFloat16", "c10::BFloat16", ""],
+    }
+    events = [
+        drawn.op("_C_custom_ar::all_reduce", 0, 9, **tensors),
+        drawn.launch(1, 2, 1),
+        drawn.kernel("void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>", 20, 9, 1),
+    ]
+    assert found(tmp_path, *events) == [Transfer("all_reduce", 1024, "device", is_least=True)]

@@ -22,7 +22,10 @@ HOST_LIBRARIES: Final = ("gloo:", "ucc:", "mpi:")
 """Prefixes of spans that are the collective itself, not a call that launches it."""
 
 _LIBRARIES: Final = ("nccl:", "xccl:", "hccl:", "rccl:", *HOST_LIBRARIES)
-_OPERATORS: Final = ("c10d::",)
+KERNEL_OPERATORS: Final = ("symm_mem::", "_C_custom_ar::")
+"""Prefixes of operators, torch's and vLLM's, whose kernels are the collective, over memory that all devices map."""
+
+_OPERATORS: Final = ("c10d::", *KERNEL_OPERATORS)
 _NO_CODE: Final = -1
 
 

@@ -10,8 +10,11 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.collectives.attributes import MAX_ELEMENTS
+from kinetoscope.model.collectives.host_records import KERNEL_OPERATORS
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.element_types import C10_ELEMENTS, Element, element_type
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 _OUTPUT_FIRST: Final = ("c10d::alltoall_base_", "c10d::_allgather_base_", "c10d::_reduce_scatter_base_")
@@ -48,16 +51,19 @@ def types(trace: Trace, recorded: Int64s, *inputs: Int64s) -> tuple[Int64s, list
 def shaped_elements(trace: Trace, span: Int32s, operator: Int32s) -> dict[str, Int64s]:
     """Elements that each call puts in and gets out, by the shapes of its inputs: int64, −1 if unknown.
 
-    A library's span has what is sent; torch's operators on one tensor each way have both.
+    A library's span has what is sent; torch's operators on one tensor each way have both; those with kernels of their
+    own have what is sent before what it comes to.
     """
     names = np.where(operator >= 0, trace.name[operator], -1)
+    own = np.where(operator >= 0, rows_beginning(trace, KERNEL_OPERATORS, EventKind.HOST_OP)[operator], np.False_)
     both = np.isin(names, [code for text in _OUTPUT_FIRST if (code := trace.strings.code(text)) >= 0])
     sent = _of(trace, "input_dims", span)
     shapes = np.where(both, _of(trace, "input_dims", operator), -1)
     first = _counted(trace, shapes, lambda dims: _product(dims[0]))
     second = _counted(trace, shapes, lambda dims: _product(dims[1]))
     whole = _counted(trace, sent, _total)
-    return {"elements_in": np.where(whole >= 0, whole, second), "elements_out": first}
+    given = _counted(trace, np.where(own, _of(trace, "input_dims", operator), -1), _first)
+    return {"elements_in": np.select([whole >= 0, given >= 0], [whole, given], second), "elements_out": first}
 
 
 def _of(trace: Trace, name: str, rows: Int32s) -> Int64s:
@@ -99,6 +105,11 @@ def _total(inputs: Any) -> int | None:
     every = [_product(dims) if _product(dims) is not None else _total_of_list(dims) for dims in inputs]
     sizes = [size for size in every if size is not None]
     return sum(sizes) if sizes else None
+
+
+def _first(inputs: Any) -> int | None:
+    """Elements of the first input with dimensions."""
+    return next((size for dims in inputs if (size := _product(dims)) is not None), None)
 
 
 def _total_of_list(tensors: Any) -> int | None:

@@ -164,7 +164,10 @@ def costed_calls(trace: Trace) -> CostedCalls:
     pieces = np.flatnonzero(moved.code >= 0).astype(np.int32)
     call[pieces] = len(rows) + np.arange(len(pieces), dtype=np.int32)
     uncovered[pieces] = Uncovered.NOT
-    transferred = [Variant(each.name, -1, None, Cost(bytes=each.bytes), link=each.link) for each in moved.kinds]
+    costs = [Cost(bytes=each.bytes, is_least=each.is_least) for each in moved.kinds]
+    transferred = [
+        Variant(each.name, -1, None, cost, link=each.link) for each, cost in zip(moved.kinds, costs, strict=True)
+    ]
     every: list[Variant | None] = [*variants, *transferred]
     codes = np.concatenate([kept, moved.code[pieces] + len(variants)])
     distinct, variant = np.unique(codes, return_inverse=True)

@@ -10,6 +10,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.bandwidth import bus_factor
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
@@ -36,11 +37,13 @@ class Transfer:
             are its size × the factor of nccl-tests, 2(n−1)/n for an all-reduce of n ranks; where n was not recorded,
             that of two ranks, the least.
         link: what they pass.
+        is_least: may more pass, since the number of ranks was not recorded?
     """
 
     name: str
     bytes: int
     link: Link
+    is_least: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     ]
     collectives = _collectives(trace)
     at = np.searchsorted(device_work(trace).rows, collectives["row"].to_numpy())
-    distinct = collectives.select("kind", "bytes", "link").unique(maintain_order=True)
+    distinct = collectives.select("kind", "bytes", "link", "is_least").unique(maintain_order=True)
     numbered = collectives.join(distinct.with_row_index("code"), on=distinct.columns, how="left", maintain_order="left")
     code[at] = len(moved) + numbered["code"].to_numpy()
     return TransfersOfWork(code, (*moved, *(Transfer(*row) for row in distinct.rows())))
@@ -89,8 +92,12 @@ def _copy(direction: str, nbytes: int) -> Transfer:
 
 
 def _collectives(trace: Trace) -> pl.DataFrame:
-    """Row, kind, bus bytes and link of each collective that is known by its size."""
+    """Row, kind, link, bus bytes and whether they are the least of each collective that is known by its size."""
     calls = collective_calls(trace).filter(~pl.col("on_host"))
     size = pl.col("bytes") * bus_factor(pl.col("group_size").fill_null(_LEAST_RANKS))
-    moved = calls.select("row", "kind", "link", bytes=size.round().cast(pl.Int64, strict=False))
+    moved = calls.select(
+        "row", "kind", "link",
+        bytes=size.round().cast(pl.Int64, strict=False),
+        is_least=pl.col("group_size").is_null() & ~pl.col("kind").is_in(POINT_TO_POINT),
+    )  # fmt: skip
     return moved.drop_nulls("bytes")
