@@ -18,6 +18,7 @@ SECTIONS = (
     "operators",
     "kernels",
     "modules",
+    "efficiency",
     "memory",
     "idle",
     "critical_path",

@@ -67,7 +67,8 @@ def _blocks(job: Job, select: Selection, name: str, result: Result, by: str, bou
     if not result.frame.height:
         yield from way_back(select)
         return
-    bounds = tuple((each, each) for each in (_ANY_BOUND, *BOUNDS))
+    known = {bound, *result.frame["bound"]}
+    bounds = tuple((each, each) for each in (_ANY_BOUND, *BOUNDS) if each in known or each == _ANY_BOUND)
     yield ControlsBlock((Control("by", "A point for each", by, _ROWS), Control("bound", "Bound by", bound, bounds)))
     yield headroom_block("What the device time is spent on", result)
     drawn = result if bound == _ANY_BOUND else replace(result, frame=result.frame.filter(pl.col("bound") == bound))

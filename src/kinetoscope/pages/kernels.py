@@ -18,7 +18,7 @@ from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 
 _COLUMNS = ("name", "category", "calls", "total", "share", "headroom", "efficiency", "occupancy", "matrix_unit")
-_LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "headroom", "blocks_per_sm", "occupancy")
+_LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "headroom", "waves", "occupancy")
 _ANNOTATED = ("name", "annotations", "category", "calls", "total", "share", "mean", "max")
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
 

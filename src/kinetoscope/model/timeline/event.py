@@ -21,6 +21,7 @@ from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.timeline.call_context import Frame, call_context, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
+from kinetoscope.model.timeline.limits import EventLimit, event_limit
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -93,6 +94,7 @@ class EventDetails:
         launched_by: the call that launched this device work.
         forward, backward: the operator of the other pass that belongs to it.
         device_total: time of all the work that it launched; device_kernels: the number of pieces.
+        limit: how near to the limits of the device it ran; None without device work.
         launch_delay: from the end of the launching call to the start of the (first) work; 0 if that began before.
         same: all events of its name.
         arrows: the first 200.
@@ -120,6 +122,7 @@ class EventDetails:
     backward: int | None
     device_total: int | None
     device_kernels: int
+    limit: EventLimit | None
     launch_delay: int | None
     same: SameName
     arrows: tuple[Arrow, ...]
@@ -160,6 +163,7 @@ def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventD
         backward=int(backward[0]) if len(backward) else None,
         device_total=int(work.duration[places].sum()) if len(places) else None,
         device_kernels=len(places),
+        limit=event_limit(trace, row, places),
         launch_delay=_delay(trace, work, row, launch, places),
         same=same_name(trace, int(call_names(trace)[row]), int(trace.kind[row]), steps_by),
         arrows=tuple(islice(_arrows(trace, row, launch, launched, forward, backward), _MAX_ARROWS)),

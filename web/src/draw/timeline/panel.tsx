@@ -7,7 +7,7 @@ import type { Link } from "../../api/blocks";
 import type { Server } from "../../api/types";
 import { runPath } from "../../api/client";
 import { copyText } from "../../base/copy";
-import { shown } from "../../base/numbers";
+import { shown, significant } from "../../base/numbers";
 import { useProps } from "../../base/props";
 import { printable } from "../../base/text";
 import { editorAddress, isWhole } from "../../frame/follow";
@@ -133,6 +133,23 @@ function About({ facts, rank, lanes }: Props) {
           <Line name="Device" tip="Device work that this call and what it called launched.">
             {shown(facts.device_total, "ns")}
             {facts.device_kernels ? ` in ${counted(facts.device_kernels, "kernel")}` : ""}
+          </Line>
+        )}
+        {facts.limit?.floor != null && (
+          <Line
+            name="Limit"
+            tip="The time that its arithmetic and traffic take at the peaks of the device, the share of its time that this is, and what takes longest of it."
+          >
+            {shown(facts.limit.floor, "ns")}, {shown(facts.limit.efficiency, "fraction")} reached
+            {facts.limit.bound ? `, bound by ${facts.limit.bound}` : ""}
+          </Line>
+        )}
+        {facts.limit?.waves != null && (
+          <Line
+            name="Waves"
+            tip="Its blocks / those that the device runs at a time: what is more than a whole number leaves a part of the device empty in the last wave."
+          >
+            {significant(facts.limit.waves)}
           </Line>
         )}
         {facts.launch_delay != null && facts.launch_delay > 0 && (

@@ -160,6 +160,12 @@ export interface EventFacts {
   backward?: number | null;
   device_total?: number | null;
   device_kernels?: number | null;
+  limit?: {
+    floor: number | null;
+    efficiency: number | null;
+    bound: string | null;
+    waves: number | null;
+  } | null;
   launch_delay?: number | null;
   same?: {
     calls: number;
