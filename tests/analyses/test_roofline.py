@@ -15,6 +15,7 @@ from kinetoscope.model.roofline.headroom import PARTS
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
+from tests.conftest import few_examples
 
 A100 = {"id": 0, "name": "NVIDIA A100-SXM4-80GB", "totalGlobalMem": 85_000_000_000, "computeMajor": 8, "numSms": 108}
 BF16, MEMORY, HOST_LINK = 312e12, 2039e9, 31.5e9
@@ -189,10 +190,8 @@ def test_real_traces_are_covered_and_no_faster_than_their_floors(name: str) -> N
     frame = result.frame
     whole = float(frame["device_time"].sum())
     assert float(frame["covered_time"].sum()) >= REAL[name] * whole
-    assert (
-        frame.filter((pl.col("efficiency") > 1) & ~pl.col("in_l2"))["device_time"].sum()
-        <= 0.005 * frame["device_time"].sum()
-    )
+    too_fast = frame.filter((pl.col("efficiency") > 1) & ~pl.col("in_l2"))
+    assert float(too_fast["device_time"].sum()) <= 0.005 * whole
 
 
 @given(st.lists(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), min_size=1, max_size=5))
@@ -220,3 +219,51 @@ def test_data_beyond_the_cache_explains_no_speed(tmp_path: Path) -> None:
     assert in_l2(round(beyond) + 10)
     assert not in_l2(round(beyond) - 10)
     assert not in_l2(1_000_000)
+
+
+def test_each_device_has_its_own_peaks(tmp_path: Path) -> None:
+    h100 = {
+        "id": 1,
+        "name": "NVIDIA H100 80GB HBM3",
+        "totalGlobalMem": 85_000_000_000,
+        "computeMajor": 9,
+        "numSms": 132,
+    }
+    events = [*product(100, 4096, 1_000_000), *product(300, 4096, 1_000_000, device=1)]
+    [row] = answer(tmp_path, *events, devices=[A100, h100]).frame.to_dicts()
+    assert row["floor"] == pytest.approx(2 * 4096**3 * (1 / BF16 + 1 / 989.4e12) * 1e9, rel=1e-3)
+    assert row["peak"] is None  # they differ
+    [row] = answer(tmp_path, *events, devices=[A100, h100], select=Selection(devices=(1,))).frame.to_dicts()
+    assert (row["calls"], row["floor"]) == (1, pytest.approx(2 * 4096**3 / 989.4e12 * 1e9, rel=1e-3))
+
+
+def test_in_a_range_of_time_calls_count_whole_where_they_begin(tmp_path: Path) -> None:
+    events = [*product(100, 4096, 700_000), *product(300, 2048, 300_000)]
+    begins = 1_000_000 + 50_000 * 100 - 100  # of the first kernel, since the first event
+    [row] = answer(tmp_path, *events, select=Selection(time=(begins, begins + 10))).frame.to_dicts()
+    assert (row["calls"], row["device_time"]) == (1, 700_000)
+    assert len(answer(tmp_path, *events, select=Selection(time=(begins + 1, begins + 10))).frame) == 0
+
+
+works = st.lists(
+    st.tuples(
+        st.sampled_from(["aten::mm", "aten::mul", "my::op"]),
+        st.sampled_from([1, 100, 4096]),
+        st.lists(st.integers(0, 2_000_000), min_size=1, max_size=3),
+        st.floats(0, 3),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@few_examples
+@given(works)
+def test_any_work_is_charged_once(tmp_path_factory: pytest.TempPathFactory, drawn_work: list[Any]) -> None:
+    events: list[drawn.Event] = []
+    for place, (name, n, durations, blocks) in enumerate(drawn_work):
+        kernel = TENSOR if name == "aten::mm" else POINTWISE
+        events += call(
+            name, 100 + 200 * place, [[n, n], [n, n]], *durations, kernel=kernel, **{"blocks per SM": blocks}
+        )
+    consistent(drawn.job(tmp_path_factory.mktemp("any"), *events, deviceProperties=[A100]))
