@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +17,8 @@ from tests.faults.kernels import ATTENTION, TYPES, elementwise, gemm, multi_tens
 from tests.faults.program import Program
 from tests.faults.silicon import BYTES, CHIPS, Silicon, Timed
 
-_TYPES: Final = {**TYPES, "fp8": "c10::Float8_e4m3fn", "int64": "long int", "uint8": "unsigned char"}
-_BYTES: Final = {**BYTES, "int64": 8, "uint8": 1}
+_TYPES: Final = {**TYPES, "fp8": "c10::Float8_e4m3fn", "int64": "long int", "int8": "signed char"}
+_BYTES: Final = {**BYTES, "int64": 8, "int8": 1}
 _SCALAR_TYPES: Final = {"bf16": 15, "fp16": 5, "fp32": 6, "tf32": 6}
 
 
@@ -119,6 +120,21 @@ class Operators:
                 stack.enter_context(self.p.op(name, 3, **_recorded(arguments)))
             yield
 
+    @contextmanager
+    def computing(self, precision: str) -> Iterator[None]:
+        """Products within are in a precision, forward and backward."""
+        usual, here = self.precision, len(self.tape)
+
+        def back(layer: Callable[[], None]) -> None:
+            before, self.precision = self.precision, precision
+            layer()
+            self.precision = before
+
+        self.precision = precision
+        yield
+        self.precision = usual
+        self.tape[here:] = [partial(back, layer) for layer in self.tape[here:]]
+
     def later(self, backward: Callable[[], None]) -> None:
         """A layer's backward pass."""
         if self.training:
@@ -199,6 +215,13 @@ class Operators:
                 self.call("aten::sum", [gradient, [0], True, None], self.moving(name, gradient))
 
         self.later(lambda: self._node(node, backward))
+
+    def linear_with_small_weights(self, rows: int, k: int, n: int) -> None:
+        """`nn.Linear` whose weights are INT8, made 16 bits within the kernel."""
+        timed = self.on.product(rows, n, k, self.precision, inputs="fp8")
+        tensors = Tensor((rows, k), self.precision), Tensor((n, k), "int8"), Tensor((n,), self.precision)
+        kernel = Kernel("void at::native::weight_int8pack_mm_kernel<c10::BFloat16>(int)", timed)
+        self.call("aten::_weight_int8pack_mm", tensors, kernel)
 
     def linear_in_eight_bits(self, rows: int, k: int, n: int) -> None:
         """`nn.Linear` in FP8 with a scale for each tensor; what is multiplied is made FP8 by kernels of Inductor."""
@@ -486,7 +509,8 @@ class Operators:
 
         def passes(name: str, functor: str, accesses: int, *more: Argument) -> None:
             timed = self.on.traffic(accesses * width * count / launches)
-            self.call(name, [lists, *more], *[Kernel(multi_tensor(functor), timed, 512)] * launches, us=60)
+            kernel = multi_tensor(functor).replace("<float", f"<{_TYPES[self.flow]}")
+            self.call(name, [lists, *more], *[Kernel(kernel, timed, 512)] * launches, us=60)
 
         with self.p.annotation("Optimizer.step#AdamW.step"):
             self.p.host(60)

@@ -56,7 +56,7 @@ CHIPS: Final = {
     ),
 }  # fmt: skip
 
-_TILES: Final = ((256, 128, 1.0), (128, 128, 0.93), (128, 64, 0.8), (64, 64, 0.6))
+_TILES: Final = ((256, 128, 1.0), (128, 128, 0.93), (128, 64, 0.8), (64, 64, 0.6), (16, 128, 0.35))
 """Rows and columns of a tile, and what such tiles reach of what the largest do."""
 
 _SPLITS: Final = (1, 2, 4, 8, 16)

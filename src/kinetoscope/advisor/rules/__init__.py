@@ -51,6 +51,9 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "idle_device",
         "needless_copies",
         "logits_in_fp32",
+        "products_in_sixteen_bits",
+        "weights_read_for_few_rows",
+        "small_products_in_a_row",
     ),
     "Memory": (
         "unused_memory",
@@ -59,6 +62,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "fragmented_memory",
         "growing_memory",
         "dense_embedding_gradient",
+        "recomputed_activations",
     ),
     "Across ranks": (
         "data_parallel",

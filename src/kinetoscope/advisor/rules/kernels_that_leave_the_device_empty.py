@@ -16,6 +16,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
+from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 
@@ -29,6 +30,9 @@ _CERTAIN_SHARE: Final = 0.5
 """Certain share of the gain of more blocks: partial results have to be combined, or memory is the limit."""
 
 _MIN_TIME_LEFT: Final = 0.02
+_NEAR_FLOOR: Final = 0.75
+"""Share of its time that a kernel's floor takes from which on more blocks bring little."""
+
 _LOW_OCCUPANCY: Final = 10.0
 """Per cent of a multiprocessor's warps below which a kernel hides little of its latency."""
 
@@ -43,12 +47,13 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     """Do long kernels leave most of the device idle?
 
     What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
-    that use no matrix units and whose estimated occupancy is under 10 %. ROCm does not record occupancy.
+    that use no matrix units and whose estimated occupancy is under 10 %. ROCm does not record occupancy. Kernels whose
+    floor is more than three quarters of their time are left out.
 
     Why it matters. With fewer blocks than multiprocessors the rest of the device is idle. At stake is the time that the
-    steps gain if the same work were spread over all of them; half of it counts as sure, as partial results have to be
-    combined. Few warps on a multiprocessor cannot hide their latency, but some kernels need no more: none of that is
-    sure.
+    steps gain if the same work were spread over all of them, or took its floor, where its shapes tell one and that is
+    longer; half of it counts as sure, as partial results have to be combined. Few warps on a multiprocessor cannot hide
+    their latency, but some kernels need no more: none of that is sure.
 
     What to do. Give the kernel more to do at once, usually by a larger batch; change the grid of your own kernels.
     """
@@ -57,13 +62,25 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
     trace, work = rank.trace, rank.work
     blocks = _blocks(rank)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
-    long = rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.duration >= _MIN_KERNEL_NS)
+    floor = _floors(rank)
+    long = (
+        (floor <= _NEAR_FLOOR)
+        & rank.scope.device_work_mask
+        & work.of(WorkKind.COMPUTATION)
+        & (work.duration >= _MIN_KERNEL_NS)
+    )
     few = long & (blocks > 0) & (blocks < 1)
-    yield from _claims(rank, few, np.maximum(blocks, _MIN_TIME_LEFT), sure=_CERTAIN_SHARE)
+    yield from _claims(rank, few, np.maximum(blocks, np.maximum(floor, _MIN_TIME_LEFT)), sure=_CERTAIN_SHARE)
     thin = (
         long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW_OCCUPANCY) & (kernel_units(trace) != ON_MATRIX_UNIT)
     )
-    yield from _claims(rank, thin, occupancy / _GOOD_OCCUPANCY, sure=0.0)
+    yield from _claims(rank, thin, np.maximum(occupancy / _GOOD_OCCUPANCY, floor), sure=0.0)
+
+
+def _floors(rank: RankView) -> Floats:
+    """The share of its time that the limits of the device ask for, of each piece of work: float64 [work]; 0 unknown."""
+    limits = floors(rank.trace)
+    return np.nan_to_num(np.minimum(limits.floor / np.maximum(limits.time, 1), 1.0))[limits.unit]
 
 
 def _blocks(rank: RankView) -> Floats:

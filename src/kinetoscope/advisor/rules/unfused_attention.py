@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.limits import ATTENTION_REACHES, left
 from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
@@ -17,16 +19,27 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.operators.unfused_attention import Attention
 from kinetoscope.model.operators.unfused_attention import unfused_attention as find
+from kinetoscope.model.roofline.calls import Variant
+from kinetoscope.model.roofline.floors import floors
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 
 _MAX_TIME_LEFT: Final = (0.1, 0.85)
 _MIN_TIME_LEFT: Final = (0.0, 0.4)
-"""Share that is left, at most and at least, of the time between the products, and of the products themselves."""
+"""Share that is left, at most and at least, of the time between the products, and of the products themselves where
+nothing tells how much they compute."""
 
+_MASKS: Final = re.compile(r"aten::(?:add|masked_fill|where|tril|triu|_masked_softmax)_?")
+"""What a causal mask is made of; half of the scores need not be computed then."""
+
+_BACKWARD: Final = 1.25
+"""Operations of a fused backward pass for each of one in parts: the scores are computed again, a fifth product."""
 
 _FUSED_CHANGE: Final = (
     "- y = softmax(q @ k.transpose(-2, -1) / scale + mask, -1) @ v\n"
@@ -44,8 +57,10 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
     out and read again, in a kernel each. A fused kernel keeps them on chip. At most, everything between the products
-    goes, forward and backward, and the products take four tenths of their time, as they need not write and read the
-    scores. Sure is the gain if a tenth of the time between them remains and 85 % of the products' time.
+    goes, forward and backward, and the products take their floor without the scores' traffic, of half of the scores
+    where there is a mask. Sure is the gain if a tenth of the time between them remains, and the products reach a
+    quarter of the peak: FlashAttention-2 reaches 35 % of an H100's (arXiv:2407.08608), 50 to 73 % of an A100's
+    (arXiv:2307.08691), in the backward pass less.
 
     What to do. Call `scaled_dot_product_attention`, or choose that implementation of the model
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
@@ -58,7 +73,7 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     if not len(chosen):
         return
     time = _time(rank, unfused)
-    low, high = (rank.gains(_factors(rank, unfused, left)) for left in (_MAX_TIME_LEFT, _MIN_TIME_LEFT))
+    low, high = (rank.gains(_factors(rank, unfused, surely=surely)) for surely in (True, False))
     stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
@@ -74,8 +89,8 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
         " between its two products.",
         stake=stake,
         change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
-        why="At most, the time between the products goes, and they take four tenths of theirs; sure is the gain if a"
-        " tenth of the time between them remains, and 85 % of theirs.",
+        why="At most, the time between the products goes, and they take their floor without the scores' traffic; sure"
+        f" is the gain if a tenth of the time between them remains, and they reach {ATTENTION_REACHES:.0%} of it.",
         confidence="medium",
         evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
         time=time,
@@ -83,15 +98,41 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _factors(rank: RankView, unfused: Attention, left: tuple[float, float]) -> Factors:
+def _factors(rank: RankView, unfused: Attention, *, surely: bool) -> Factors:
     factors = unblocked_launches(rank)
-    factors.host[unfused.between] = left[0]
+    between, products = _MAX_TIME_LEFT if surely else _MIN_TIME_LEFT
+    factors.host[unfused.between] = between
     if rank.has_device:
-        factors.work[launched_in(rank.trace, unfused.products)] = left[1]
-        leave_only(factors, launched_in(rank.trace, unfused.between), left[0])
+        work = launched_in(rank.trace, unfused.products)
+        factors.work[work] = _left(rank.trace, unfused, products, surely=surely)[work]
+        leave_only(factors, launched_in(rank.trace, unfused.between), between)
     else:
-        factors.host[unfused.products] = left[1]
+        factors.host[unfused.products] = products
     return factors
+
+
+def _left(trace: Trace, unfused: Attention, otherwise: float, *, surely: bool) -> Floats:
+    """The share of the time of each piece of work that is left if it is a part of fused attention: float64 [work]."""
+    limits = floors(trace)
+    apart = np.append(limits.calls.of_calls([_beside_scores(trace, each) for each in limits.calls.variants]), np.nan)
+    flop = np.where(in_backward(trace)[limits.row], _BACKWARD, 1.0) * limits.flop
+    reaches = ATTENTION_REACHES if surely else 1.0
+    if not surely and rows_named(trace, lambda name: bool(_MASKS.fullmatch(name)))[unfused.between].any():
+        flop = flop / 2
+    time = np.fmax(flop / (reaches * limits.peak), apart[limits.call] / limits.bandwidth) * 1e9
+    is_known = (limits.flop > 0) & ~np.isnan(time)
+    return left(limits, np.ones(len(limits), np.bool_), np.where(is_known, time, otherwise * limits.time))
+
+
+def _beside_scores(trace: Trace, variant: Variant) -> float | None:
+    """Bytes of the operands and the result of a batched product without the largest of them, the scores."""
+    dims = trace.strings.nested(variant.shapes) if variant.shapes >= 0 and variant.type is not None else None
+    tensors = [each for each in dims if isinstance(each, list) and len(each) == 3] if isinstance(dims, list) else []
+    if len(tensors) < 2 or variant.bytes is None or variant.type is None:
+        return None
+    (batch, rows, inner), (_, _, columns) = tensors[-2:]
+    scores = float(batch * max(rows * inner, inner * columns, rows * columns) * variant.type.bytes)
+    return max(variant.bytes - scores, 0.0)
 
 
 def _time(rank: RankView, unfused: Attention) -> Intervals:

@@ -1,0 +1,97 @@
+"""DEVICE009: large products run near the peak in 16 bits, on a device that has FP8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.limits import (
+    KEPT_SHARE,
+    TRAFFIC_REACHES,
+    is_linear,
+    left,
+    peak_in,
+    selected_units,
+    time_of,
+    time_of_units,
+    with_work,
+)
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.roofline.floors import Bound, floors
+
+_MIN_STEP_SHARE: Final = 0.3
+"""Share of the steps' time from which on such products are reported."""
+
+_MIN_EFFICIENCY: Final = 0.5
+"""Share of the peak from which on nothing but fewer bits makes products much faster."""
+
+_CASTS: Final = 1.25
+"""What making FP8 of the inputs moves for each byte of a product: they are read twice and written with half the bytes,
+once for the forward and once for the backward pass."""
+
+_SIXTEEN_BITS: Final = (PRECISIONS.index("fp16"), PRECISIONS.index("bf16"))
+
+
+def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
+    """Would FP8 make products faster that run near the peak already?
+
+    What it checks. Products of matrices in FP16 and BF16, not attention and convolutions, that arithmetic limits, on
+    devices that multiply FP8 matrices. It reports those that reach half of the peak and take 30 % of the steps or more.
+
+    Why it matters. A product near its floor gets faster only with fewer bits: FP8 has twice the peak. At most, products
+    take their floor in FP8. The lower end supposes that they keep 85 % of the share of the peak that they reach now,
+    and that their inputs are read twice and written once more for the casts. As FP8 changes the numbers, it is a
+    possibility, and never more than a note.
+
+    What to do. Try FP8 for the large layers with torchao or Transformer Engine, and compare the loss.
+    """
+    if not rank.has_device or not rank.step_count:
+        return
+    limits = floors(rank.trace)
+    peak = peak_in(rank.trace, limits, "fp8")
+    chosen = selected_units(rank) & np.isin(limits.precision, _SIXTEEN_BITS) & is_linear(rank.trace)
+    chosen &= (limits.bound == Bound.COMPUTE) & (peak > 0)
+    time = float(limits.time[chosen].sum())
+    spans = time_of_units(rank, limits, chosen)
+    if spans.length < _MIN_STEP_SHARE * rank.time.length or not time:
+        return
+    efficiency = float(limits.floor[chosen].sum()) / time
+    if efficiency < _MIN_EFFICIENCY:
+        return
+    casts = _CASTS * limits.bytes / (TRAFFIC_REACHES * limits.bandwidth) * 1e9
+    sure = limits.time * limits.peak / peak / KEPT_SHARE + casts
+    best = time_of(limits, peak, limits.bytes / 2)
+    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (sure, best))
+    stake = stake_by_time(rank, low, high, spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    units = np.flatnonzero(chosen)
+    row = int(limits.row[units[np.argmax(limits.time[units])]])
+    where = user_source_of(rank.trace, row)
+    yield Finding(
+        message=f"Large products run in 16 bits on a device that has FP8{in_source(where)}. They take"
+        f" {share(spans.length, rank.time.length)} of the step and reach {share(efficiency, 1.0)} of the peak: only"
+        " fewer bits make them much faster.",
+        stake=stake,
+        change="+ from torchao.float8 import convert_to_float8_training\n+ convert_to_float8_training(model)"
+        if rank.program == "training"
+        else "+ from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, quantize_\n"
+        "+ quantize_(model, Float8DynamicActivationFloat8WeightConfig())",
+        why="At most, products take their floor in FP8; at least they keep"
+        f" {KEPT_SHARE:.0%} of the share of the peak that they reach now, besides the casts. The numbers change.",
+        confidence="medium",
+        evidence=(rank.event(row, "the product that takes longest", "roofline", where),),
+        time=spans,
+        at_most="note",
+        broad=1,
+    )
+
+
+RULE = Rule("DEVICE009", "Large products do not use FP8", of_rank=products_in_sixteen_bits)

@@ -1,0 +1,90 @@
+"""MEMORY007: the backward pass computes activations again, though memory has room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.limits import selected_units
+from kinetoscope.advisor.evidence.memory import memory_use
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.model.execution.autograd import recomputed_ops
+from kinetoscope.model.roofline.floors import floors
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.views.numbers import shown
+
+_MAX_MEMORY_SHARE: Final = 0.9
+"""Share of the memory that may be filled."""
+
+_MIN_FITTING_SHARE: Final = 0.1
+"""Share of the activations that has to fit."""
+
+_KEPT_OUTPUTS: Final = 0.5
+"""Least share of the recomputed results that autograd keeps: sums and copies, for example, need none of theirs."""
+
+_CERTAIN_SHARE: Final = 0.9
+"""Certain share of the gain of activations that fit."""
+
+
+def recomputed_activations(rank: RankView) -> Iterator[Finding]:
+    """Are activations computed again in the backward pass, though there is memory for them?
+
+    What it checks. Operators of the forward pass that run again inside the backward pass, as activation checkpointing
+    asks for; the results that they write in a step, by their shapes; and the room that the allocator leaves below 90 %
+    of the device's memory.
+
+    Why it matters. Checkpointing computes the forward pass twice to save memory, a quarter to a third more arithmetic.
+    At stake is the time that the steps gain without the second time, by the share of the activations that fits: for
+    sure nine tenths of it if all results have to be kept, at most all of it if half of them have to. Where memory was
+    not recorded, or less than a tenth fits, nothing is reported.
+
+    What to do. Checkpoint fewer layers, or only attention and what is cheap to compute (selective checkpointing).
+    """
+    if rank.program != "training" or not rank.has_device or not shows_computation(rank):
+        return
+    trace = rank.trace
+    again = recomputed_ops(trace) & rank.scope.host_mask & (trace.kind == EventKind.HOST_OP)
+    uses = [use for use in memory_use(rank) if use.total]
+    needed = _written(rank)
+    if not again.any() or not uses or not needed:
+        return
+    room = min(_MAX_MEMORY_SHARE * use.total - max(use.most_reserved, use.peak) for use in uses)
+    fits = room / needed
+    if fits < _MIN_FITTING_SHARE:
+        return
+    gains, busy, time = without_calls(rank, again)
+    stake = stake_by_time(rank, _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains, busy)
+    if not is_worth_reporting(rank, stake):
+        return
+    first = int(np.flatnonzero(again)[0])
+    where = user_source_of(trace, first)
+    yield Finding(
+        message=f"Activations are computed again though memory has room{in_source(where)}. The backward pass repeats"
+        f" {rank.time_per_step(busy.length)} of the forward pass ({share(busy.length, rank.time.length)} of the step)"
+        f" for up to {shown(needed, 'bytes')}; {shown(max(room, 0.0), 'bytes')} are free.",
+        stake=stake,
+        change="- x = checkpoint(block, x)\n+ x = block(x)"
+        + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
+        why="Of the second forward pass goes what fits into memory; nine tenths of that count as sure.",
+        confidence="medium",
+        evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
+        time=time,
+    )
+
+
+def _written(rank: RankView) -> float:
+    """Bytes that recomputed operators write in an average step."""
+    limits = floors(rank.trace)
+    sizes = [sum(each.bytes or 0 for each in variant.cost.outputs) for variant in limits.calls.variants]
+    written = np.append(limits.calls.of_calls(sizes), np.nan)[limits.call]
+    chosen = selected_units(rank) & recomputed_ops(rank.trace)[limits.row]
+    return rank.per_step(float(np.nansum(written[chosen])))
+
+
+RULE = Rule("MEMORY007", "Activations are computed again without need", of_rank=recomputed_activations)

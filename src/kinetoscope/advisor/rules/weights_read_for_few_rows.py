@@ -1,0 +1,88 @@
+"""DEVICE010: products read all weights for few rows, as decoding with a small batch does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.limits import (
+    MIN_KERNEL_NS,
+    is_linear,
+    left,
+    selected_units,
+    time_of_units,
+    with_work,
+)
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.roofline.floors import Bound, floors
+
+_MIN_STEP_SHARE: Final = 0.2
+"""Share of the steps' time from which on such products are reported."""
+
+_RIDGE_SHARE: Final = 0.25
+"""Arithmetic takes at most this share of the time of reading, so that some times as many rows take no longer."""
+
+_KEPT_BANDWIDTH: Final = 0.75
+"""Least share of today's bandwidth that kernels reach that make 8 bits 16 on their way: torch's, Marlin, Machete."""
+
+_ELEMENT_BITS: Final = (PRECISIONS.index("fp16"), PRECISIONS.index("bf16"))
+
+
+def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
+    """Are weights read for few rows at a time?
+
+    What it checks. In inference and serving: products of 16-bit matrices, not attention, whose arithmetic takes less
+    than a quarter of the time of reading their matrices, where they take a fifth of the steps or more.
+
+    Why it matters. Such a product takes as long as reading its weights, for one row or for a hundred. More sequences in
+    a batch take no longer until arithmetic is the limit, so that each costs less; that is no shorter step, and not part
+    of the stake. At stake is what weights of 8 bits save: at most, products take the time of reading half the bytes;
+    surely they keep 75 % of the bandwidth that they reach now.
+
+    What to do. Decode more sequences at once (continuous batching), or store the weights in 8 or 4 bits.
+    """
+    if not rank.has_device or not rank.step_count or rank.program not in ("inference", "serving"):
+        return
+    limits = floors(rank.trace)
+    chosen = selected_units(rank) & np.isin(limits.precision, _ELEMENT_BITS) & is_linear(rank.trace)
+    chosen &= (limits.bound == Bound.MEMORY) & (limits.compute < _RIDGE_SHARE * limits.traffic)
+    spans = time_of_units(rank, limits, chosen)
+    if spans.length < _MIN_STEP_SHARE * rank.time.length:
+        return
+    sure = limits.time / (2 * _KEPT_BANDWIDTH)
+    best = np.maximum(limits.traffic / 2, MIN_KERNEL_NS)
+    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (sure, best))
+    stake = stake_by_time(rank, low, high, spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    units = np.flatnonzero(chosen)
+    row = int(limits.row[units[np.argmax(limits.time[units])]])
+    where = user_source_of(rank.trace, row)
+    moved, flop = float(limits.bytes[chosen].sum()), float(limits.flop[chosen].sum())
+    ridge = float(np.median(limits.peak[chosen] / limits.bandwidth[chosen]))
+    yield Finding(
+        message=f"Weights are read for few rows at a time{in_source(where)}. Such products take"
+        f" {share(spans.length, rank.time.length)} of the step and read each weight for about {flop / moved:.0f}"
+        f" {'row' if round(flop / moved) == 1 else 'rows'}; for up to {ridge:.0f} they would take about as long.",
+        stake=stake,
+        change="+ decode more sequences in one batch\n"
+        "+ from torchao.quantization import Int8WeightOnlyConfig, quantize_\n"
+        "+ quantize_(model, Int8WeightOnlyConfig())  # or Float8WeightOnlyConfig()",
+        why="The stake is of weights in 8 bits: at most, half the bytes are read at the memory's peak; surely at"
+        f" {_KEPT_BANDWIDTH:.0%} of today's bandwidth. A larger batch saves more, for each sequence.",
+        confidence="medium",
+        evidence=(rank.event(row, "the product that takes longest", "roofline", where),),
+        time=spans,
+        at_most="note",
+        broad=1,
+    )  # fmt: skip
+
+
+RULE = Rule("DEVICE010", "Weights are read for few rows", of_rank=weights_read_for_few_rows)
