@@ -34,7 +34,7 @@ ATTENTION_REACHES: Final = 0.25
 TRAFFIC_REACHES: Final = 0.7
 """Share of the memory's bandwidth that large kernels reach at least: copies reach 80 to 93 %."""
 
-KEPT_SHARE: Final = 0.85
+KEPT_PEAK_SHARE: Final = 0.85
 """Least share of what products reach of the peak today that they keep with other elements: fewer bits need larger
 tiles, and power limits the clock."""
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.limits import (
-    KEPT_SHARE,
+    KEPT_PEAK_SHARE,
     PRODUCTS_REACH,
     TRAFFIC_REACHES,
     left,
@@ -134,7 +134,7 @@ def _in_tf32(rank: RankView, limits: Floors) -> Iterator[Finding]:
         return
     half = _half(rank, limits)
     casts = _CASTS * limits.bytes / (TRAFFIC_REACHES * limits.bandwidth) * 1e9
-    sure = limits.time * limits.peak / half / KEPT_SHARE + casts
+    sure = limits.time * limits.peak / half / KEPT_PEAK_SHARE + casts
     best = time_of(limits, half, limits.bytes / 2)
     at_most = np.where(named, _TF32_BY_NAME[0], left(limits, slow, _or_by_name(limits, sure, _TF32_BY_NAME[0])))
     at_least = np.where(named, _TF32_BY_NAME[1], left(limits, slow, _or_by_name(limits, best, _TF32_BY_NAME[1])))
@@ -152,7 +152,7 @@ def _in_tf32(rank: RankView, limits: Floors) -> Iterator[Finding]:
         change='+ with torch.autocast("cuda", dtype=torch.bfloat16): ...'
         + ("  # forward pass and loss" if trains else ""),
         why="At most, products take their floor in BF16, and other kernels half of their time; surely products keep"
-        f" {KEPT_SHARE:.0%} of their share of the peak. Weights are rounded to 8 bits of mantissa: compare the"
+        f" {KEPT_PEAK_SHARE:.0%} of their share of the peak. Weights are rounded to 8 bits of mantissa: compare the"
         f" {'loss' if trains else 'outputs'}.",
         confidence="medium",
         evidence=(rank.event(row, "the longest such kernel", "kernels"),),

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.limits import (
-    KEPT_SHARE,
+    KEPT_PEAK_SHARE,
     TRAFFIC_REACHES,
     is_linear,
     left,
@@ -66,7 +66,7 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     if efficiency < _MIN_EFFICIENCY:
         return
     casts = _CASTS * limits.bytes / (TRAFFIC_REACHES * limits.bandwidth) * 1e9
-    sure = limits.time * limits.peak / peak / KEPT_SHARE + casts
+    sure = limits.time * limits.peak / peak / KEPT_PEAK_SHARE + casts
     best = time_of(limits, peak, limits.bytes / 2)
     low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (sure, best))
     stake = stake_by_time(rank, low, high, spans)
@@ -85,7 +85,7 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
         else "+ from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, quantize_\n"
         "+ quantize_(model, Float8DynamicActivationFloat8WeightConfig())",
         why="At most, products take their floor in FP8; at least they keep"
-        f" {KEPT_SHARE:.0%} of the share of the peak that they reach now, besides the casts. The numbers change.",
+        f" {KEPT_PEAK_SHARE:.0%} of the share of the peak that they reach now, besides the casts. The numbers change.",
         confidence="medium",
         evidence=(rank.event(row, "the product that takes longest", "roofline", where),),
         time=spans,
