@@ -147,7 +147,7 @@ class FusedAttention:
             extent = self._packed(given, query, key, ends if prod(ends) > 1 else (), pages if any(pages) else ())
         else:
             extent = self._padded(given, query, key, value)
-        return None if extent is None else self._cost(given, (query, key, value), extent)
+        return None if extent is None or not value.shape else self._cost(given, (query, key, value), extent)
 
     def _padded(self, given: Arguments, query: Tensor, key: Tensor, value: Tensor) -> _Extent | None:
         """Sequences of one length."""

@@ -88,8 +88,10 @@ class Convolution:
         if image is None or weight is None or transposed is None or 0 in weight.shape:
             return None
         space = len(weight.shape) - 2
-        leading = image.shape[: len(image.shape) - space]
-        if space < 1 or len(leading) not in (1, 2) or leading[-1] % weight.shape[0 if transposed else 1]:
+        if space < 1 or len(image.shape) - space not in (1, 2):
+            return None
+        leading = image.shape[:-space]
+        if leading[-1] % weight.shape[0 if transposed else 1]:
             return None
         filters = weight.shape[1] * (given.integer(self.groups) or 1) if transposed else weight.shape[0]
         size = image.shape[-space:]

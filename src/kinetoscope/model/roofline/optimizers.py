@@ -50,8 +50,10 @@ def _elements(given: Arguments) -> Count | None:
     lists, blocks, passed = _lists_of_kernel(given), given.blocks, given.gradients
     if not lists or not blocks:
         return None
-    if passed is not None and passed.chunks % blocks == 0 and passed.repeats % (passed.chunks // blocks) == 0:
-        return Count(*(passed.elements * blocks // passed.chunks,) * 2)
+    if passed is not None and passed.chunks and passed.chunks % blocks == 0:
+        passes = passed.chunks // blocks
+        if passed.repeats % passes == 0:
+            return Count(*(passed.elements // passes,) * 2)
     times = 1 if given.launches > 1 and blocks <= _MAX_BLOCKS * given.launches else 7
     held = min(blocks, times * given.launches * _MAX_TENSORS.get(lists, _MAX_TENSORS[1]))
     return Count((blocks - held) * CHUNK_ELEMENTS + held, blocks * CHUNK_ELEMENTS)

@@ -251,7 +251,7 @@ def _columns(given: Arguments) -> Cost | None:
     if image is None or len(image.shape) < 3 or None in (window, dilation, padding, stride):
         return None
     size = Pooling(2, dilation=4, ceiling=-1)(replace(given, concrete=("", *(given.text(k) for k in (1, 4, 3, 2)))))
-    if size is None or not size.outputs or window is None:
+    if size is None or not size.outputs or window is None or min(window) < 1:
         return None
     out = Tensor(
         (*image.shape[:-3], image.shape[-3] * prod(window), prod(size.outputs[0].shape[-2:])), None, image.type
@@ -262,14 +262,7 @@ def _columns(given: Arguments) -> Cost | None:
 def _image(given: Arguments) -> Cost | None:
     """`col2im`: columns added up to an image of the size of the second argument."""
     columns, size, window = given.tensor(0), given.numbers(1, 2), given.numbers(2, 2)
-    if (
-        columns is None
-        or size is None
-        or window is None
-        or len(columns.shape) < 2
-        or min(size) < 0
-        or prod(window) <= 0
-    ):
+    if columns is None or size is None or window is None or len(columns.shape) < 2 or min(size) < 0 or min(window) < 1:
         return None
     shape = (*columns.shape[:-2], columns.shape[-2] // prod(window), *size)
     out = Tensor(shape, None, columns.type)
