@@ -14,6 +14,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
+from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.categories import labels, longest, work_categories
@@ -59,6 +60,7 @@ RESULT = Schema(
     Column("peak", pl.Float64, "Peak of those operations; null if unknown, or if several.", "flop/s"),
     Column("peak_bandwidth", pl.Float64, "Peak of the memory or link; null if unknown, or if several.", "bytes/s"),
     Column("in_l2", pl.Boolean, "Can the largest cache make calls of it faster than the memory would; see the text."),
+    Column("waves", pl.Float64, "Waves of blocks of its longest kernels (see `kernels`), weighted by time."),
     Column("covered_time", pl.Int64, "Of device_time, that of work with a floor.", "ns"),
     Column("at_limit", pl.Int64, "Of device_time, what remains at the peaks if neighbours are fused.", "ns"),
     Column("fusable", pl.Int64, "Of device_time, traffic of intermediate results that fusion removes.", "ns"),
@@ -79,6 +81,7 @@ RESULT = Schema(
         ShareOf("device_time"): "device_share",
         RatioOf("floor", "covered_time"): "efficiency",
         MeanBy("covered_time"): "rate bandwidth",
+        MeanBy("device_time"): "waves",
         MeanBy("bytes"): "intensity",
     },
 )
@@ -300,6 +303,7 @@ def _frame(
         "peak": _common_rate(codes, count, limits.peak[unit]),
         "peak_bandwidth": _common_rate(codes, count, limits.bandwidth[unit]),
         "in_l2": polars_columns.column((cached > 0) & (unexplained == 0), has_floor),
+        "waves": _mean_by_time(codes, count, waves(view.trace)[place], time),
         "covered_time": covered,
         **_exact(device_time, np.stack([total(every[:, part]) for part in range(len(PARTS))], axis=1)),
     }
@@ -330,6 +334,12 @@ def _bound(codes: Int32s, groups: int, bound: Int8s, time: Int64s) -> list[str |
     keys = codes[known].astype(np.int64) * len(BOUNDS) + bound[known]
     spent = np.bincount(keys, time[known] + 1, groups * len(BOUNDS)).reshape(groups, len(BOUNDS))
     return [BOUNDS[int(each.argmax())] if each.any() else None for each in spent]
+
+
+def _mean_by_time(codes: Int32s, groups: int, values: Floats, time: Int64s) -> pl.Series:
+    known = ~np.isnan(values)
+    spent = np.bincount(codes[known], time[known], groups)
+    return polars_columns.numbers(np.bincount(codes[known], (values * time)[known], groups) / _positive(spent))
 
 
 def _common_rate(codes: Int32s, groups: int, rate: Floats) -> pl.Series:
