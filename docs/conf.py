@@ -3,6 +3,7 @@
 from importlib.metadata import version as installed_version
 
 from kinetoscope.model.device.peaks import PEAKS, SCALES, UNITS
+from kinetoscope.model.roofline.registry import FAMILIES
 from kinetoscope.model.trace.symptoms import SYMPTOMS
 
 project = "Kinetoscope"
@@ -25,7 +26,15 @@ def _peaks():
         yield f"| {peak.product} | {' | '.join(rates)} | {peak.checked} | [{title}]({address}) |"
 
 
+def _operators():
+    """The operators with formulas: a paragraph a family. Operators in place are like those that are not."""
+    for title, family in FAMILIES.items():
+        names = [name for name in sorted(family) if name.removesuffix("_") not in family or not name.endswith("_")]
+        yield f"**{title}.** " + ", ".join(f"`{name}`" for name in names) + "."
+
+
 myst_substitutions = {
+    "operators": "\n\n".join(_operators()),
     "symptoms": "\n".join(["| code | what it means |", "| --- | --- |", *_ROWS]),
     "peaks": "\n".join(_peaks()),
 }

@@ -278,14 +278,16 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
 
 def _ranges(rates: FlopRates) -> Iterator[str]:
     """Of how much only the least is known."""
-    most = rates.counts.of_calls([each.cost.flop_most for each in rates.counts.variants])[rates.place]
+    costs = [each.cost for each in rates.counts.variants]
+    most = rates.counts.of_calls([np.inf if each.is_least else each.flop_most for each in costs])[rates.place]
     is_range = most > 0
     if is_range.any():
         factor = most[is_range].sum() / max(float(rates.flop[is_range].sum()), 1.0)
+        end = f"at most it is {factor:.1f} times as much" if np.isfinite(factor) else "of the most nothing is known"
         yield (
             f"{rates.flop[is_range].sum() / max(float(rates.flop.sum()), 1.0):.1%} of the FLOPs (calls: "
             f"{int(is_range.sum()):,}) are the least that the arguments allow, as lengths, windows or wanted gradients "
-            f"were not recorded; at most it is {factor:.1f} times as much."
+            f"were not recorded; {end}."
         )
 
 

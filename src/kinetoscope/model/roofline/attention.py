@@ -242,17 +242,15 @@ def _quantized(plain: FusedAttention, wider: FusedAttention, place: int) -> Form
 def _served(given: Arguments) -> Cost | None:
     """`vllm::unified_attention`: the new tokens of all sequences; neither what a cache holds nor a window is recorded.
 
-    At least each token sees itself. The most is what the tokens would take as one sequence without a cache.
+    At least each token sees itself.
     """
     query, key, value = (given.tensor(place) for place in range(3))
     if query is None or key is None or value is None or len(query.shape) != 3 or len(key.shape) != 3:
         return None
     tokens, heads, size = query.shape
-    each = 2 * heads * (size + value.shape[-1]) if value.shape else 0
+    flop = 2 * tokens * heads * (size + value.shape[-1]) if value.shape else 0
     out = given.tensor(3) or Tensor(query.shape, None, query.type)
-    moved = traffic(query, key, value, out)
-    most = each * Mask(None, 0).pairs(tokens, tokens)
-    return Cost(each * tokens, bytes=moved, flop_most=most, bytes_most=moved, outputs=(out,))
+    return Cost(flop, bytes=traffic(query, key, value, out), is_least=True, outputs=(out,))
 
 
 # --- the table

@@ -21,10 +21,20 @@ from kinetoscope.model.roofline.optimizers import OPTIMIZERS
 from kinetoscope.model.roofline.products import PRODUCTS
 from kinetoscope.model.roofline.reductions import REDUCTIONS
 
-ENTRIES: Final[dict[str, Entry]] = {
-    **PRODUCTS, **CONVOLUTIONS, **ATTENTION, **NORMALIZATIONS, **ELEMENTWISE, **REDUCTIONS, **INDEXING, **OPTIMIZERS,
-    **CUSTOM,
-}  # fmt: skip
+FAMILIES: Final[dict[str, dict[str, Entry]]] = {
+    "Products of matrices": PRODUCTS,
+    "Convolutions": CONVOLUTIONS,
+    "Attention": ATTENTION,
+    "Normalization and soft-max": NORMALIZATIONS,
+    "Elementwise": ELEMENTWISE,
+    "Reductions, pooling, resampling": REDUCTIONS,
+    "Gathers, scatters, joins": INDEXING,
+    "Lists of tensors and optimizers": OPTIMIZERS,
+    "Libraries": CUSTOM,
+}
+"""Families of operators; one of a later family takes the place of one of the same name."""
+
+ENTRIES: Final = {name: entry for family in FAMILIES.values() for name, entry in family.items()}
 """Operators by name without overload."""
 
 _MAX_AMOUNT: Final = 10**24
