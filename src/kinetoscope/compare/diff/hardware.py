@@ -45,16 +45,16 @@ OF_RANK = Schema(
 ACROSS = Schema(
     Column("name", pl.String, "Operator as the program calls it: what a backend does inside belongs to it."),
     Column("input_shapes", pl.String, "Shapes of its tensors; null for those that one run only has, or unrecorded."),
-    Column("base_calls", pl.Float64, "Calls in a mean step of the first run."),
-    Column("new_calls", pl.Float64, "Calls in a mean step of the second run."),
     Column("base_time", pl.Int64, "Device time in a mean step of the first run.", "ns"),
     Column("new_time", pl.Int64, "Device time in a mean step of the second run.", "ns"),
-    Column("ratio", pl.Float64, "New time / base time."),
-    Column("expected_ratio", pl.Float64, "What the peaks of both devices suggest: new limits / base limits."),
     Column("expected_time", pl.Int64, "Base time × expected ratio: as efficient as in the first run.", "ns"),
     Column("unexplained", pl.Int64, "New less expected time: slower than the hardware explains.", "ns"),
     Column("base_efficiency", pl.Float64, "Floor / time of the work that has one, in the first run.", "fraction"),
     Column("new_efficiency", pl.Float64, "The same in the second run.", "fraction"),
+    Column("ratio", pl.Float64, "New time / base time."),
+    Column("expected_ratio", pl.Float64, "What the peaks of both devices suggest: new limits / base limits."),
+    Column("base_calls", pl.Float64, "Calls in a mean step of the first run."),
+    Column("new_calls", pl.Float64, "Calls in a mean step of the second run."),
 )
 """Rows of `Diff.hardware`, those that the hardware explains least first."""
 
@@ -86,7 +86,10 @@ def limits_of_rank(trace: Trace, select: Selection) -> Partial:
     less than the device's shortest kernels. Collectives are left out, since their time includes waiting for other
     ranks.
     """
-    every, work = floors(trace), device_work(trace)
+    work = device_work(trace)
+    if not len(work):
+        return Partial(OF_RANK.per_rank.empty())
+    every = floors(trace)
     chosen = every.among(scope(trace, select).device_work_mask & ~work.of(WorkKind.COMMUNICATION))
     units = np.flatnonzero(chosen)
     op = _called(trace)[every.row[units]]
