@@ -23,6 +23,7 @@ from kinetoscope.model.roofline.calls import Uncovered
 from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
 from kinetoscope.model.roofline.group_floors import MAX_FLOOR_NS
 from kinetoscope.model.roofline.headroom import PARTS, parts
+from kinetoscope.model.roofline.registry import entry_of
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
@@ -361,9 +362,17 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     for name, spent in zip(names, limits.time[lost].tolist(), strict=True):
         by_name[name] += spent
     most = [(name, spent / whole) for name, spent in by_name.most_common(_NAMED_OPERATORS)]
-    named = ", ".join(f"{brief(name, _NAME_CELLS)} {share:.1%}" for name, share in most if share >= _NAMED_SHARE)
+    named = ", ".join(
+        f"{brief(name, _NAME_CELLS)} {share:.1%}{_untold(name)}" for name, share in most if share >= _NAMED_SHARE
+    )
     rest = f"; not covered: {named}" if named else ""
     yield f"Formulas cover {covered:.1%} of the device time{rest}."
+
+
+def _untold(name: str) -> str:
+    """Why the arguments of an operator never tell what it costs."""
+    entry = entry_of(name)
+    return f" ({entry.untold})" if entry is not None and entry.untold else ""
 
 
 def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:

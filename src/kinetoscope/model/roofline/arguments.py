@@ -209,11 +209,13 @@ class Entry:
         formula: its cost.
         is_product: it multiplies matrices, so that matrix units can compute it: products, convolutions, attention.
         needs: what the formula needs besides the arguments.
+        untold: why the arguments of this operator never tell what it costs; "" for others.
     """
 
     formula: Formula
     is_product: bool = False
     needs: tuple[Need, ...] = ()
+    untold: str = ""
 
 
 def traffic(*tensors: Tensor | None) -> int | None:

@@ -197,7 +197,16 @@ def _gradient(given: Arguments) -> Cost | None:
 
 _NODE: Final = "torch::autograd::CppNode"
 
+_UNTOLD: Final = {
+    "vllm::moe_forward": "the experts' weights are no arguments",
+    "vllm::moe_forward_shared": "the experts' weights are no arguments",
+    "CompiledFunction": "operators in compiled code are not recorded",
+    "CompiledFunctionBackward": "operators in compiled code are not recorded",
+}
+"""Operators whose arguments never tell what they cost, and why."""
+
 CUSTOM: Final[dict[str, Entry]] = {
+    **{name: Entry(lambda _: None, untold=why) for name, why in _UNTOLD.items()},
     **{f"{space}::{name}": Entry(formula) for space in ("_C", "vllm") for name, formula in _VLLM.items()},
     **{f"sgl_kernel::{name}": Entry(formula) for name, formula in _SGLANG.items()},
     **{f"_C_cache_ops::{name}": Entry(_cached(2)) for name in ("reshape_and_cache", "reshape_and_cache_flash")},
