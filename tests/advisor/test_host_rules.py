@@ -27,6 +27,7 @@ from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, op, python
 from tests.faults.host import Body
 from tests.faults.network import Network
+from tests.faults.operators import Operators
 from tests.faults.program import Program
 
 Find = Callable[[RankView], Iterator[Finding]]
@@ -235,6 +236,19 @@ def test_an_optimizer_that_loops(tmp_path: Path) -> None:
     assert "fused=True" in finding.change
     assert finding.stake.low == 0  # three operators a parameter: on a host nothing is sure
     assert finding.stake.high == pytest.approx(0.97 * 1.05 * 300 * US, rel=0.01)
+
+
+def test_passes_over_large_parameters_shrink_as_their_bytes_do(tmp_path: Path) -> None:
+    """AdamW in passes moves 76 bytes a parameter at least, fused 28: at 80 % of the recorded rate, or the memory's."""
+
+    def body(p: Program, n: int) -> None:
+        Operators(p, "H100", "fp32").optimizer([(4096, 4096)] * 12, fused=False)
+
+    look = simulated(tmp_path, body)
+    [finding] = optimizer_by_parameter(look)
+    floor = 28 * 12 * 4096 * 4096 / 3.352e12 * 1e9
+    assert finding.stake.low == pytest.approx((1 - 1.25 * 28 / 76) * look.step, rel=0.02)
+    assert finding.stake.high == pytest.approx(look.step - floor, rel=0.06)
 
 
 @pytest.mark.parametrize(
