@@ -249,6 +249,13 @@ def operators(
     runtime: Literal["separate", "include"] = "separate",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def other_devices(
+    job: Job,
+    *,
+    select: Selection = ...,
+    product: str = "",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def overlap(
     job: Job,
     *,

@@ -41,6 +41,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "flops",
         "fusion",
         "peaks",
+        "other_devices",
         "hardware_counters",
         "memory_bandwidth",
         "memory_bandwidth_series",
