@@ -280,8 +280,8 @@ class Roofline:
         time: column of its area.
         intensity, rate: columns of its place: operations a byte, operations a second.
         efficiency, bound: columns of the share of its limit that it reaches, and of what limits it: its colour.
-        precision, peak, peak_bandwidth: columns of its roofs: operations a second, in which precision, and bytes a
-            second.
+        precision, dtype: columns of what it was computed in: of products, and of other arithmetic.
+        peak, peak_bandwidth: columns of its roofs: operations and bytes a second.
         headroom: column of the time beyond the limit.
         parts: columns that sum to `time`, of which a terminal draws a bar for each row.
     """
@@ -294,6 +294,7 @@ class Roofline:
     efficiency: str = "efficiency"
     bound: str = "bound"
     precision: str = "precision"
+    dtype: str = "dtype"
     peak: str = "peak"
     peak_bandwidth: str = "peak_bandwidth"
     headroom: str = "headroom"

@@ -23,6 +23,7 @@ ROWS = Schema(
     Column("name", pl.String, "Operator."),
     Column("input_shapes", pl.String, "Shapes."),
     Column("precision", pl.String, "Precision."),
+    Column("dtype", pl.String, "Type."),
     Column("device_time", pl.Int64, "Time.", "ns"),
     Column("intensity", pl.Float64, "Operations per byte."),
     Column("rate", pl.Float64, "Operations a second.", "flop/s"),
@@ -90,9 +91,19 @@ def test_roofs_meet_at_the_ridge_and_are_labelled() -> None:
     assert other.x[0] == PEAK / BANDWIDTH / 2
 
 
+def test_a_roof_is_named_after_what_is_computed_below_it() -> None:
+    vector = {"precision": None, "peak": PEAK / 15}
+    double = {"precision": None, "peak": PEAK / 30, "dtype": "float64"}
+    few = product(1, 0.5, **double, device_time=10)
+    picture = drawn(rows(product(1, 0.5), product(1, 0.5, **vector, dtype="bfloat16"), product(1, 0.5, **vector), few))
+    assert [roof.label.partition("\u00a0")[0] for roof in picture.roofs[1:]] == ["BF16 1,000", "vector FP32 66.7"]
+    assert drawn(rows(product(1, 0.5, **double))).roofs[1].label == "vector FP64 33.3\u00a0TFLOP/s"
+
+
 def test_precisions_with_one_peak_share_a_roof() -> None:
-    picture = drawn(rows(product(1, 0.5), product(2, 0.5, precision="fp16"), product(3, 0.5, precision=None)))
-    assert [roof.label for roof in picture.roofs][1:] == ["BF16, FP16, vector 1,000\u00a0TFLOP/s"]
+    vector = product(3, 0.5, precision=None, dtype="float32")
+    picture = drawn(rows(product(1, 0.5), product(2, 0.5, precision="fp16"), vector))
+    assert [roof.label for roof in picture.roofs][1:] == ["BF16, FP16, vector FP32 1,000\u00a0TFLOP/s"]
 
 
 def test_a_link_has_no_roof_of_its_own() -> None:

@@ -31,7 +31,7 @@ BOUNDS: Final[dict[str, tuple[str, str]]] = {
 """What can limit work: the kind whose colour it has, and what that means."""
 
 _TAIL_SHARE: Final = 0.005
-"""Share of the time of all points that may lie beyond an end of an axis, and stand at its edge."""
+"""Share of the time of all points that may stand at the edge of the picture, or below a roof that is not drawn."""
 
 _LANE_DECADES: Final = 0.6
 """Width of the lane, in powers of ten of x."""
@@ -109,7 +109,7 @@ def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
         )
     }
     number = {name: pl.when(of.is_finite()).then(of) for name, of in number.items()}
-    words = {"bound": pl.col(facts.bound), "precision": pl.col(facts.precision), "time": pl.col(facts.time)}
+    words = {name: pl.col(getattr(facts, name)) for name in ("bound", "precision", "dtype", "time")}
     frame = result.frame.with_row_index("row").select("row", **number, **words).filter(pl.col("time") > 0)
     counted = (pl.col("x") > 0) & (pl.col("y") > 0)
     moved = (pl.col("x") == 0) & (pl.col("share") > 0) & (pl.col("slope") > 0)
@@ -146,9 +146,16 @@ def _across(left: float, right: float, count: int) -> Floats:
 
 
 def _peaks(points: pl.DataFrame) -> pl.DataFrame:
-    """The distinct peaks, the highest first, and of which precisions each is."""
-    names = pl.col("precision").str.to_uppercase().fill_null("vector").unique().sort().str.join(", ")
-    return points.filter(pl.col("peak") > 0).group_by("peak").agg(names).sort("peak", descending=True)
+    """The distinct peaks below which enough of the time is spent, the highest first, and the precisions of each."""
+    below = points.filter((pl.col("peak") > 0) & (pl.col("x") > 0))
+    is_double = pl.col("dtype").is_in(["float64", "complex128"])
+    vector = (
+        pl.when(is_double).then(pl.lit("vector FP64")).when(pl.col("dtype").is_not_null()).then(pl.lit("vector FP32"))
+    )
+    names = pl.coalesce(pl.col("precision").str.to_uppercase(), vector).drop_nulls().unique().sort().str.join(", ")
+    peaks = below.group_by("peak").agg(names.replace("", "vector").alias("names"), pl.col("time").sum())
+    notable = peaks.filter(pl.col("time") >= _TAIL_SHARE * points["time"].sum())
+    return notable.sort("peak", descending=True).select("peak", "names")
 
 
 def _roofs(peaks: pl.DataFrame, bandwidth: float, left: float, right: float) -> Iterator[Roof]:
