@@ -132,3 +132,19 @@ def test_a_generated_kernel_that_gathers_may_read_in_part(tmp_path: Path) -> Non
     cost = costed(tmp_path, *called(name, [(name, [1, 1, 1])], **tensors))
     assert cost is not None
     assert (cost.bytes, cost.bytes_most) == (0, 4 * 64_000 + 80 + 4 * 640)
+
+
+def test_optimizers_of_apex_have_no_operator(tmp_path: Path) -> None:
+    kernel = "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float, float, adamMode_t>(int)"
+    events = [drawn.launch(1, 1, 1), drawn.kernel(kernel, 10, 10, 1, grid=[300, 1, 1])]
+    cost = costed(tmp_path, *events)
+    assert cost is not None
+    assert cost.bytes == 7 * 4 * ((300 - 36) * CHUNK + 36)
+    assert cost.is_range
+
+
+def test_other_kernels_of_apex_pass_each_list_once(tmp_path: Path) -> None:
+    kernel = "void multi_tensor_apply_kernel<TensorListMetadata<2>, ScaleFunctor<c10::Half, float>, float>(int)"
+    cost = costed(tmp_path, drawn.launch(1, 1, 1), drawn.kernel(kernel, 10, 10, 1, grid=[300, 1, 1]))
+    assert cost is not None
+    assert cost.bytes == 2 * 2 * ((300 - 64) * CHUNK + 64)

@@ -34,11 +34,16 @@ def blocks_and_launches(trace: Trace, owner: Int32s, kernel: Int64s, rows: Int32
     name = np.full(len(trace) + 1, -1, np.int64)
     name[rows] = kernel
     chosen = np.flatnonzero((owner >= 0) & (trace.name[work.rows] == name[owner]))
-    codes, place = np.unique(arguments.codes(trace, "grid", work.rows[chosen]), return_inverse=True)
-    sizes = np.array([_blocks(trace, code) for code in codes.tolist()], np.int64)
-    of_work = sizes[place] if len(sizes) else np.zeros(0, np.int64)
+    of_work = blocks_of_kernels(trace, work.rows[chosen])
     blocks = np.bincount(owner[chosen], of_work, minlength=len(trace))[rows].astype(np.int64)
     return blocks, np.bincount(owner[chosen], minlength=len(trace))[rows]
+
+
+def blocks_of_kernels(trace: Trace, rows: Int32s) -> Int64s:
+    """Blocks of some kernels: int64 [rows], 0 where the grid was not recorded."""
+    codes, place = np.unique(arguments.codes(trace, "grid", rows), return_inverse=True)
+    sizes = np.array([_blocks(trace, code) for code in codes.tolist()], np.int64)
+    return sizes[place] if len(sizes) else np.zeros(0, np.int64)
 
 
 def _blocks(trace: Trace, code: int) -> int:

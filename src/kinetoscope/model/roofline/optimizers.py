@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from kinetoscope.model.roofline.arguments import CHUNK_ELEMENTS, Arguments, Cost, Entry, Tensor
 from kinetoscope.model.roofline.elementwise import OPERATIONS_OF_LISTS
-from kinetoscope.model.roofline.result_types import kernel_type
+from kinetoscope.model.roofline.result_types import kernel_type, type_in
 
 _MAX_TENSORS: Final = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 """Tensors of a launch by the number of lists that its kernel goes through (`depth_to_max_tensors`)."""
@@ -27,6 +27,12 @@ _MAX_BLOCKS: Final = 320
 """Blocks of such a launch. With CUDA 13 both limits are 7 times as high."""
 
 _LISTS: Final = re.compile(r"TensorListMetadata<(\d)|TensorListScalarListMetadata<[^,>]*, (\d)")
+
+
+_APEX: Final = re.compile(r"multi_tensor_apply_kernel<TensorListMetadata<(\d)>, (\w+)<")
+"""Kernels of Apex and DeepSpeed, with their lists and what they compute; torch's have a namespace."""
+
+_APEX_OPTIMIZERS: Final = re.compile("Adam|Adagrad|SGD|NovoGrad|LAMB|Lion", re.IGNORECASE)
 
 
 class Count(NamedTuple):
@@ -55,8 +61,28 @@ def _elements(given: Arguments) -> Count | None:
         if passed.repeats % passes == 0:
             return Count(*(passed.elements // passes,) * 2)
     times = 1 if given.launches > 1 and blocks <= _MAX_BLOCKS * given.launches else 7
-    held = min(blocks, times * given.launches * _MAX_TENSORS.get(lists, _MAX_TENSORS[1]))
-    return Count((blocks - held) * CHUNK_ELEMENTS + held, blocks * CHUNK_ELEMENTS)
+    return Count(_least_elements(lists, blocks, times * given.launches), blocks * CHUNK_ELEMENTS)
+
+
+def _least_elements(lists: int, blocks: int, launches: int) -> int:
+    """Elements of each of some lists, if as many tensors as launches can hold end with a chunk of one element."""
+    held = min(blocks, launches * _MAX_TENSORS.get(lists, _MAX_TENSORS[1]))
+    return (blocks - held) * CHUNK_ELEMENTS + held
+
+
+def bytes_of_apex(kernel: str, blocks: int) -> int | None:
+    """Bytes that a kernel of Apex or DeepSpeed over lists moves at least; None for other kernels.
+
+    No operator launches them, and their chunks are as large as torch's. The first list of an optimizer's is the
+    gradients, which are only read; the others are read and written. Of other kernels each list is read or written.
+    """
+    match = _APEX.search(kernel)
+    kind = type_in(kernel[match.end() - 1 :]) if match is not None else None
+    if match is None or kind is None or not blocks:
+        return None
+    lists = int(match[1])
+    times = 2 * lists - 1 if _APEX_OPTIMIZERS.search(match[2]) else lists
+    return times * _least_elements(lists, blocks, 1) * kind.bytes
 
 
 @dataclass(frozen=True, slots=True)

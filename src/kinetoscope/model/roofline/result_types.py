@@ -102,12 +102,19 @@ def accumulated(kind: ElementType | None) -> ElementType | None:
 
 
 def kernel_type(given: Arguments) -> ElementType | None:
-    """The type of elements that the name of the longest kernel tells, the first of its template; None if it does not.
+    """The type of elements that the name of the longest kernel tells; None if it does not.
 
-    Of lists of tensors the file holds no types, so this is the only source. A kernel that moves elements whatever they
-    mean, as `cat` does, names their size only.
+    Of lists of tensors the file holds no types, so this is the only source.
     """
-    match = _KERNEL_TYPE.search(given.kernel)
+    return type_in(given.kernel)
+
+
+def type_in(kernel: str) -> ElementType | None:
+    """The first type of elements in the template of a kernel; None where there is none.
+
+    A kernel that moves elements whatever they mean, as `cat` does, names their size only.
+    """
+    match = _KERNEL_TYPE.search(kernel)
     if match is None:
         return None
     if match[1]:

@@ -1,4 +1,4 @@
-"""Device work that has its cost as it is: copies over a link or within a memory, sets of memory, collectives."""
+"""Device work that has its cost as it is: copies, sets of memory, collectives, optimizers that no operator launches."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.bandwidth import bus_factor
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.roofline.launches import blocks_of_kernels
+from kinetoscope.model.roofline.optimizers import bytes_of_apex
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 Link = Literal["none", "host", "device", "network"]
@@ -63,7 +67,7 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     """The device work that is a transfer.
 
     That are copies between memories, those within one that no call accounts for, and collectives whose size was
-    recorded, the first kernel of each.
+    recorded, the first kernel of each. Kernels of optimizers without operators stand with them.
 
     call: int32 [work], the call that each piece is charged to, −1 for none.
     """
@@ -82,7 +86,28 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     distinct = collectives.select("kind", "bytes", "link", "is_least").unique(maintain_order=True)
     numbered = collectives.join(distinct.with_row_index("code"), on=distinct.columns, how="left", maintain_order="left")
     code[at] = len(moved) + numbered["code"].to_numpy()
-    return TransfersOfWork(code, (*moved, *(Transfer(*row) for row in distinct.rows())))
+    known = [*moved, *(Transfer(*row) for row in distinct.rows())]
+    of_apex, kinds = _kernels_of_apex(trace, np.flatnonzero((call < 0) & (code < 0)))
+    code[of_apex >= 0] = len(known) + of_apex[of_apex >= 0]
+    return TransfersOfWork(code, (*known, *kinds))
+
+
+def _kernels_of_apex(trace: Trace, chosen: Int64s) -> tuple[Int32s, list[Transfer]]:
+    """Kernels over lists among some work that no call accounts for: int32 [work], places in the list, −1 for others."""
+    work = device_work(trace)
+    rows = work.rows[chosen]
+    named = rows_containing(trace, ("multi_tensor_apply",), EventKind.KERNEL)[rows]
+    chosen, rows = chosen[named], rows[named]
+    sizes = blocks_of_kernels(trace, rows)
+    codes, first = group(trace.name[rows], sizes)
+    result, kinds = np.full(len(work), -1, np.int32), list[Transfer]()
+    for code, place in enumerate(first.tolist()):
+        kernel = trace.strings.glance(int(trace.name[rows[place]]))
+        moved = bytes_of_apex(kernel, int(sizes[place]))
+        if moved is not None:
+            result[chosen[codes == code]] = len(kinds)
+            kinds.append(Transfer(kernel, moved, "none", is_least=True))
+    return result, kinds
 
 
 def _copy(direction: str, nbytes: int) -> Transfer:
