@@ -323,7 +323,7 @@ class Machine:
         n = 2 if kind == "send_recv" else family.size
         share = {"all_reduce": 2 * (n - 1) / n, "send_recv": 1.0, "broadcast": 1.0}.get(kind, (n - 1) / n)
         drawn = 1 + 0.02 * self._random.random(len(rate))
-        takes = (_SETUP + size * share / rate) * drawn
+        takes = (_SETUP + size * share / (rate * model.links)) * drawn
         for fault in self.faults:
             if fault.cause == "slow_link":
                 takes[group[ranks == fault.rank]] *= 1 + fault.amount

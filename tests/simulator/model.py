@@ -76,6 +76,7 @@ class Model:
         elements: parameters of a layer; a hidden state has a quarter.
         buffers: whether buffers are broadcast before each forward pass, from the first data parallel rank: it leaves
             before the others have come.
+        links: share of the links' usual rate that collectives reach.
         synchronizes: whether the host waits for the loss at the end of each step.
         spread: up to how long after each other ranks leave a collective.
         clock_offset: clocks of hosts are wrong by up to this.
@@ -121,6 +122,7 @@ class Model:
     loading: int = 150_000
     elements: int = 2_000_000
     buffers: bool = False
+    links: float = 1.0
     synchronizes: bool = True
     spread: int = 3_000
     clock_offset: int = 0

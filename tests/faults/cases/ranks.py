@@ -180,6 +180,19 @@ CASES: Final = (
         ("RANKS003",), fault=Fault(),
     ),
     _case(
+        "RANKS010", "collectives over host memory",
+        _data_parallel(seed=225, elements=4_000_000, links=0.1), ("RANKS003",), links=1.0,
+    ),
+    _case(
+        "RANKS010", "collectives over PCIe",
+        _data_parallel(seed=226, elements=6_000_000, links=0.2), ("RANKS003",), links=1.0,
+    ),
+    _case(
+        "RANKS010", "parameters gathered over PCIe",
+        _data_parallel(seed=227, style="fsdp", elements=12_000_000, links=0.2, prefetches=True), ("RANKS003",),
+        links=1.0,
+    ),
+    _case(
         "RANKS008", "a checkpoint each fifth step",
         _data_parallel(seed=219, steps=20, elements=1_000_000, fault=Fault("host_gap", 0, 6_000_000, 3, 5)),
         fault=Fault(),

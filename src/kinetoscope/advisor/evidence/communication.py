@@ -50,6 +50,7 @@ COLLECTIVES = Schema(
     Column("exposed", pl.Float64, "The same with waiting for late ranks.", "ns"),
     Column("before", pl.Float64, "Share of the step's computation done before the first of them: the middle."),
     Column("factor", pl.Float64, "Bus / algorithm bandwidth."),
+    Column("link_bandwidth", pl.Float64, "Peak of the links that it passes, one direction; null: unknown.", "bytes/s"),
     Column("computation", pl.Float64, "Computation of an average step of all ranks.", "ns"),
     Column("halved", pl.Float64, "What half the time of reducing gradients saves, on the rank with the least.", "ns"),
 )
@@ -299,6 +300,7 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("group_size").drop_nulls().first(),
         pl.col("group_ranks").drop_nulls().first(),
         pl.col("factor").drop_nulls().first(),
+        pl.col("link_bandwidth").min(),
         pl.col("by_host").first(),
         calls=pl.len() / here.n_unique(),
         members=here.n_unique() / steps,

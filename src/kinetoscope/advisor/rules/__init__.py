@@ -74,6 +74,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "slow_link",
         "waiting_at_step_boundaries",
         "communication_of_one_rank",
+        "collectives_below_the_link",
     ),
     "Recording": (
         "recording_without_steps",
