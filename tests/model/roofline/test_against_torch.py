@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
-from kinetoscope.model.roofline.arguments import Cost, arguments_of
+from kinetoscope.model.roofline.arguments import Cost, Tensor, arguments_of
 from kinetoscope.model.roofline.registry import ENTRIES
+from kinetoscope.model.roofline.result_types import promoted
+from kinetoscope.model.trace.element_types import element_type
 
 torch = pytest.importorskip("torch")
 
@@ -179,3 +182,23 @@ def comparison() -> Comparison:
 def test_results_are_torchs(comparison: Comparison) -> None:
     assert not comparison.differences, "\n".join(comparison.differences)
     assert len(comparison.compared) > 100
+
+
+NUMBERS = (None, True, 2, 0.5)
+KINDS = ("bool", "uint8", "int8", "int16", "int32", "int64", "bfloat16", "float16", "float32", "complex64")
+
+
+def test_types_are_promoted_as_torch_does() -> None:
+    """All pairs of types, with dimensions and without, and with a number; of half and complex torch makes complex32."""
+    for (kind, other), shapes, number in product(product(KINDS, KINDS), product([(2,), ()], [(2,), ()]), NUMBERS):
+        if {kind, other} == {"float16", "complex64"}:
+            continue
+        pair = [
+            torch.ones(shape, dtype=getattr(torch, each)) for each, shape in zip((kind, other), shapes, strict=True)
+        ]
+        sum_of_both = pair[0] + pair[1]
+        expected = sum_of_both.dtype if number is None else torch.result_type(sum_of_both, number)
+        described = [Tensor(tuple(each.shape), None, element_type(TYPES[name_of(each.dtype)])) for each in pair]
+        found = promoted(described, [] if number is None else [str(number)])
+        assert found is not None
+        assert found.name == name_of(expected), (kind, other, shapes, number)

@@ -16,7 +16,7 @@ from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Tensor,
 _GATHERS: Final = re.compile(r"embedding|index|gather|scatter|take|sort|grid_sampl")
 """Words in the name of a kernel that reads or writes only some elements of a tensor."""
 
-_GENERATED: Final = re.compile(r"triton_(poi|red|per|tem|for|mm|bmm|convolution)\w*")
+_GENERATED: Final = re.compile(r"triton_(poi|red|per|fused|tem|for|mm|bmm|convolution)\w*")
 
 
 def _fused(given: Arguments) -> Cost | None:

@@ -9,8 +9,9 @@ from typing import Final
 from kinetoscope.model.roofline.arguments import Arguments, Shape, Tensor
 from kinetoscope.model.trace.element_types import ElementType, element_type
 
-BOOL, INT32, INT64, FLOAT, COMPLEX, UINT8 = (
+BOOL, INT16, INT32, INT64, FLOAT, COMPLEX, UINT8 = (
     ElementType("bool", 1, ""),
+    ElementType("int16", 2, ""),
     ElementType("int32", 4, ""),
     ElementType("int64", 8, ""),
     ElementType("float32", 4, "fp32"),
@@ -27,7 +28,7 @@ _KERNEL_TYPE: Final = re.compile(
     r"OpaqueType<(\d{1,3})u?>|(?<![A-Za-z_])(?:__nv_)?(?:c10::|cutlass::)?"
     r"(BFloat16|bfloat16(?:_t)?|half(?:_t)?|Half|Float8_\w+|float|double|long|int|bool)(?![A-Za-z_0-9])"
 )
-_OPAQUE: Final = {1: UINT8, 2: ElementType("int16", 2, ""), 4: INT32, 8: INT64, 16: COMPLEX_DOUBLE}
+_OPAQUE: Final = {1: UINT8, 2: INT16, 4: INT32, 8: INT64, 16: COMPLEX_DOUBLE}
 _C_NAMES: Final = {"bfloat16": "BFloat16", "bfloat16_t": "BFloat16", "half": "Half", "half_t": "Half"}
 
 
@@ -78,8 +79,8 @@ def _higher(a: ElementType, b: ElementType) -> ElementType:
         return a
     if category(a) != category(b):
         return max(a, b, key=category)
-    if a.bytes == b.bytes and category(a) == 2:
-        return FLOAT  # half and bfloat16
+    if a.bytes == b.bytes:
+        return FLOAT if category(a) == 2 else INT16  # half and bfloat16; a byte with and without sign
     return max(a, b, key=lambda kind: kind.bytes)
 
 
