@@ -17,9 +17,10 @@ from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.operators.categories import labels, longest, work_categories
+from kinetoscope.model.operators.categories import labels, longest
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
+from kinetoscope.model.roofline.charged_work import ChargedWork, charged_categories, charged_work
 from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
 from kinetoscope.model.roofline.group_floors import MAX_FLOOR_NS
 from kinetoscope.model.roofline.headroom import PARTS, parts
@@ -152,7 +153,8 @@ ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS))
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     limits = floors(trace)
-    chosen = np.flatnonzero(limits.among(_begins(view)))
+    charged = charged_work(trace)
+    chosen = np.flatnonzero(limits.among(_begins(view, charged)))
     notes = [*view.warm_up, *(view.notes if by == "step" or select.steps is not None else ())]
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view), *notes))
@@ -160,12 +162,12 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     return Partial(frame, (*_coverage(view, limits, chosen), *_notes(view, limits, chosen, by), *notes))
 
 
-def _begins(view: Scope) -> Bools:
-    """The selected device work; of a range of time what begins in it: bool [work]."""
+def _begins(view: Scope, charged: ChargedWork) -> Bools:
+    """The selected work; of a range of time what begins in it: bool [work]."""
     if view.clip is None:
-        return view.device_work_mask
-    start = view.device_work.start
-    return unclipped(view).device_work_mask & (start >= view.clip[0]) & (start < view.clip[1])
+        return charged.selected(view)
+    start = charged.work.start
+    return charged.selected(unclipped(view)) & (start >= view.clip[0]) & (start < view.clip[1])
 
 
 # --- rows
@@ -196,7 +198,7 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 def _by_kernel(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     """Rows of kernels: of a call's floor each has the share that it has of the call's time."""
-    work = view.device_work
+    work = charged_work(view.trace).work
     is_chosen = np.zeros(len(limits), np.bool_)
     is_chosen[chosen] = True
     pieces = np.flatnonzero(is_chosen[limits.unit])
@@ -214,7 +216,7 @@ def _by_module(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 
 def _by_category(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
-    category = work_categories(view.trace)[limits.longest[chosen]]
+    category = charged_categories(view.trace)[limits.longest[chosen]]
     codes, first = group(category)
     return _frame(view, limits, chosen, codes, {"name": labels(category[first])})
 
@@ -233,12 +235,12 @@ _ROWS: Final = {
 
 def _caller(view: Scope, limits: Floors, chosen: Int64s) -> Int32s:
     """The call that launched the longest piece of each unit: its row, −1 if unknown."""
-    return view.device_work.caller[limits.longest[chosen]]
+    return charged_work(view.trace).work.caller[limits.longest[chosen]]
 
 
 def _launched(view: Scope, limits: Floors, chosen: Int64s) -> Int64s:
     """When each unit was launched, ns; when it began, if the launch was not recorded."""
-    work, longest = view.device_work, limits.longest[chosen]
+    work, longest = charged_work(view.trace).work, limits.longest[chosen]
     launch = work.launch[longest]
     return np.where(launch >= 0, view.trace.start[launch], work.start[longest])
 
@@ -259,7 +261,7 @@ def _frame(
     pieces: Int64s | None = None,
 ) -> pl.DataFrame:
     """The rows of units in groups; negative codes count nowhere. `pieces` of work are parts of units."""
-    work = view.device_work
+    work = charged_work(view.trace).work
     count = (int(codes.max(initial=-1)) + 1) if groups is None else groups
     kept = codes >= 0
     codes, unit = codes[kept], unit[kept]
@@ -285,7 +287,7 @@ def _frame(
     every = parts(view.trace)
     certainty, precision = common(_certainty(limits)[unit]), common(limits.precision[unit].astype(np.int64))
     values = {
-        "category": labels(longest(codes, count, work_categories(view.trace)[place], time)),
+        "category": labels(longest(codes, count, charged_categories(view.trace)[place], time)),
         "precision": [PRECISIONS[code] if code >= 0 else None for code in precision.tolist()],
         "calls": np.bincount(codes, minlength=count),
         "device_time": device_time,
@@ -366,7 +368,8 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
         f"{brief(name, _NAME_CELLS)} {share:.1%}{_untold(name)}" for name, share in most if share >= _NAMED_SHARE
     )
     rest = f"; not covered: {named}" if named else ""
-    yield f"Formulas cover {covered:.1%} of the device time{rest}."
+    what = "time of the operators" if charged_work(view.trace).on_host else "device time"
+    yield f"Formulas cover {covered:.1%} of the {what}{rest}."
 
 
 def _untold(name: str) -> str:
@@ -376,7 +379,7 @@ def _untold(name: str) -> str:
 
 
 def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:
-    trace, device = view.trace, view.device_work.device[limits.longest[chosen]]
+    trace, device = view.trace, charged_work(view.trace).work.device[limits.longest[chosen]]
     known = [known_peaks(trace, number) for number in np.unique(device).tolist()]
     yield from dict.fromkeys(lookup.sentence for lookup in known)
     if not arguments.has(trace, "input_dims").any():

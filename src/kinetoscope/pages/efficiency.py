@@ -14,7 +14,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.device_limits import device_limits, without_reasons
 from kinetoscope.pages.parts.occurrences import Measure, occurrences
-from kinetoscope.pages.parts.recorded import has_steps
+from kinetoscope.pages.parts.recorded import has_device_work, has_steps
 from kinetoscope.pages.parts.roofline import headroom_block, roofline_block
 from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import ranked, with_values
@@ -49,9 +49,11 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     bound = chosen_value(params, "bound", (_ANY_BOUND, *BOUNDS), _ANY_BOUND)
     result = named("roofline")(job, select=select, by=by)
     blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), by, bound))
-    marked = has_steps(named("trace_info")(job, select=select).frame)
+    info = named("trace_info")(job, select=select).frame
     steps = named("roofline")(job, select=select, by="step")
-    sentence = without_reasons(device_limits(steps, marked=marked)) or result.notes[0]
+    sentence = (
+        without_reasons(device_limits(steps, marked=has_steps(info), device=has_device_work(info))) or result.notes[0]
+    )
     cannot = tuple(note for note in result.notes if note != sentence)
     return Page("efficiency", "Device efficiency", sentence, (), blocks, cannot)
 

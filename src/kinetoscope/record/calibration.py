@@ -26,7 +26,7 @@ _COPY_BYTES: Final = 1 << 30
 _MEMORY_SHARE: Final = 8
 """Bytes of each tensor that is copied: at most this part of the device's free memory."""
 
-_REPEATS: Final = 3
+_REPEATS: Final = 8
 """Runs of which the fastest counts: what else runs on the machine only slows."""
 
 Work = Callable[[], object]
@@ -38,6 +38,8 @@ def main() -> None:
 
     kind, seconds = sys.argv[1], float(sys.argv[2])
     device = torch.device(kind or first_device(torch))
+    if device.index is not None:
+        getattr(torch, device.type).set_device(device)
     rates, missing = {}, {}
     for name, measure in _measurements(torch, device):
         try:
@@ -45,6 +47,8 @@ def main() -> None:
         except (RuntimeError, NotImplementedError, AttributeError, TypeError) as error:  # what torch raises of devices
             missing[name] = str(error).partition("\n")[0]
     facts = _facts(torch, device)
+    if device.type == "cpu" and (cache := _cache()):
+        rates["cache"] = cache
     sys.stdout.write(json.dumps({**facts, "torch": torch.__version__, "rates": rates, "missing": missing}))
 
 
@@ -66,6 +70,13 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
+
+
+def _cache() -> int | None:
+    """Bytes of the largest cache of the host's processors."""
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    texts = [file.read_text(encoding="ascii").strip() for file in sizes]
+    return max((int(text[:-1]) << 10 for text in texts if text.endswith("K")), default=None)
 
 
 # --- what is measured

@@ -126,7 +126,7 @@ def test_a_measurement_replaces_the_last_one_and_nothing_else(file: Path) -> Non
     assert "# what the datasheet has otherwise" in file.read_text(encoding="utf-8")
     assert own_peaks((), file) == OwnPeaks(
         by_device=((NAME, (("memory", 3.2e12), ("network", 5e10))),),
-        measured=((NAME, (("bf16", 6.543e14),), "measured now"), ("other", (("fp32", 1e12),), "measured then")),
+        measured=((NAME, (("bf16", 6.54322e14),), "measured now"), ("other", (("fp32", 1e12),), "measured then")),
     )
     assert list(file.parent.iterdir()) == [file]
 

@@ -137,7 +137,7 @@ def keep_measured(file: Path, device: str, rates: Mapping[str, float], remark: s
         InputError: the file cannot be written.
     """
     head = f"[{json.dumps(device, ensure_ascii=False)}.{ATTAINABLE}]"
-    lines = [head, f"{MEASURED} = {json.dumps(remark)}", *(f"{name} = {rate:.4g}" for name, rate in rates.items())]
+    lines = [head, f"{MEASURED} = {json.dumps(remark)}", *(f"{name} = {rate:.6g}" for name, rate in rates.items())]
     try:
         before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         kept, mine = [], False

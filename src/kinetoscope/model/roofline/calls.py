@@ -388,17 +388,38 @@ def _charged(trace: Trace, work: DeviceWork, rows: Int32s) -> Int32s:
     return np.where(is_foreign, np.int32(-1), owner)
 
 
+def uncovered_operators(trace: Trace, rows: Int32s) -> Int8s:
+    """Why some operators of a host have no known cost of their own, an `Uncovered`: int8 [rows]."""
+    known = costed_calls(trace).rows
+    registered = _of_entries(trace, rows, lambda _: True) & ~_holds(trace, known)[rows]
+    told = arguments.has(trace, "input_dims", rows)
+    reasons = (Uncovered.NO_FORMULA, Uncovered.NO_SHAPES)
+    return np.select([~registered, ~told], reasons, Uncovered.NO_ARGUMENTS).astype(np.int8)
+
+
 def _used(trace: Trace, rows: Int32s, is_product: Bools, charged: Int32s) -> Bools:
-    """Which of the known calls count: products, and others that work is charged to; on the host those in no product."""
+    """Which of the known calls count: products, and others that work is charged to.
+
+    On the host those count that are in no product and take more than half of their time outside of other known calls.
+    """
     if is_host_only(trace):
         is_inner = np.zeros(len(trace), np.bool_)
         is_inner[rows[is_product]] = True
         parent = call_tree(trace).parent[rows]
         in_product = np.where(parent >= 0, ancestor(call_tree(trace).parent, is_inner)[parent], -1) >= 0
-        return is_product | ~(in_product | _holds(trace, rows)[rows])
+        return is_product | ~(in_product | (2 * _time_in_known(trace, rows) > trace.end[rows] - trace.start[rows]))
     launches = np.zeros(len(trace) + 1, np.bool_)
     launches[charged] = True
     return is_product | launches[rows]
+
+
+def _time_in_known(trace: Trace, rows: Int32s) -> Int64s:
+    """Time of some calls that is spent in others of them, ns: int64 [rows]."""
+    is_known = _marked(trace, rows)
+    parent = call_tree(trace).parent[rows]
+    around = np.where(parent >= 0, ancestor(call_tree(trace).parent, is_known)[parent], -1)
+    length = np.maximum(trace.end[rows] - trace.start[rows], 0)[around >= 0]
+    return np.bincount(around[around >= 0], length, len(trace)).astype(np.int64)[rows]
 
 
 def _uncounted(trace: Trace, missed: Int32s, counted: Int32s, products: Int32s) -> Int32s:

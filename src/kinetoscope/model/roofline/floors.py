@@ -17,8 +17,9 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.statistics import nearest_rank
 from kinetoscope.model.device.peaks import PRECISIONS
-from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.roofline.calls import CostedCalls, Uncovered, costed_calls
+from kinetoscope.model.roofline.charged_work import charged_work
 from kinetoscope.model.roofline.precision import FP32, TF32, UNKNOWN_PRECISION, call_precisions
 from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.model.roofline.transfers import Link
@@ -63,7 +64,7 @@ class Floors:
         share: float64 [work], share of each piece in the time of its unit.
         call: int32 [units], places in `calls`, −1 for work of unknown cost.
         row: int32 [units], row of the operator; of the device work itself where no operator is known.
-        longest: int32 [units], place in `device_work` of the longest piece.
+        longest: int32 [units], place in `charged_work` of the longest piece.
         uncovered: int8 [units], why there is no floor, an `Uncovered`.
         time: int64 [units], durations of the device work, ns.
         pieces: int64 [units], how many pieces of device work.
@@ -123,18 +124,19 @@ class Floors:
         return (self.floor > self.time) & ~self.in_cache
 
     def among(self, work: Bools) -> Bools:
-        """The units whose longest piece is among some device work (bool [work]): bool [units]."""
+        """The units whose longest piece is among some of the work (bool [work]): bool [units]."""
         return work[self.longest]
 
 
 @derived
 def floors(trace: Trace) -> Floors:
     """The floors of all device work of a trace."""
-    costed, work = costed_calls(trace), device_work(trace)
+    costed, charged = costed_calls(trace), charged_work(trace)
+    work = charged.work
     operator = np.where(work.op >= 0, work.op, work.rows)
-    anchor = np.where(costed.call >= 0, np.append(costed.rows, np.int32(-1))[costed.call], operator)
-    unit, first = group(anchor, costed.call)
-    call, longest = costed.call[first], _longest(work, unit, len(first))
+    anchor = np.where(charged.call >= 0, np.append(costed.rows, np.int32(-1))[charged.call], operator)
+    unit, first = group(anchor, charged.call)
+    call, longest = charged.call[first], _longest(work, unit, len(first))
     device = work.device[longest]
     variants = costed.variants
 
@@ -172,7 +174,7 @@ def floors(trace: Trace) -> Floors:
         call=call,
         row=np.where((call < 0) | (passed > 0), operator[longest], anchor[first]).astype(np.int32),
         longest=longest,
-        uncovered=_reasons(costed.uncovered[first], floor, flop, moved),
+        uncovered=_reasons(charged.uncovered[first], floor, flop, moved),
         time=time,
         pieces=pieces,
         precision=precision,
@@ -196,7 +198,7 @@ def shortest_kernels(trace: Trace) -> Floats:
 
     It is the duration of its shortest kernels, and at most `MAX_LATENCY_NS`.
     """
-    work = device_work(trace)
+    work = charged_work(trace).work
     codes, first = group(work.device)
     kernels = np.where(work.of(WorkKind.COMPUTATION), codes, np.int32(-1))
     [shortest] = nearest_rank(kernels, len(first), work.duration, _SHORTEST_QUANTILE)
@@ -226,7 +228,7 @@ def _reasons(uncovered: Int8s, floor: Floats, flop: Floats, moved: Floats) -> In
 def _bounds(
     trace: Trace, longest: Int32s, pieces: Int64s, passed: Int64s, compute: Floats, traffic: Floats, floor: Floats
 ) -> Int8s:
-    work = device_work(trace)
+    work = charged_work(trace).work
     of_traffic = np.where(passed > 0, Bound.LINK, Bound.MEMORY)
     bound = np.where(np.nan_to_num(compute) > np.nan_to_num(traffic), Bound.COMPUTE, of_traffic)
     is_collective = work.kind[longest] == WorkKind.COMMUNICATION  # their latency is the network's

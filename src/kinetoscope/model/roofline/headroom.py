@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.unfused_attention import unfused_attention
+from kinetoscope.model.roofline.charged_work import charged_work
 from kinetoscope.model.roofline.floors import Bound, Floors, floors, shortest_kernels
 from kinetoscope.model.roofline.fusion import saved_bytes
 from kinetoscope.model.trace import arguments
@@ -95,6 +95,6 @@ def unfilled_share(trace: Trace) -> Floats:
 
     Blocks go round over the multiprocessors. In the last round, which is the only one of a small kernel, some get none.
     """
-    blocks = arguments.floats(trace, "blocks_per_sm", device_work(trace).rows)
+    blocks = arguments.floats(trace, "blocks_per_sm", charged_work(trace).work.rows)
     rounds = np.ceil(blocks)
     return np.where(blocks > 0, 1.0 - blocks / np.where(rounds > 0, rounds, 1.0), 0.0)

@@ -25,13 +25,15 @@ _LEAST_COVERED: Final = 0.5
 LEAST_NAMED_SHARE: Final = 0.01
 """Share of the device time from which a reason is named."""
 
+_DEVICE: Final = ("Device work takes", "device", "device time")
+_HOST: Final = ("The operators take", "host", "time of the operators")
 _DIFFERENCE: Final = "The difference: "
 
 _MAX_NAMED: Final = 4
 """Reasons that are named; the others are one."""
 
 
-def device_limits(steps: Result, *, marked: bool = True) -> str:
+def device_limits(steps: Result, *, marked: bool = True, device: bool = True) -> str:
     """A sentence about the device time of an average step, its limit, and the difference by reason; parts sum to it.
 
     It is "" where no device work was recorded, or where no peak is known.
@@ -39,6 +41,7 @@ def device_limits(steps: Result, *, marked: bool = True) -> str:
     Args:
         steps: `roofline` with a row a step.
         marked: whether there are steps; if not, the whole window is one.
+        device: whether a device was used; if not, it is the operators of the host.
     """
     columns = ("device_time", "covered_time", "at_limit", *REASONS)
     means = {name: float(steps.frame.get_column(name).sum()) / max(steps.frame.height, 1) for name in columns}
@@ -46,8 +49,9 @@ def device_limits(steps: Result, *, marked: bool = True) -> str:
     if not covered:
         return ""
     share = shown(covered / whole, "fraction")
+    takes, of, time = _DEVICE if device else _HOST
     if covered < _LEAST_COVERED * whole:
-        return f"Formulas cover only {share} of the device time, too little to say how near it is to its limits."
+        return f"Formulas cover only {share} of the {time}, too little to say how near it is to its limits."
     largest = sorted(REASONS, key=lambda name: -means[name])[:_MAX_NAMED]
     named = [name for name in largest if means[name] >= LEAST_NAMED_SHARE * whole]
     unit = scale([whole], "ns")
@@ -56,8 +60,8 @@ def device_limits(steps: Result, *, marked: bool = True) -> str:
     if rest >= LEAST_NAMED_SHARE * whole or not named:
         parts.append(f"{unit.with_unit(rest)} other reasons" if named else unit.with_unit(rest))
     return (
-        f"Device work takes {unit.with_unit(whole)}{' a step' if marked else ''}, and would take "
-        f"{unit.with_unit(means['at_limit'])} at the limits of the device (formulas cover {share}). "
+        f"{takes} {unit.with_unit(whole)}{' a step' if marked else ''}, and would take "
+        f"{unit.with_unit(means['at_limit'])} at the limits of the {of} (formulas cover {share}). "
         f"{_DIFFERENCE}{', '.join(parts)}."
     )
 

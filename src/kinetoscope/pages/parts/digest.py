@@ -153,7 +153,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         health=recorded.health(info, results["trace_info"].notes),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
-        limits=device_limits(results["roofline"], marked=recorded.has_steps(info)),
+        limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
         damage=recorded.damage(info),
         advice=advice,
     )

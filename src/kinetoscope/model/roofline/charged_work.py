@@ -1,0 +1,91 @@
+"""The work that floors are of, and the call that each piece is charged to.
+
+It is the work of the devices. A process that used none computes within its operators: there these are the work, each
+for the time that it does not spend in operators inside it, if the peaks of the host are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.device.hardware import is_host_only
+from kinetoscope.model.device.peaks import HOST, known_peaks
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.operators.categories import categories_of_work, work_categories
+from kinetoscope.model.roofline.calls import Uncovered, costed_calls, uncovered_operators
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class ChargedWork:
+    """Work of devices, or of the host.
+
+    Attributes:
+        work: its pieces; on the host the device is `HOST`, and a piece lasts as long as the operator's own time.
+        call: int32 [work], the call of `costed_calls` that each is charged to, −1 for none.
+        uncovered: int8 [work], why it is charged to none, an `Uncovered`.
+        on_host: is it the host's?
+    """
+
+    work: DeviceWork
+    call: Int32s
+    uncovered: Int8s
+    on_host: bool
+
+    def selected(self, view: Scope) -> Bools:
+        """Which of it is selected: bool [work]."""
+        return view.host_mask[self.work.rows] if self.on_host else view.device_work_mask
+
+
+@derived
+def charged_work(trace: Trace) -> ChargedWork:
+    """The work of a trace, charged to calls."""
+    costed = costed_calls(trace)
+    if not is_host_only(trace) or known_peaks(trace, HOST).peak is None:
+        return ChargedWork(device_work(trace), costed.call, costed.uncovered, on_host=False)
+    work = _operators(trace)
+    is_known = np.zeros(len(trace), np.bool_)
+    is_known[costed.rows] = True
+    place = np.full(len(trace) + 1, -1, np.int32)
+    place[costed.rows] = np.arange(len(costed.rows), dtype=np.int32)
+    call = place[ancestor(call_tree(trace).parent, is_known)[work.rows]]
+    uncovered = np.where(call >= 0, Uncovered.NOT, uncovered_operators(trace, work.rows)).astype(np.int8)
+    return ChargedWork(work, call, uncovered, on_host=True)
+
+
+@derived
+def charged_categories(trace: Trace) -> Int8s:
+    """What each piece of it computes, a place in `categories.CATEGORIES`: int8 [work]."""
+    charged = charged_work(trace)
+    return categories_of_work(trace, charged.work) if charged.on_host else work_categories(trace)
+
+
+def _operators(trace: Trace) -> DeviceWork:
+    """The operators of the host as work that begins when they begin, and lasts as long as their own time."""
+    calls = call_tree(trace)
+    rows = trace.rows(EventKind.HOST_OP)
+    rows = rows[calls.member[rows]]
+    length = np.maximum(trace.end[rows] - trace.start[rows], 0)
+    parent = calls.parent[rows]
+    around = np.where(parent >= 0, enclosing_op(trace)[parent], -1)
+    inside = np.bincount(around[around >= 0], length[around >= 0], len(trace)).astype(np.int64)
+    own = np.maximum(length - inside[rows], 0)
+    nowhere = np.full(len(rows), HOST, np.int64)
+    return DeviceWork(
+        rows=rows,
+        kind=np.full(len(rows), WorkKind.COMPUTATION, np.int8),
+        device=nowhere,
+        stream=nowhere,
+        start=trace.start[rows],
+        end=trace.start[rows] + own,
+        launch=np.full(len(rows), -1, np.int32),
+        op=rows.astype(np.int32),
+    )
