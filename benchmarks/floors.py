@@ -4,7 +4,7 @@
     python -m benchmarks.floors --small      with small tensors: a test that it runs; caches make the numbers moot
 
 First `kinetoscope calibrate` measures what products and copies attain. Then each operator is recorded alone; its floor
-follows from the recorded arguments and these peaks, its time from the kernels, on the host from the calls. The exit
+follows from the recorded arguments and these peaks, its time from the kernels, on the host from the operators. The exit
 code is 1 if an operator ran faster than its floor allows. Nothing else should run on the machine.
 """
 
@@ -23,15 +23,8 @@ from typing import Any
 import numpy as np
 
 from kinetoscope import read
-from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.own_peaks import ATTAINABLE, FILE_VARIABLE
-from kinetoscope.model.device.peaks import HOST, PRECISIONS, known_peaks
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
-from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.floors import floors
-from kinetoscope.model.roofline.precision import call_precisions
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.trace import Trace
 from kinetoscope.record.selftest import first_device
 
 CALLS = 5
@@ -70,7 +63,7 @@ def main() -> None:
         for name, case in cases(torch, device, small=args.small):
             if args.filter in name:
                 each = attained(torch, device, name, case, Path(folder))
-                row = f"{each.time / 1e6:>9.3f} ms{each.floor / 1e6:>9.3f} ms{each.floor / each.time:>10.0%}"
+                row = f"{each.time / 1e6:>9.3f} ms{each.floor / 1e6:>9.3f} ms{each.floor / max(each.time, 1.0):>10.0%}"
                 sys.stdout.write(f"  {name:<28}{row}{each.covered:>10.0%}\n")
                 beaten += [name] if each.floor > TOLERANCE * each.time else []
     if beaten:
@@ -138,31 +131,9 @@ def attained(torch: Any, device: str, name: str, case: Case, folder: Path) -> At
         wait()
     file = folder / "trace.json"
     recording.export_chrome_trace(str(file))
-    trace = read(file, peak=ATTAINABLE).trace()
-    if is_host_only(trace):
-        return _on_host(name, trace)
-    limits = floors(trace)
+    limits = floors(read(file, peak=ATTAINABLE).trace())
     covered = float(limits.time[limits.is_covered].sum())
     return Attained(name, covered, float(np.nansum(limits.floor)), covered / max(float(limits.time.sum()), 1.0))
-
-
-def _on_host(name: str, trace: Trace) -> Attained:
-    """Where there is no device, calls of known cost take the time that they last, of that of all operators."""
-    costed, peak = costed_calls(trace), known_peaks(trace, HOST).peak
-    assert peak is not None
-    assert peak.bandwidth is not None
-    precision = call_precisions(trace).tolist()
-    floor = 0.0
-    for place, number in zip(precision, costed.variant.tolist(), strict=True):
-        variant = costed.variants[number]
-        flops = peak.flops(PRECISIONS[place]) if variant.flop and place >= 0 else None
-        compute = variant.least_flop / flops if flops else 0.0
-        floor += max(compute, (variant.bytes or 0.0) / peak.bandwidth) * 1e9
-    ops = trace.rows(EventKind.HOST_OP)
-    parent = call_tree(trace).parent[ops]
-    outermost = ops[np.where(parent >= 0, enclosing_op(trace)[parent], -1) < 0]
-    time, whole = (max(float((trace.end[rows] - trace.start[rows]).sum()), 1.0) for rows in (costed.rows, outermost))
-    return Attained(name, time, floor, time / whole)
 
 
 if __name__ == "__main__":
