@@ -24,6 +24,7 @@ import numpy as np
 
 from kinetoscope import read
 from kinetoscope.model.device.own_peaks import ATTAINABLE, FILE_VARIABLE
+from kinetoscope.model.roofline.charged_work import has_host_floors
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.record.selftest import first_device
 
@@ -131,7 +132,8 @@ def attained(torch: Any, device: str, name: str, case: Case, folder: Path) -> At
         wait()
     file = folder / "trace.json"
     recording.export_chrome_trace(str(file))
-    limits = floors(read(file, peak=ATTAINABLE).trace())
+    trace = read(file, peak=ATTAINABLE).trace()
+    limits = floors(trace, on_host=has_host_floors(trace))
     covered = float(limits.time[limits.is_covered].sum())
     return Attained(name, covered, float(np.nansum(limits.floor)), covered / max(float(limits.time.sum()), 1.0))
 

@@ -20,7 +20,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.categories import labels, longest
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
-from kinetoscope.model.roofline.charged_work import ChargedWork, charged_categories, charged_work
+from kinetoscope.model.roofline.charged_work import ChargedWork, charged_categories, charged_work, has_host_floors
 from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
 from kinetoscope.model.roofline.group_floors import MAX_FLOOR_NS
 from kinetoscope.model.roofline.headroom import PARTS, parts
@@ -152,8 +152,8 @@ ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS))
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    limits = floors(trace)
-    charged = charged_work(trace)
+    charged = _charged(view)
+    limits = floors(trace, on_host=charged.on_host)
     chosen = np.flatnonzero(limits.among(_begins(view, charged)))
     notes = [*view.warm_up, *(view.notes if by == "step" or select.steps is not None else ())]
     if not len(chosen):
@@ -168,6 +168,14 @@ def _begins(view: Scope, charged: ChargedWork) -> Bools:
         return charged.selected(view)
     start = charged.work.start
     return charged.selected(unclipped(view)) & (start >= view.clip[0]) & (start < view.clip[1])
+
+
+def _charged(view: Scope) -> ChargedWork:
+    return charged_work(view.trace, on_host=has_host_floors(view.trace))
+
+
+def _categories(view: Scope) -> Int8s:
+    return charged_categories(view.trace, on_host=has_host_floors(view.trace))
 
 
 # --- rows
@@ -198,7 +206,7 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 def _by_kernel(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     """Rows of kernels: of a call's floor each has the share that it has of the call's time."""
-    work = charged_work(view.trace).work
+    work = _charged(view).work
     is_chosen = np.zeros(len(limits), np.bool_)
     is_chosen[chosen] = True
     pieces = np.flatnonzero(is_chosen[limits.unit])
@@ -216,7 +224,7 @@ def _by_module(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 
 def _by_category(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
-    category = charged_categories(view.trace)[limits.longest[chosen]]
+    category = _categories(view)[limits.longest[chosen]]
     codes, first = group(category)
     return _frame(view, limits, chosen, codes, {"name": labels(category[first])})
 
@@ -235,12 +243,12 @@ _ROWS: Final = {
 
 def _caller(view: Scope, limits: Floors, chosen: Int64s) -> Int32s:
     """The call that launched the longest piece of each unit: its row, −1 if unknown."""
-    return charged_work(view.trace).work.caller[limits.longest[chosen]]
+    return _charged(view).work.caller[limits.longest[chosen]]
 
 
 def _launched(view: Scope, limits: Floors, chosen: Int64s) -> Int64s:
     """When each unit was launched, ns; when it began, if the launch was not recorded."""
-    work, longest = charged_work(view.trace).work, limits.longest[chosen]
+    work, longest = _charged(view).work, limits.longest[chosen]
     launch = work.launch[longest]
     return np.where(launch >= 0, view.trace.start[launch], work.start[longest])
 
@@ -261,7 +269,8 @@ def _frame(
     pieces: Int64s | None = None,
 ) -> pl.DataFrame:
     """The rows of units in groups; negative codes count nowhere. `pieces` of work are parts of units."""
-    work = charged_work(view.trace).work
+    charged = _charged(view)
+    work = charged.work
     count = (int(codes.max(initial=-1)) + 1) if groups is None else groups
     kept = codes >= 0
     codes, unit = codes[kept], unit[kept]
@@ -284,10 +293,10 @@ def _frame(
     flop, vector_flop, moved = (total(values) for values in (limits.flop, limits.vector_flop, limits.bytes))
     floor, operations = total(limits.floor), np.where(flop > 0, flop, vector_flop)
     of_time = _positive(covered)
-    every = parts(view.trace)
+    every = parts(view.trace, on_host=charged.on_host)
     certainty, precision = common(_certainty(limits)[unit]), common(limits.precision[unit].astype(np.int64))
     values = {
-        "category": labels(longest(codes, count, charged_categories(view.trace)[place], time)),
+        "category": labels(longest(codes, count, _categories(view)[place], time)),
         "precision": [PRECISIONS[code] if code >= 0 else None for code in precision.tolist()],
         "calls": np.bincount(codes, minlength=count),
         "device_time": device_time,
@@ -306,7 +315,7 @@ def _frame(
         "peak": _common_rate(codes, count, limits.peak[unit]),
         "peak_bandwidth": _common_rate(codes, count, limits.bandwidth[unit]),
         "in_l2": polars_columns.column((cached > 0) & (unexplained == 0), has_floor),
-        "waves": _mean_by_time(codes, count, waves(view.trace)[place], time),
+        "waves": _mean_by_time(codes, count, charged.of_devices(waves(view.trace))[place], time),
         "covered_time": covered,
         **_exact(device_time, np.stack([total(every[:, part]) for part in range(len(PARTS))], axis=1)),
     }
@@ -368,7 +377,7 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
         f"{brief(name, _NAME_CELLS)} {share:.1%}{_untold(name)}" for name, share in most if share >= _NAMED_SHARE
     )
     rest = f"; not covered: {named}" if named else ""
-    what = "time of the operators" if charged_work(view.trace).on_host else "device time"
+    what = "time of the operators" if _charged(view).on_host else "device time"
     yield f"Formulas cover {covered:.1%} of the {what}{rest}."
 
 
@@ -379,7 +388,7 @@ def _untold(name: str) -> str:
 
 
 def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:
-    trace, device = view.trace, charged_work(view.trace).work.device[limits.longest[chosen]]
+    trace, device = view.trace, _charged(view).work.device[limits.longest[chosen]]
     known = [known_peaks(trace, number) for number in np.unique(device).tolist()]
     yield from dict.fromkeys(lookup.sentence for lookup in known)
     if not arguments.has(trace, "input_dims").any():

@@ -15,8 +15,8 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Partial
-from kinetoscope.model.roofline.charged_work import charged_work
 from kinetoscope.model.roofline.floors import floors, shortest_kernels
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
@@ -86,11 +86,11 @@ def limits_of_rank(trace: Trace, select: Selection) -> Partial:
     less than the device's shortest kernels. Collectives are left out, since their time includes waiting for other
     ranks.
     """
-    charged = charged_work(trace)
-    if not len(charged.work):
+    work = device_work(trace)
+    if not len(work):
         return Partial(OF_RANK.per_rank.empty())
     every = floors(trace)
-    chosen = every.among(charged.selected(scope(trace, select)) & ~charged.work.of(WorkKind.COMMUNICATION))
+    chosen = every.among(scope(trace, select).device_work_mask & ~work.of(WorkKind.COMMUNICATION))
     units = np.flatnonzero(chosen)
     op = _called(trace)[every.row[units]]
     is_op = op >= 0
@@ -153,7 +153,7 @@ def _key(tensors: list[Any]) -> str:
 
 def _products(trace: Trace) -> str | None:
     """The products that the used devices are; None where one of them is unknown."""
-    peaks = [known_peaks(trace, number).peak for number in np.unique(charged_work(trace).work.device).tolist()]
+    peaks = [known_peaks(trace, number).peak for number in np.unique(device_work(trace).device).tolist()]
     names = sorted({peak.product for peak in peaks if peak is not None})
     return ", ".join(names) if names and None not in peaks else None
 

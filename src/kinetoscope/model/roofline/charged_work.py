@@ -1,7 +1,7 @@
 """The work that floors are of, and the call that each piece is charged to.
 
 It is the work of the devices. A process that used none computes within its operators: there these are the work, each
-for the time that it does not spend in operators inside it, if the peaks of the host are known.
+for the time that it does not spend in operators inside it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import HOST, known_peaks
@@ -32,7 +32,7 @@ class ChargedWork:
         work: its pieces; on the host the device is `HOST`, and a piece lasts as long as the operator's own time.
         call: int32 [work], the call of `costed_calls` that each is charged to, −1 for none.
         uncovered: int8 [work], why it is charged to none, an `Uncovered`.
-        on_host: is it the host's?
+        on_host: is it that of the host's operators?
     """
 
     work: DeviceWork
@@ -44,12 +44,22 @@ class ChargedWork:
         """Which of it is selected: bool [work]."""
         return view.host_mask[self.work.rows] if self.on_host else view.device_work_mask
 
+    def of_devices(self, values: Floats) -> Floats:
+        """Values that only device work has (float64 [device work]) as those of the work; on the host all NaN."""
+        return np.full(len(self.work), np.nan) if self.on_host else values
+
 
 @derived
-def charged_work(trace: Trace) -> ChargedWork:
-    """The work of a trace, charged to calls."""
+def has_host_floors(trace: Trace) -> bool:
+    """Did the process use no device, and are the peaks of the host known, so that its operators have floors?"""
+    return is_host_only(trace) and known_peaks(trace, HOST).peak is not None
+
+
+@derived
+def charged_work(trace: Trace, *, on_host: bool = False) -> ChargedWork:
+    """The work of the devices, or of the operators of the host, charged to calls."""
     costed = costed_calls(trace)
-    if not is_host_only(trace) or known_peaks(trace, HOST).peak is None:
+    if not on_host:
         return ChargedWork(device_work(trace), costed.call, costed.uncovered, on_host=False)
     work = _operators(trace)
     is_known = np.zeros(len(trace), np.bool_)
@@ -62,10 +72,9 @@ def charged_work(trace: Trace) -> ChargedWork:
 
 
 @derived
-def charged_categories(trace: Trace) -> Int8s:
+def charged_categories(trace: Trace, *, on_host: bool) -> Int8s:
     """What each piece of it computes, a place in `categories.CATEGORIES`: int8 [work]."""
-    charged = charged_work(trace)
-    return categories_of_work(trace, charged.work) if charged.on_host else work_categories(trace)
+    return categories_of_work(trace, charged_work(trace, on_host=True).work) if on_host else work_categories(trace)
 
 
 def _operators(trace: Trace) -> DeviceWork:

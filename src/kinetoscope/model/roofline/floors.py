@@ -129,9 +129,9 @@ class Floors:
 
 
 @derived
-def floors(trace: Trace) -> Floors:
-    """The floors of all device work of a trace."""
-    costed, charged = costed_calls(trace), charged_work(trace)
+def floors(trace: Trace, *, on_host: bool = False) -> Floors:
+    """The floors of all device work of a trace, or of the operators of a host."""
+    costed, charged = costed_calls(trace), charged_work(trace, on_host=on_host)
     work = charged.work
     operator = np.where(work.op >= 0, work.op, work.rows)
     anchor = np.where(charged.call >= 0, np.append(costed.rows, np.int32(-1))[charged.call], operator)
@@ -187,18 +187,26 @@ def floors(trace: Trace) -> Floors:
         compute=compute,
         traffic=traffic,
         floor=floor,
-        bound=_bounds(trace, longest, pieces, passed, compute, traffic, floor),
+        bound=_bounds(
+            charged.work,
+            shortest_kernels(trace, on_host=on_host)[longest] * pieces,
+            longest,
+            passed,
+            compute,
+            traffic,
+            floor,
+        ),
         at_least=is_known & (is_range | np.isnan(traffic) | np.isnan(products) | is_open),
         in_cache=(passed == 0) & (beyond <= np.where(floor > time, time, 0.0)),
     )
 
 
-def shortest_kernels(trace: Trace) -> Floats:
+def shortest_kernels(trace: Trace, *, on_host: bool = False) -> Floats:
     """What the device of each piece of work needs to begin and end a kernel, ns: float64 [work].
 
     It is the duration of its shortest kernels, and at most `MAX_LATENCY_NS`.
     """
-    work = charged_work(trace).work
+    work = charged_work(trace, on_host=on_host).work
     codes, first = group(work.device)
     kernels = np.where(work.of(WorkKind.COMPUTATION), codes, np.int32(-1))
     [shortest] = nearest_rank(kernels, len(first), work.duration, _SHORTEST_QUANTILE)
@@ -226,11 +234,10 @@ def _reasons(uncovered: Int8s, floor: Floats, flop: Floats, moved: Floats) -> In
 
 
 def _bounds(
-    trace: Trace, longest: Int32s, pieces: Int64s, passed: Int64s, compute: Floats, traffic: Floats, floor: Floats
+    work: DeviceWork, latency: Floats, longest: Int32s, passed: Int64s, compute: Floats, traffic: Floats, floor: Floats
 ) -> Int8s:
-    work = charged_work(trace).work
     of_traffic = np.where(passed > 0, Bound.LINK, Bound.MEMORY)
     bound = np.where(np.nan_to_num(compute) > np.nan_to_num(traffic), Bound.COMPUTE, of_traffic)
     is_collective = work.kind[longest] == WorkKind.COMMUNICATION  # their latency is the network's
-    is_short = (floor < pieces * shortest_kernels(trace)[longest]) & ~is_collective
+    is_short = (floor < latency) & ~is_collective
     return np.where(np.isnan(floor), -1, np.where(is_short, Bound.LATENCY, bound)).astype(np.int8)

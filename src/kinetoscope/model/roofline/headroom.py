@@ -47,9 +47,9 @@ PARTS: Final = tuple(each.name.lower() for each in HeadroomPart)
 
 
 @derived
-def parts(trace: Trace) -> Floats:
+def parts(trace: Trace, *, on_host: bool = False) -> Floats:
     """The parts of each unit's device time, ns: float64 [units, parts]; a row sums to the time of the unit."""
-    limits = floors(trace)
+    limits = floors(trace, on_host=on_host)
     time, covered = limits.time.astype(np.float64), limits.is_covered
     saved = np.append(saved_bytes(trace), 0.0)[limits.call]
     fused = np.where(covered & (limits.bytes > 0), np.clip(saved / np.fmax(limits.bytes, 1.0), 0.0, 1.0), 0.0)
@@ -57,10 +57,12 @@ def parts(trace: Trace) -> Floats:
     rest = time - fusable
     at_limit = np.where(covered, np.minimum(np.nan_to_num(limits.floor) * (1.0 - fused), rest), 0.0)
     lost, is_product = rest - at_limit, limits.flop > 0
-    shortest = limits.pieces * shortest_kernels(trace)[limits.longest]
+    shortest = limits.pieces * shortest_kernels(trace, on_host=on_host)[limits.longest]
     latency = np.where(is_product, np.clip(shortest - at_limit, 0.0, lost), lost)
     latency = np.where(limits.bound == Bound.LATENCY, latency, 0.0)
-    unfilled = np.where(is_product, np.minimum(lost - latency, rest * unfilled_share(trace)[limits.longest]), 0.0)
+    unfilled = np.where(
+        is_product, np.minimum(lost - latency, rest * unfilled_share(trace, on_host=on_host)[limits.longest]), 0.0
+    )
     other = lost - latency - unfilled
     is_compute = np.nan_to_num(limits.compute) > np.nan_to_num(limits.traffic)
     reason = np.where(is_compute, HeadroomPart.BELOW_PEAK, HeadroomPart.BELOW_BANDWIDTH)
@@ -90,11 +92,11 @@ def _charge_attention(trace: Trace, limits: Floors, result: Floats) -> None:
     result[chosen, HeadroomPart.UNFUSED_ATTENTION] = time - kept
 
 
-def unfilled_share(trace: Trace) -> Floats:
+def unfilled_share(trace: Trace, *, on_host: bool) -> Floats:
     """Share of a kernel's time that multiprocessors have no block of it: float64 [work]; 0 where it was not recorded.
 
     Blocks go round over the multiprocessors. In the last round, which is the only one of a small kernel, some get none.
     """
-    blocks = arguments.floats(trace, "blocks_per_sm", charged_work(trace).work.rows)
+    blocks = arguments.floats(trace, "blocks_per_sm", charged_work(trace, on_host=on_host).work.rows)
     rounds = np.ceil(blocks)
     return np.where(blocks > 0, 1.0 - blocks / np.where(rounds > 0, rounds, 1.0), 0.0)
