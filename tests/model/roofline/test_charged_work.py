@@ -50,7 +50,7 @@ def test_each_operator_counts_for_its_own_time(tmp_path: Path) -> None:
         "aten::copy_": 480_000,
     }
     assert found["aten::addmm"]["floor"] == pytest.approx(2 * 100 * 200 * 300 / 100e9 * 1e9, rel=1e-3)
-    assert found["aten::addmm"]["bound"] == "compute"
+    assert (found["aten::addmm"]["bound"], found["aten::addmm"]["category"]) == ("compute", "GEMM")
     assert found["aten::sum"]["floor"] == pytest.approx(1e6 * 4 / 10e9 * 1e9, rel=1e-3)
     assert found["aten::copy_"]["floor"] == 2 * 1e5 * 4 / 10e9 * 1e9
     assert {name for name, row in found.items() if row["floor"] is None} == {"aten::linear", "aten::_to_copy"}

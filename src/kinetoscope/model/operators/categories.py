@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
-from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, EventKind, WorkKind
@@ -167,11 +167,7 @@ def categories_of_names(trace: Trace, names: Int32s) -> Int8s:
 @derived
 def work_categories(trace: Trace) -> Int8s:
     """What each piece of device work computes, a place in `CATEGORIES`: int8 [work]."""
-    return categories_of_work(trace, device_work(trace))
-
-
-def categories_of_work(trace: Trace, work: DeviceWork) -> Int8s:
-    """The same of any work: int8 [work]."""
+    work = device_work(trace)
     names = np.where(work.op >= 0, trace.name[work.op], np.int32(-1)) if len(trace) else work.op
     categories = categories_of_names(trace, names)
     untold = np.flatnonzero(categories == OTHER)

@@ -16,7 +16,7 @@ from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import HOST, known_peaks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.operators.categories import categories_of_work, work_categories
+from kinetoscope.model.operators.categories import categories_of_names, work_categories
 from kinetoscope.model.roofline.calls import Uncovered, costed_calls, uncovered_operators
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
@@ -74,7 +74,11 @@ def charged_work(trace: Trace, *, on_host: bool = False) -> ChargedWork:
 @derived
 def charged_categories(trace: Trace, *, on_host: bool) -> Int8s:
     """What each piece of it computes, a place in `categories.CATEGORIES`: int8 [work]."""
-    return categories_of_work(trace, charged_work(trace, on_host=True).work) if on_host else work_categories(trace)
+    if not on_host:
+        return work_categories(trace)
+    charged = charged_work(trace, on_host=True)
+    rows = np.append(costed_calls(trace).rows, np.int32(-1))[charged.call]
+    return categories_of_names(trace, trace.name[np.where(rows >= 0, rows, charged.work.rows)])
 
 
 def _operators(trace: Trace) -> DeviceWork:
