@@ -228,7 +228,10 @@ def _changed(line: str) -> str:
 
 
 def diff_html(diff: Diff) -> str:
-    """The sentence, the fall from the one step to the other, the change of each kind of time, what changed most."""
+    """The sentence, the fall from the one step to the other, the change of each kind of time, what changed most.
+
+    Of runs on different devices also what their peaks explain.
+    """
     lines = list(bars(diff))
     low, high = axis(diff, lines)
     fall = [Span(bar.label, bar.number, KINDS[bar.kind].light, bar.low, bar.high, strong=bar.is_step) for bar in lines]
@@ -243,6 +246,7 @@ def diff_html(diff: Diff) -> str:
         _paragraph(f"The axis begins at {shown(low, 'ns')}." if low else "", _SOFT),
         to_html(Result(kinds.select(schema.names), schema)),
         to_html(rows, limit=MAX_CALLS),
+        "" if diff.hardware is None else to_html(diff.hardware, limit=MAX_CALLS),
     )
 
 

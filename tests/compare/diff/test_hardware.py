@@ -64,6 +64,7 @@ def test_what_the_peaks_do_not_explain(tmp_path: Path) -> None:
     said = difference.hardware.notes[0].replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("MI300X instead of H100 SXM: device work takes 350 ns a step instead of 500 ns;")
     assert said in " ".join(text(difference).split())
+    assert "instead of H100 SXM" in difference._repr_html_()
     written = document(of_diff(difference))
     assert "## By device" in written
     assert "| `aten::mm` | `[[4096, 4096], [4096, 4096]]` | 300 ns | 150 ns |" in written.replace(
