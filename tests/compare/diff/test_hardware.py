@@ -130,6 +130,12 @@ def test_nothing_is_expected_of_what_has_no_floor(unknown: pl.DataFrame) -> None
         assert sentence(frame, "A", "B").endswith("no operator with a floor is in both runs.")
 
 
+def test_little_that_can_be_compared_is_no_answer() -> None:
+    other = side(name="aten::mul", time=900, covered=900)
+    frame = across_hardware(pl.concat([side(), other]), side(), (1, 1))
+    assert sentence(frame, "A", "B").endswith("only 10.0% of it is of operators that can be compared.")
+
+
 def test_the_parts_are_means_of_steps() -> None:
     frame = across_hardware(side(time=400, covered=400, limit=40.0), side(time=90, covered=90, limit=5.0), (4, 1))
     [row] = frame.to_dicts()

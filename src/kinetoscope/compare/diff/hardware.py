@@ -61,6 +61,9 @@ ACROSS = Schema(
 _MIN_COVERED_SHARE: Final = 0.9
 """Share of an operator's time that must have a floor in both runs, so that floors stand for it."""
 
+_MIN_COMPARED_SHARE: Final = 0.5
+"""Share of the time below which what can be compared says little of the whole."""
+
 _NEARLY_ALL: Final = 0.995
 """Share of the time from which on nothing need be said of the rest."""
 
@@ -69,6 +72,9 @@ _UNMEASURED_LATENCY_NS: Final = 1_000
 
 _KEY_TENSORS: Final = 4
 """Tensors that tell calls of an operator apart; in a backward pass of attention what follows differs by backend."""
+
+_NODES: Final = ("autograd::", "torch::autograd::")
+"""How names of autograd's nodes begin that hold a double colon, as those of operators do."""
 
 _BACKEND: Final = re.compile(
     r"(?<=::)_?(?:cudnn|miopen|mkldnn|native)_|(?<=_product)_(?:flash|efficient|cudnn|fused)(?=_att)"
@@ -125,7 +131,7 @@ def limits_of_rank(trace: Trace, select: Selection) -> Partial:
 def _called(trace: Trace) -> Int32s:
     """The outermost operator around each event that the program calls, or itself: int32 [events], −1 for none."""
     calls = call_tree(trace)
-    named = rows_named(trace, lambda name: "::" in name and not name.startswith("autograd::"), EventKind.HOST_OP)
+    named = rows_named(trace, lambda name: "::" in name and not name.startswith(_NODES), EventKind.HOST_OP)
     is_operator = named & calls.member
     around = ancestor(calls.parent, is_operator)
     outermost = is_operator.copy()
@@ -218,8 +224,10 @@ def sentence(rows: pl.DataFrame, base: str, new: str) -> str:
     start = f"{new} instead of {base}: device work takes {shown(now, 'ns')} a step instead of {shown(before, 'ns')}"
     if not len(known):
         return f"{start}; no operator with a floor is in both runs."
-    expected, beyond = int(known["expected_time"].sum()), int(known["unexplained"].sum())
     compared = int(known["base_time"].sum()) / before if before else 1.0
+    if compared < _MIN_COMPARED_SHARE:
+        return f"{start}; only {shown(compared, 'fraction')} of it is of operators that can be compared."
+    expected, beyond = int(known["expected_time"].sum()), int(known["unexplained"].sum())
     part = "" if compared > _NEARLY_ALL else f" for the {shown(compared, 'fraction')} of it that can be compared"
     largest = known.filter(pl.col("unexplained").sign() == (1 if beyond >= 0 else -1)).head(1)
     most = f", most in {largest['name'][0]}" if len(largest) else ""
