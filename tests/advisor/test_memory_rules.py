@@ -86,6 +86,28 @@ def test_a_busy_device_gains_nothing_by_a_larger_batch(tmp_path: Path) -> None:
     assert findings("MEMORY001", view) == []
 
 
+@pytest.mark.parametrize(("rows", "gains"), [(8, True), (4096, False)])
+def test_weights_that_are_read_for_few_rows_serve_a_larger_batch(tmp_path: Path, rows: int, gains: bool) -> None:
+    """A busy device: eight times 8 rows of a layer take as long as 8, those of 4,096 rows eight times as long."""
+    shapes: dict[str, Any] = {"Input Dims": [[rows, 4096], [4096, 4096]], "Input type": ["c10::BFloat16"] * 2}
+    busy = [
+        each
+        for n in range(COUNT)
+        for each in (
+            event("cpu_op", "aten::mm", n * STEP + 500, 7000, **shapes),
+            launch(n * STEP + 1000, 5000, n + 1),
+            kernel("gemm", n * STEP + 10_000, STEP - 1000, n + 1),
+        )
+    ]
+    view = rank_view(tmp_path, *steps(COUNT), *busy, *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    found = findings("MEMORY001", view)
+    assert len(found) == gains
+    if gains:
+        assert found[0].stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
+        assert found[0].stake.low < 0.01 * STEP
+        assert found[0].at_most == "note"
+
+
 def test_memory_that_is_nearly_full(tmp_path: Path) -> None:
     (finding,) = findings("MEMORY002", rank_view(tmp_path, *launches(), *levels(GB, 9 * GB, 9 * GB), **device(10 * GB)))
     assert finding.stake == NO_STAKE

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, fetches, loader_time
+from kinetoscope.advisor.evidence.limits import is_linear
 from kinetoscope.advisor.evidence.memory import MemoryUse, memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
@@ -19,6 +20,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.marks import is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.views.numbers import shown
@@ -53,7 +55,8 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
     is the time gained for the present number of samples. The steps are replayed with computing kernels, copies to the
     device and data loading k times as long, and divided by k, where k is the largest power of two that fits, up to 8;
     the optimizer's kernels take their present time. At most, kernels with less than one block per multiprocessor take
-    no longer until they fill the device. Three quarters of the gain without that count as sure. It is a note where the
+    no longer until they fill the device, and products of layers that take as long as reading their weights no longer
+    until arithmetic is the limit. Three quarters of the gain without that count as sure. It is a note where the
     device waits for launches less than a tenth of the time. A larger batch changes the training: the learning rate has
     to follow.
 
@@ -106,13 +109,24 @@ def _gains(rank: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
     if not surely:
         blocks = arguments.floats(rank.trace, "blocks_per_sm", rank.work.rows)
         part = np.where(grows & (blocks < 1), np.maximum(times * blocks, 1.0), factor)
-        factor = np.where(np.isnan(blocks), factor, part)
+        factor = np.minimum(np.where(np.isnan(blocks), factor, part), _of_weights(rank, times))
     factors.work[:] = factor
     loads = np.concatenate([fetches(rank.trace, IN_PROCESS), fetches(rank.trace, FROM_WORKERS)])
     loading = np.zeros(len(rank.trace), np.bool_)
     loading[loads] = True
     factors.host[ancestor(call_tree(rank.trace).parent, loading) >= 0] = float(times)
     return now - (now - rank.gains(factors)) / times
+
+
+def _of_weights(rank: RankView, times: int) -> Floats:
+    """How many times as long work takes with so large a batch, if what it reads are weights: float64 [work].
+
+    Products of a layer that are limited by the traffic take no longer until their arithmetic takes that long, too.
+    """
+    limits = floors(rank.trace)
+    reads = is_linear(rank.trace) & (limits.compute < limits.traffic)
+    longer = np.maximum(times * limits.compute / np.where(reads, limits.traffic, 1.0), 1.0)
+    return np.where(reads, longer, float(times))[limits.unit]
 
 
 def _grows(rank: RankView) -> Bools:
