@@ -48,12 +48,11 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     by = chosen_value(params, "by", [value for value, _ in _ROWS], "op")
     bound = chosen_value(params, "bound", (_ANY_BOUND, *BOUNDS), _ANY_BOUND)
     result = named("roofline")(job, select=select, by=by)
-    blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), by, bound))
     info = named("trace_info")(job, select=select).frame
     steps = named("roofline")(job, select=select, by="step")
-    sentence = (
-        without_reasons(device_limits(steps, marked=has_steps(info), device=has_device_work(info))) or result.notes[0]
-    )
+    blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), steps, by, bound))
+    limits = device_limits(steps, marked=has_steps(info), device=has_device_work(info))
+    sentence = without_reasons(limits) or result.notes[0]
     cannot = tuple(note for note in result.notes if note != sentence)
     return Page("efficiency", "Device efficiency", sentence, (), blocks, cannot)
 
@@ -65,14 +64,16 @@ def _named(result: Result, by: str) -> Result:
     return replace(result, frame=result.frame.with_columns(name=pl.coalesce(own, "name", pl.lit("(no name)"))))
 
 
-def _blocks(job: Job, select: Selection, name: str, result: Result, by: str, bound: str) -> Iterator[Block]:
+def _blocks(
+    job: Job, select: Selection, name: str, result: Result, steps: Result, by: str, bound: str
+) -> Iterator[Block]:
     if not result.frame.height:
         yield from way_back(select)
         return
     known = {bound, *result.frame["bound"]}
     bounds = tuple((each, each) for each in (_ANY_BOUND, *BOUNDS) if each in known or each == _ANY_BOUND)
     yield ControlsBlock((Control("by", "A point for each", by, _ROWS), Control("bound", "Bound by", bound, bounds)))
-    yield headroom_block("What the device time is spent on", result)
+    yield headroom_block(steps)
     drawn = result if bound == _ANY_BOUND else replace(result, frame=result.frame.filter(pl.col("bound") == bound))
     links = {each: Link(params={"bound": _ANY_BOUND if each == bound else each}) for each in BOUNDS}
     facts = result.chart_facts

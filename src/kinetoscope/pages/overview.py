@@ -115,9 +115,7 @@ def _parts(summary: Digest, steps: Result) -> PartsBlock:
 def _limits(steps: Result, words: str) -> Iterator[PartsBlock]:
     """What the limits of the device take of its time, and the rest by reason."""
     if words:
-        title = "What the device time of an average step is spent on"
-        note = without_reasons(words)
-        yield headroom_block(title, steps, steps=steps.frame.height, link=Link(view="efficiency"), note=note)
+        yield headroom_block(steps, link=Link(view="efficiency"), note=without_reasons(words))
 
 
 def _meanings(steps: Result) -> dict[str, str]:

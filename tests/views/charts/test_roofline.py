@@ -138,7 +138,8 @@ def test_as_vega_and_as_svg() -> None:
     spec = specification(result)
     json.dumps(spec, allow_nan=False)
     circles = spec["data"]["values"]
-    assert [each["colour"] for each in circles] == ["#0072b2", "#009e73"]
+    assert [each["bound"] for each in circles] == ["compute", "memory"]
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["range"] == ["#0072b2", "#009e73"]
     assert circles[0]["area"] == 10 * circles[1]["area"], "area is time"
     assert "left of" in spec["encoding"]["x"]["title"]
     picture = svg(spec)

@@ -17,7 +17,7 @@ import { PartKey, share } from "./parts";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
 
-const [LEFT, RIGHT, TOP, BOTTOM] = [98, 12, 16, 40];
+const [LEFT, RIGHT, TOP, BOTTOM] = [106, 12, 16, 40];
 const [LOWEST, TALLEST] = [320, 460];
 /** Of the picture, under all circles together: points hide less of each other, and less is to be painted. */
 const COVERED = 0.07;
@@ -113,7 +113,8 @@ export function RooflineBlock(block: Roofline) {
     for (const power of powers(ofX, broad() / 64)) {
       if (px(power) < edge - 1) continue;
       line(px(power), TOP, 1, tall);
-      pen.textAlign = px(power) < edge + 8 ? "start" : "center"; // else it would stand on the words of the lane
+      // At the ends it would stand on the words of the lane, or be cut off.
+      pen.textAlign = px(power) < edge + 8 ? "start" : px(power) > width - RIGHT - 16 ? "end" : "center";
       pen.fillText(ticked(power), px(power), height - BOTTOM + 14);
     }
     pen.textAlign = "center";

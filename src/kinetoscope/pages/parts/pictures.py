@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kinetoscope.pages.parts.blocks import ChartBlock, Link, Width, to_plain
 from kinetoscope.schema import Unit
-from kinetoscope.views.charts.chart import axis_title, tooltip, vega_lite
+from kinetoscope.views.charts.chart import DECADES, axis_title, tooltip, vega_lite
 from kinetoscope.views.charts.palette import OWNERS, colour
 from kinetoscope.views.numbers import Scale, scale
 from kinetoscope.views.text import brief, printable
@@ -320,10 +320,7 @@ def _scale(values: Sequence[float], axis: Axis) -> Scale:
 
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:
     form = {"type": "log"} if axis.log else {"zero": axis.zero}
-    ticks: Row = {"labelOverlap": True, "labelSeparation": 8}
-    if axis.log:  # a line for each power of ten, not for each of its nine parts
-        power = "log(datum.value) / LN10"
-        ticks["gridOpacity"] = {"condition": {"test": f"abs({power} - round({power})) < 1e-6", "value": 1}, "value": 0}
+    ticks: Row = DECADES if axis.log else {"labelOverlap": True, "labelSeparation": 8}
     return {"field": field, "type": "quantitative", "title": axis_title(axis.name, unit), "scale": form, "axis": ticks}
 
 

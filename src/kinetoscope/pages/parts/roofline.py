@@ -93,13 +93,12 @@ _PALEST: Final = 0.35
 """Share of its colour that the last of the reasons has; they are told apart by it."""
 
 
-def headroom_block(
-    title: str, result: Result, *, steps: int = 1, link: Link | None = None, note: str = ""
-) -> PartsBlock:
-    """The device time of all rows as one bar: what the limits of the device take, and the rest by reason.
+def headroom_block(result: Result, *, link: Link | None = None, note: str = "") -> PartsBlock:
+    """The device time of an average step as one bar: what the limits of the device take, and the rest by reason.
 
-    `steps`: it is divided by so many.
+    `result` is `roofline` with a row a step.
     """
+    steps = max(result.frame.height, 1)
     times = result.frame.select(pl.col("device_time", "at_limit", *REASONS).sum()).row(0, named=True)
     named = [name for name in REASONS if times[name] >= LEAST_NAMED_SHARE * times["device_time"]]
     reasons = sorted((name for name in named if name != "uncovered"), key=lambda name: -times[name])
@@ -117,7 +116,7 @@ def headroom_block(
         doc = ", ".join(REASONS[name] for name in REASONS if name not in named and times[name]).capitalize()
         other = Part("waiting", "Other reasons", rest / steps, f"{doc}: less than 1% each.", link, shades[-1])
         parts.insert(1 + len(reasons), other)
-    return PartsBlock(title, parts, note=note)
+    return PartsBlock("What the device time of an average step is spent on", parts, note=note)
 
 
 def _coded(*columns: pl.Series) -> tuple[list[str], list[list[int]]]:

@@ -42,7 +42,8 @@ MAX_POINTS = 4000
 MAX_CIRCLES = 1000
 """Circles of a roofline; the page itself draws more."""
 
-_LARGEST_CIRCLE_PX = 900  # area of the circle of the row that takes longest
+_LARGEST_CIRCLE_PX = 1600  # area of the circle of the row that takes longest
+_SMALLEST_CIRCLE_PX = 8  # area of a circle that can still be seen
 _LABEL_CELLS = 56  # cells of a name beside a bar
 _TITLE_CELLS = 90  # cells of a name above a chart
 
@@ -52,6 +53,14 @@ _BASE: Row = {
     "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
     "config": {"view": {"stroke": None}, "background": None, "font": "system-ui, sans-serif"},
 }
+
+_POWER = "log(datum.value) / LN10"
+DECADES: Row = {
+    "labelOverlap": True,
+    "labelSeparation": 8,
+    "gridOpacity": {"condition": {"test": f"abs({_POWER} - round({_POWER})) < 1e-6", "value": 1}, "value": 0},
+}
+"""A logarithmic axis with a line for each power of ten, not for each of its nine parts."""
 
 WIDTH_PX = 640
 """Of a chart that stands by itself, in px."""
@@ -275,27 +284,30 @@ def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
     words = frame.select(facts.category, facts.detail, facts.bound, *(pl.col(column.name) for column in columns)).rows()
     most = points["time"][0]
     circles = [
-        {"x": x, "y": y, "area": time / most * _LARGEST_CIRCLE_PX, "bound": bound or "", "name": printable(name or "")}
+        {
+            "x": x,
+            "y": y,
+            "area": max(time / most * _LARGEST_CIRCLE_PX, _SMALLEST_CIRCLE_PX),
+            "bound": bound or "",
+            "name": printable(name or ""),
+        }
         | {"shapes": middle(printable(shapes or ""), _TITLE_CELLS)}
         | {
             key: unit.with_unit(value)
             for key, unit, value in zip(("time", "share", "left"), units, values, strict=True)
         }
-        | {"colour": colour(BOUNDS.get(bound, ("",))[0], dark=dark)}
         for (name, shapes, bound, *values), (x, y, time) in zip(
             words, points.select("x", "y", "time").rows(), strict=True
         )
     ]
-    lines = [
-        {"line": place, "x": x, "y": y, "label": roof.label if place_of_end else ""}
-        for place, roof in enumerate(picture.roofs)
-        for place_of_end, (x, y) in enumerate(zip(roof.x, roof.y, strict=True))
-    ]
+    ends = [(place, *end) for place, roof in enumerate(picture.roofs) for end in zip(roof.x, roof.y, strict=True)]
+    lines = [{"line": place, "x": x, "y": y} for place, x, y in ends]
+    names = [{"x": roof.named_at[0], "y": roof.named_at[1], "label": roof.label} for roof in picture.roofs]
     marks = {"domain": [picture.lane, picture.x[1]], "nice": False, "type": "log"}
-    x = {"field": "x", "type": "quantitative", "title": "FLOP per byte of traffic", "scale": marks}
+    x = {"field": "x", "type": "quantitative", "title": "FLOP per byte of traffic", "scale": marks, "axis": DECADES}
     if picture.lane < picture.x[0]:
         x["title"] = f"FLOP per byte of traffic; left of {picture.x[0]:g}: no arithmetic"
-    y = {"field": "y", "type": "quantitative", "title": "FLOP/s", "axis": {"format": ".0s", "tickCount": 6}}
+    y = {"field": "y", "type": "quantitative", "title": "FLOP/s", "axis": DECADES | {"format": ".0s"}}
     y["scale"] = {"domain": list(picture.y), "nice": False, "type": "log"}
     tips = tooltip(
         ("name", "of"),
@@ -306,12 +318,14 @@ def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
         ("bound", ""),
     )
     ink = colour("host", dark=dark)
+    bounds = {bound: colour(kind, dark=dark) for bound, (kind, _) in BOUNDS.items() if bound in points["bound"]}
+    colours = {"domain": list(bounds), "range": list(bounds.values())}
     layers = [
         {
             "mark": {"type": "circle", "opacity": 0.55, "clip": True},
             "encoding": {
                 "size": {"field": "area", "type": "quantitative", "scale": None, "legend": None},
-                "color": {"field": "colour", "type": "nominal", "scale": None},
+                "color": {"field": "bound", "type": "nominal", "title": "bound by", "scale": colours},
                 "tooltip": tips,
             },
         },
@@ -321,7 +335,7 @@ def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
             "encoding": {"detail": {"field": "line", "type": "nominal"}},
         },
         {
-            "data": {"values": [line for line in lines if line["label"]]},
+            "data": {"values": names},
             "mark": {"type": "text", "align": "right", "dx": -4, "dy": -8, "color": ink},
             "encoding": {"text": {"field": "label"}},
         },

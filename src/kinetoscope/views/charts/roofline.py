@@ -37,6 +37,9 @@ _LANE_DECADES: Final = 0.6
 """Width of the lane, in powers of ten of x."""
 
 
+_NAMED_SHARE: Final = 0.35
+"""Share of a slope, from its left end on, where its words stand."""
+
 _GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
 
 
@@ -47,6 +50,13 @@ class Roof:
     label: str
     x: tuple[float, float]
     y: tuple[float, float]
+
+    @property
+    def named_at(self) -> tuple[float, float]:
+        """Where its words end: of a level at its end, of a slope on its first half."""
+        share = 1.0 if self.y[0] == self.y[1] else _NAMED_SHARE
+        x, y = (low * (high / low) ** share for low, high in (self.x, self.y))
+        return x, y
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +164,7 @@ def _peaks(points: pl.DataFrame) -> pl.DataFrame:
     )
     names = pl.coalesce(pl.col("precision").str.to_uppercase(), vector).drop_nulls().unique().sort().str.join(", ")
     peaks = below.group_by("peak").agg(names.replace("", "vector").alias("names"), pl.col("time").sum())
-    notable = peaks.filter(pl.col("time") >= _TAIL_SHARE * points["time"].sum())
+    notable = peaks.filter(pl.col("time") >= _TAIL_SHARE * float(points["time"].sum()))
     return notable.sort("peak", descending=True).select("peak", "names")
 
 

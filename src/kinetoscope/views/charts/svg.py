@@ -195,28 +195,34 @@ def _roofline(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], 
     """Circles below lines; those that take longest are first, and lie below the others."""
     x, y = spec["encoding"]["x"], spec["encoding"]["y"]
     title = spec.get("title", {}).get("text", "")
-    body, top = ([text(0, 14, title, soft=True)], 24.0) if title else ([], 4.0)
+    colours = _colours(spec["layer"][0])
+    body, top = _key({f"bound by {bound}": drawn for bound, drawn in colours.items()}, 4.0)
+    if title:
+        body.append(text(0, top + 10, title, soft=True))
+        top += 20
     bottom = top + _ROOFLINE_PX
     (first, last), (low, high) = x["scale"]["domain"], y["scale"]["domain"]
-    across = _scale_of(first, last, 64, WIDTH_PX - 8, log=True)
+    across = _scale_of(first, last, 88, WIDTH_PX - 8, log=True)
     upward = _scale_of(low, high, 0, _ROOFLINE_PX, log=True)
     for tick in _powers_of_ten(first, last):
         body.append(_line(f"M{short(across(tick))} {short(top)}V{short(bottom)}", 0.15))
         body.append(text(across(tick), bottom + 14, number(tick), anchor="middle", soft=True))
     for tick in _powers_of_ten(low, high):
-        body.append(_line(f"M72 {short(bottom - upward(tick))}H{WIDTH_PX - 8}", 0.15))
+        body.append(_line(f"M96 {short(bottom - upward(tick))}H{WIDTH_PX - 8}", 0.15))
         words = shown(tick, "flop/s").replace(".00", "").replace(".0", "")
-        body.append(text(66, bottom - upward(tick) + 4, words, anchor="end", soft=True))
+        body.append(text(90, bottom - upward(tick) + 4, words, anchor="end", soft=True))
     for row in rows:
         radius = max(math.sqrt(row["area"] / math.pi), 1.2)
         place = f'cx="{short(across(row["x"]))}" cy="{short(bottom - upward(row["y"]))}" r="{short(radius)}"'
         tip = safe(f"{row['name']} {row['shapes']}: {row['time']}, {row['share']} of its limit ({row['bound']})")
-        body.append(f'<circle {place} fill="{escape(row["colour"])}" fill-opacity="0.55"><title>{tip}</title></circle>')
-    lines = spec["layer"][1]["data"]["values"]
+        fill = f'fill="{escape(colours.get(row["bound"], "#888"))}" fill-opacity="0.55"'
+        body.append(f"<circle {place} {fill}><title>{tip}</title></circle>")
+    lines, names = (spec["layer"][place]["data"]["values"] for place in (1, 2))
     for start, end in zip(lines[::2], lines[1::2], strict=True):
         ends = [(across(at["x"]), bottom - upward(at["y"])) for at in (start, end)]
         body.append(_line("M" + "L".join(f"{short(x)} {short(y)}" for x, y in ends), 0.8))
-        body.append(text(ends[1][0] - 4, ends[1][1] - 5, end["label"], anchor="end", soft=True))
+    for name in names:
+        body.append(text(across(name["x"]) - 4, bottom - upward(name["y"]) - 5, name["label"], anchor="end", soft=True))
     body.append(text(WIDTH_PX / 2, bottom + 30, x["title"], anchor="middle", soft=True))
     return body, WIDTH_PX, bottom + 38
 
