@@ -108,7 +108,13 @@ def test_attainable_peaks_are_taken_on_request(tmp_path: Path, file: Path) -> No
     assert known.peak
     assert (known.peak.flops("bf16"), known.peak.flops("fp8")) == (7.5e14, 1978.9e12)
     assert known.sentence.startswith("Peaks are the attainable ones of H100 SXM: measured 2026-11-22 with torch 2.13;")
+    assert known.sentence.endswith("; given by hand: memory, network; what was not measured is the datasheet's.")
     assert (known.origin("bf16"), known.origin("fp8")) == ("measured", "datasheet")
+    other = H100 | {"name": "NVIDIA H100 PCIe", "numSms": 114}
+    drawn.written(tmp_path / "trace.json", drawn.kernel("k", 0, 10, 1), deviceProperties=[other])
+    known = known_peaks(read(tmp_path / "trace.json", peak="attainable").trace(), 0)
+    assert known.peak is known.datasheet
+    assert known.sentence.endswith("; nothing was measured of this device.")
 
 
 def test_the_host_has_what_was_measured_of_it(tmp_path: Path, file: Path) -> None:

@@ -123,6 +123,7 @@ class Lookup:
         attainable: those that `kinetoscope calibrate` measured, the datasheet's where it measured none; or None.
         given: names of the peaks that the user gave.
         measured: names of those that were measured.
+        is_missing: were attainable ones asked for, though none were measured of this device?
     """
 
     peak: Peak | None
@@ -131,6 +132,7 @@ class Lookup:
     attainable: Peak | None = None
     given: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()
+    is_missing: bool = False
 
     def origin(self, name: str) -> str:
         """Where the peak of this name, to compare with, is from: `given`, `measured` or `datasheet`."""
@@ -151,9 +153,13 @@ class Lookup:
 
     @property
     def _attained(self) -> str:
-        """What of the datasheet's peaks was measured, where these count."""
-        if self.attainable is None or self.datasheet is None or self.peak is self.attainable:
+        """What of the datasheet's peaks was measured."""
+        if self.is_missing:
+            return "; nothing was measured of this device"
+        if self.attainable is None or self.datasheet is None:
             return ""
+        if self.peak is self.attainable:
+            return "; what was not measured is the datasheet's" if self.datasheet.source else ""
         stated, measured = self.datasheet.rates, self.attainable.rates
         shares = [f"{name} {measured[name] / stated[name]:.0%}" for name in self.measured if name in stated]
         return f"; attainable of them are {', '.join(shares)} ({self.attainable.source})" if shares else ""
@@ -324,4 +330,5 @@ def with_own(known: Lookup, name: str, own: OwnPeaks) -> Lookup:
         attainable,
         tuple(given),
         tuple(each for each, _ in measured if each not in given),
+        own.attainable and attainable is None,
     )
