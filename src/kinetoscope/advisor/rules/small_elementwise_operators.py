@@ -114,8 +114,8 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
         why="At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
-        " longest call of each run remains; sure is the gain if kernels of chains of three or more shrink with the bytes"
-        " that surely go, and a fifth of the calls and of small kernels remains.",
+        " longest call of each run remains; sure is the gain if kernels of chains of three or more shrink as their"
+        " bytes do, and a fifth of the calls and of small kernels remains.",
         confidence="medium",
         evidence=(evidence,),
         time=time,
