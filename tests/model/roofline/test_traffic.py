@@ -66,6 +66,10 @@ BY_HAND: list[tuple[str, Any, list[str], list[str], int]] = [
      [F, F, *["ScalarList"] * 4, S, L], [""] * 8, 6 * 16 * (4 + 8) + 6 * 64 * 4),
     ("aten::upsample_nearest2d", [[2, 3, 4, 4], [], [], []], [F, "ScalarList", S, S], ["", "[8, 8]", "2.", "2."],
      4 * 6 * (16 + 64)),
+    ("aten::upsample_nearest2d", [[2, 3, 8, 8], [], [], []], [F, "ScalarList", S, S], ["", "[2, 2]", ".25", ".25"],
+     4 * 6 * (4 + 4)),  # only the elements taken are read
+    ("aten::avg_pool2d", [[2, 3, 8, 8], [], [], []], [F, *["ScalarList"] * 3], ["", "[1, 1]", "[2, 2]", "[0, 0]"],
+     4 * 6 * (16 + 16)),
     # what an index names is read at most once for each
     ("aten::index_select", [[100, 8], [], [10]], [H, S, L], ["", "0", ""], 10 * 8 + 2 * 80),
     ("aten::cat", [[[6, 8], [6, 4]], []], ["TensorList", S], ["", "1"], 2 * 4 * (48 + 24)),

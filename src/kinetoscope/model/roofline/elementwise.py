@@ -15,8 +15,8 @@ from kinetoscope.model.roofline.result_types import BOOL, UINT8, as_float, broad
 from kinetoscope.model.roofline.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
-Result = Literal["promoted", "float", "bool", "first", "second"]
-"""The type of a result: promoted, the same but never an integer, a truth value, that of the first or second tensor."""
+Result = Literal["promoted", "float", "bool", "first"]
+"""The type of a result: promoted, the same but never an integer, a truth value, that of the first tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Elementwise:
     def _type(self, given: Arguments, inputs: list[Tensor]) -> ElementType | None:
         if self.result == "bool":
             return BOOL
-        if self.result in ("first", "second"):
-            return inputs[min(self.result == "second", len(inputs) - 1)].type
+        if self.result == "first":
+            return inputs[0].type
         if self.inputs == 3 and inputs[0].type == BOOL and len(inputs) > 1:
             inputs = inputs[1:]  # the condition of `where`
         numbers = [given.text(place) for place in range(self.inputs) if given.tensor(place) is None]
@@ -64,8 +64,8 @@ class Elementwise:
 
 _UNARY: Final = (
     "abs angle bitwise_not ceil celu clone conj_physical elu floor frac hardshrink hardsigmoid hardswish hardtanh"
-    " leaky_relu lgamma logical_not mish nan_to_num neg positive relu relu6 round selu sgn sign silu softshrink"
-    " square threshold trunc bernoulli prelu roll flip tril triu log_sigmoid_forward _prelu_kernel rrelu_with_noise"
+    " leaky_relu lgamma mish nan_to_num neg positive relu relu6 round selu sgn sign silu softshrink"
+    " square threshold trunc bernoulli prelu roll flip log_sigmoid_forward _prelu_kernel rrelu_with_noise"
 )
 _FLOATING: Final = (
     "acos acosh asin asinh atan atanh cos cosh deg2rad digamma erf erfc erfinv exp exp2 expm1 gelu i0 log log10 log1p"
@@ -93,8 +93,8 @@ _BACKWARD: Final = {
 
 _OPERATIONS: Final = {
     "addcdiv": 3, "addcmul": 3, "lerp": 3, "mse_loss": 2, "mse_loss_backward": 3, "sigmoid_backward": 3, "silu": 4,
-    "silu_backward": 6, "gelu": 8, "gelu_backward": 12, "tanh_backward": 3, "clone": 0, "roll": 0, "flip": 0, "tril": 0,
-    "triu": 0, "where": 0, "masked_fill": 0, "native_dropout_backward": 2,
+    "silu_backward": 6, "gelu": 8, "gelu_backward": 12, "tanh_backward": 3, "clone": 0, "roll": 0, "flip": 0,
+    "where": 0, "masked_fill": 0, "native_dropout_backward": 2,
 }  # fmt: skip
 """Operations an element, where they are not one."""
 
@@ -132,6 +132,15 @@ def _copied(given: Arguments) -> Cost | None:
     """`copy_`: the source read, the destination written. Copies between memories are transfers instead."""
     to, source = given.tensor(0), given.tensor(1)
     return None if to is None or source is None else Cost(bytes=traffic(to, source), outputs=(to,))
+
+
+def _triangle(given: Arguments) -> Cost | None:
+    """`tril`, `triu`: the result is written; of the input about a half is read, depending on the diagonal."""
+    source = given.tensor(0)
+    if source is None:
+        return None
+    out = Tensor(source.shape, None, source.type)
+    return Cost(bytes=out.bytes, bytes_most=traffic(source, out), outputs=(out,))
 
 
 def _dropout(mask: ElementType) -> Formula:
@@ -188,5 +197,7 @@ ELEMENTWISE: Final[dict[str, Entry]] = {
     "aten::glu": Entry(_gated),
     "aten::glu_backward": Entry(StreamedArguments((1,), (0, 1), operations=6)),
     "aten::arange": Entry(_counted_up),
+    "aten::tril": Entry(_triangle),
+    "aten::triu": Entry(_triangle),
 }
 """Operators that compute each element by itself."""

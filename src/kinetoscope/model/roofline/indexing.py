@@ -71,7 +71,7 @@ def _bags(given: Arguments) -> Cost | None:
 
 
 def _dense_backward(rows: int) -> Formula:
-    """The gradient of a table: all of it written, the gradients and indices read."""
+    """The gradient of a table: gradients and indices read, rows that occur written; zeros are set in another call."""
 
     def formula(given: Arguments) -> Cost | None:
         gradient, index, count = given.tensor(0), given.tensor(1), given.integer(rows)
@@ -81,7 +81,6 @@ def _dense_backward(rows: int) -> Formula:
         if count is None or count < 0:
             return Cost(vector_flop=gradient.elements, bytes=read, is_least=True)
         out = Tensor((count, gradient.shape[-1]), None, gradient.type)
-        # Zeros are set in a call of their own; this one writes the rows that occur.
         most = _sum(read, out.bytes, gradient.bytes)
         return Cost(vector_flop=gradient.elements, bytes=read, bytes_most=most, outputs=(out,))
 
@@ -263,7 +262,7 @@ def _repeated(given: Arguments) -> Cost | None:
     return Cost(bytes=traffic(source, out), outputs=(out,))
 
 
-def _first_row(given: Arguments) -> Cost | None:
+def _likelihood(given: Arguments) -> Cost | None:
     """Negative log-likelihood: of each row one element is read; the result is one number, or one a row."""
     source, target = given.tensor(0), given.tensor(1)
     if source is None or target is None:
@@ -327,8 +326,8 @@ INDEXING: Final[dict[str, Entry]] = {
     },
     "aten::masked_select": Entry(_read(1)),
     "aten::repeat_interleave": Entry(_read(0, 1)),
-    **{f"aten::{name}": Entry(_read(0)) for name in ("nll_loss", "is_nonzero", "_local_scalar_dense")},
-    **{f"aten::{name}": Entry(_first_row) for name in ("nll_loss_forward", "nll_loss2d_forward")},
+    **{f"aten::{name}": Entry(_read(0)) for name in ("is_nonzero", "_local_scalar_dense")},
+    **{f"aten::{name}": Entry(_likelihood) for name in ("nll_loss_forward", "nll_loss2d_forward")},
     **{f"aten::{name}": Entry(_loss_backward) for name in ("nll_loss_backward", "nll_loss2d_backward")},
     "aten::stack": Entry(_stacked, needs=("kernel",)),
     "aten::searchsorted": Entry(_placed(1, 0)),

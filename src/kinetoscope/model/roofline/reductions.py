@@ -101,7 +101,8 @@ def _scan(output: Output, *, indices: bool = False) -> Formula:
         if source is None:
             return None
         outputs = tuple(
-            Tensor(source.shape, None, _type(source.type, each)) for each in (output, "index")[: 1 + indices]
+            Tensor(source.shape, None, given.scalar_type(2) or _type(source.type, each))
+            for each in (output, "index")[: 1 + indices]
         )
         return Cost(vector_flop=source.elements, bytes=traffic(source, *outputs), outputs=outputs)
 
@@ -135,7 +136,9 @@ class Pooling:
         size = self._size(given, source.shape[-self.dimensions :])
         if size is None:
             return Cost(vector_flop=source.elements, bytes=traffic(source), is_least=True)
-        return _windows(source, size, indices=self.indices, operations=1)
+        window = given.numbers(1, self.dimensions) or size
+        met = tuple(min(x, y * k) for x, y, k in zip(source.shape[-self.dimensions :], size, window, strict=True))
+        return _windows(source, size, prod(met), indices=self.indices)
 
     def _size(self, given: Arguments, image: Shape) -> Shape | None:
         count = self.dimensions
@@ -155,17 +158,22 @@ class Pooling:
         return tuple(sizes)
 
 
-def _windows(source: Tensor, size: Shape, *, indices: bool = False, operations: int = 1) -> Cost | None:
-    """The input read once, results of this size in its last dimensions written."""
-    shape = (*source.shape[: len(source.shape) - len(size)], *size)
+def _windows(source: Tensor, size: Shape, met: int, *, indices: bool = False, operations: int = 1) -> Cost | None:
+    """Results of this size in the last dimensions written; of each image so many elements read that windows meet."""
+    leading = source.shape[: len(source.shape) - len(size)]
+    shape, needed = (*leading, *size), Tensor((*leading, met), None, source.type)
     out = Tensor(shape, None, source.type)
     outputs = (out, Tensor(shape, None, INT64)) if indices else (out,)
     flop = operations * max(source.elements, out.elements)
-    return Cost(vector_flop=flop, bytes=traffic(source, *outputs), outputs=outputs)
+    read = needed if needed.elements < source.distinct else source
+    return Cost(vector_flop=flop, bytes=traffic(read, *outputs), outputs=outputs)
 
 
-def _resized(dimensions: int, operations: int, *, indices: bool = False) -> Formula:
-    """Resampling or pooling to the size that the second argument tells; without it, at least what is read."""
+def _resized(dimensions: int, operations: int, taps: int = 0, *, indices: bool = False) -> Formula:
+    """Resampling or pooling to the size that the second argument tells; without it, at least what must be read.
+
+    taps: elements of the input that each of the result is made of; 0: all of them are used.
+    """
 
     def formula(given: Arguments) -> Cost | None:
         source = given.tensor(0)
@@ -173,13 +181,15 @@ def _resized(dimensions: int, operations: int, *, indices: bool = False) -> Form
             return None
         size = given.numbers(1, dimensions)
         if size is None or min(size) < 0:
-            return Cost(vector_flop=source.elements, bytes=traffic(source), is_least=True)
-        return _windows(source, size, indices=indices, operations=operations)
+            return Cost(vector_flop=source.elements, bytes=traffic(source) if not taps else 0, is_least=True)
+        whole = prod(source.shape[-dimensions:])
+        met = min(whole, taps * prod(size)) if taps else whole
+        return _windows(source, size, met, indices=indices, operations=operations)
 
     return formula
 
 
-def _resized_backward(dimensions: int, operations: int) -> Formula:
+def _resized_backward(dimensions: int, operations: int, _: int) -> Formula:
     """The gradient read, that of an input whose size the third argument tells written."""
 
     def formula(given: Arguments) -> Cost | None:
@@ -270,12 +280,12 @@ def _image(given: Arguments) -> Cost | None:
 
 
 _RESAMPLING: Final = {
-    "upsample_nearest1d": (1, 0), "upsample_nearest2d": (2, 0), "upsample_nearest3d": (3, 0),
-    "_upsample_nearest_exact1d": (1, 0), "_upsample_nearest_exact2d": (2, 0), "upsample_linear1d": (1, 3),
-    "upsample_bilinear2d": (2, 7), "_upsample_bilinear2d_aa": (2, 7), "upsample_trilinear3d": (3, 15),
-    "upsample_bicubic2d": (2, 35), "_upsample_bicubic2d_aa": (2, 35),
+    "upsample_nearest1d": (1, 0, 1), "upsample_nearest2d": (2, 0, 1), "upsample_nearest3d": (3, 0, 1),
+    "_upsample_nearest_exact1d": (1, 0, 1), "_upsample_nearest_exact2d": (2, 0, 1), "upsample_linear1d": (1, 3, 2),
+    "upsample_bilinear2d": (2, 7, 4), "_upsample_bilinear2d_aa": (2, 7, 0), "upsample_trilinear3d": (3, 15, 8),
+    "upsample_bicubic2d": (2, 35, 16), "_upsample_bicubic2d_aa": (2, 35, 0),
 }  # fmt: skip
-"""Dimensions, and operations an element of the result."""
+"""Dimensions, operations an element of the result, and elements of the input that it is made of (0: by the scale)."""
 
 _REDUCTIONS: Final = {
     **dict.fromkeys(("sum", "nansum", "prod"), Reduction(("sum",), type=3, whole=2)),
