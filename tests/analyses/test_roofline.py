@@ -267,3 +267,19 @@ def test_any_work_is_charged_once(tmp_path_factory: pytest.TempPathFactory, draw
             name, 100 + 200 * place, [[n, n], [n, n]], *durations, kernel=kernel, **{"blocks per SM": blocks}
         )
     consistent(drawn.job(tmp_path_factory.mktemp("any"), *events, deviceProperties=[A100]))
+
+
+def test_work_launched_before_the_recording_is_in_no_step(tmp_path: Path) -> None:
+    marks = [drawn.annotation(f"ProfilerStep#{number}", 1_000 * number, 1000) for number in range(2)]
+    earlier = drawn.kernel(TENSOR, 1_500, 300_000, 99)
+    events = [*product(100, 4096, 700_000), *product(1100, 2048, 300_000)]
+    result = answer(tmp_path, *marks, *events, earlier, by="step")
+    assert result.frame["device_time"].to_list() == [700_000, 300_000]
+    assert result.notes[0] == "Formulas cover 100.0% of the device time."
+    assert (
+        "23.1% of the device time is in no row: launched outside of all steps, or before the recording." in result.notes
+    )
+    alone = answer(tmp_path, *marks, earlier, by="step")  # a recording without launches
+    assert alone.frame["device_time"].to_list() == [0, 300_000]
+    window = answer(tmp_path, *events, earlier, by="step")
+    assert window.frame["device_time"].to_list() == [1_300_000]

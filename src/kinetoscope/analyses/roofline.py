@@ -139,10 +139,10 @@ def roofline(
 
     Limits. A floor is not a promise: libraries reach 70 to 90 % of the peaks (`kinetoscope calibrate` measures that).
     What lies in a cache can be faster than its floor (`in_l2`: the bytes fit into it, or those beyond its size would
-    have fitted into the time). Peaks are those of the highest clock. Kernels that run
-    at the same time share the device, and each counts its whole duration. Notes name what has no formula. With a time
-    range, calls count whose longest device work begins in it, whole. A module has what it calls itself, not what
-    modules inside it call.
+    have fitted into the time). Peaks are those of the highest clock. Kernels that run at the same time share the
+    device, and each counts its whole duration. Notes name what has no formula. With a time range, calls count whose
+    longest device work begins in it, whole. A step has what was launched in it; work from before the recording is in
+    none. A module has what it calls itself, not what modules inside it call.
     """
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
@@ -159,7 +159,8 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view), *notes))
     frame = _ROWS[by](view, limits, chosen)
-    return Partial(frame, (*_coverage(view, limits, chosen), *_notes(view, limits, chosen, by), *notes))
+    shown = chosen[_steps(view, limits, chosen) >= 0] if by == "step" else chosen
+    return Partial(frame, (*_coverage(view, limits, shown), *_notes(view, limits, chosen, by), *notes))
 
 
 def _begins(view: Scope, charged: ChargedWork) -> Bools:
@@ -230,7 +231,7 @@ def _by_category(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 
 def _by_step(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
-    step = step_of(view.steps.host, _launched(view, limits, chosen))
+    step = _steps(view, limits, chosen)
     given = {"step": view.steps.number, "category": [None] * len(view.steps)}
     frame = _frame(view, limits, chosen, step.astype(np.int32), given, groups=len(view.steps))
     return frame.sort("step")
@@ -246,11 +247,19 @@ def _caller(view: Scope, limits: Floors, chosen: Int64s) -> Int32s:
     return _charged(view).work.caller[limits.longest[chosen]]
 
 
-def _launched(view: Scope, limits: Floors, chosen: Int64s) -> Int64s:
-    """When each unit was launched, ns; when it began, if the launch was not recorded."""
-    work, longest = _charged(view).work, limits.longest[chosen]
-    launch = work.launch[longest]
-    return np.where(launch >= 0, view.trace.start[launch], work.start[longest])
+def _steps(view: Scope, limits: Floors, chosen: Int64s) -> Int64s:
+    """Place of the step in which each unit was launched, −1 for none: int64 [chosen].
+
+    Work whose launch was not recorded, as of steps before the recording, is in no step, unless that is so of all work.
+    Where the whole window is one step, all work is in it.
+    """
+    if view.steps.origin == "window" and len(view.steps):
+        return np.zeros(len(chosen), np.int64)
+    caller = _caller(view, limits, chosen)
+    is_known = caller >= 0
+    began = _charged(view).work.start[limits.longest[chosen]]
+    place = step_of(view.steps.host, np.where(is_known, view.trace.start[caller], began))
+    return np.where(is_known | ~is_known.any(), place, -1)
 
 
 def _certainty(limits: Floors) -> Int64s:
@@ -395,9 +404,9 @@ def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]
         yield not_recorded("shapes", "operators have no floors")
     if by == "module" and not len(modules(trace)):
         yield not_recorded("modules")
-    if by == "step" and (outside := step_of(view.steps.host, _launched(view, limits, chosen)) < 0).any():
+    if by == "step" and (outside := _steps(view, limits, chosen) < 0).any():
         share = int(limits.time[chosen[outside]].sum()) / max(int(limits.time[chosen].sum()), 1)
-        yield f"{share:.1%} of the device time was launched outside of all steps, and is in no row."
+        yield f"{share:.1%} of the device time is in no row: launched outside of all steps, or before the recording."
     fast = chosen[limits.is_too_fast[chosen]]
     if len(fast):
         share = int(limits.time[fast].sum()) / max(int(limits.time[chosen].sum()), 1)
