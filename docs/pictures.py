@@ -27,6 +27,7 @@ SHOTS = {
     "timeline": ("resnet50_v100/num_workers_0", "timeline", "?p.in=180000000-370000000", "light"),
     "timeline-dark": ("owlv2_h100", "timeline", "", "dark"),
     "memory": ("torch_2_13_cpu/leak", "memory", "", "light"),
+    "efficiency": ("owlv2_h100", "efficiency", "", "light"),
     "critical-path": ("resnet50_v100/num_workers_0", "critical_path", "", "light"),
     "distributed": ("dlrm_ddp_v100_8rank", "distributed", "", "light"),
     "compare": ("resnet50_v100/num_workers_4", "compare", "?base={resnet50_v100/num_workers_0}", "light"),

@@ -53,7 +53,7 @@ def test_the_parts_sum_to_the_device_time(tmp_path: Path) -> None:
 
 def test_the_overview_has_them_of_an_average_step(tmp_path: Path) -> None:
     overview = page(job(tmp_path), "overview")
-    ribbon = next(each for each in overview.blocks if isinstance(each, PartsBlock) and "device time" in each.title)
+    ribbon = next(each for each in overview.blocks if isinstance(each, PartsBlock) and "limits" in each.title)
     assert sum(part.value for part in ribbon.parts) == 1_452_000
     assert {part.link.view for part in ribbon.parts if part.link} == {"efficiency"}
 
@@ -89,4 +89,4 @@ def test_without_device_work_it_says_so(tmp_path: Path) -> None:
     of = drawn.job(tmp_path, drawn.op("aten::mm", 0, 28))
     assert page(of).sentence.startswith("No device work was recorded")
     assert page(of).blocks == ()
-    assert not any("device time" in each.title for each in page(of, "overview").blocks if isinstance(each, PartsBlock))
+    assert not any("limits" in each.title for each in page(of, "overview").blocks if isinstance(each, PartsBlock))

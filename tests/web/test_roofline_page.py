@@ -42,7 +42,7 @@ def pixels(page: Any) -> str:
 def test_keys_lead_from_point_to_point_and_to_its_calls(at_theirs: Tab, theirs: Served, page: Any) -> None:
     points = answer(theirs)
     names = [points["texts"][at] for at in points["name"]]
-    assert "Area is device time" in said(page)
+    assert "Area is time" in said(page)
     canvas = page.locator(".block-roofline canvas")
     canvas.focus()
     page.keyboard.press("ArrowRight")
@@ -83,7 +83,7 @@ def test_the_pointer_names_a_point_and_a_click_holds_it(theirs: Served, page: An
     assert found
     assert ring.is_visible()
     page.keyboard.press("Escape")
-    assert "Area is device time" in said(page)
+    assert "Area is time" in said(page)
     page.mouse.click(box["x"] + x, box["y"] + y)
     assert said(page).startswith(name)
 
@@ -101,7 +101,7 @@ def test_it_zooms_pans_and_shows_all_again(page: Any) -> None:
     page.mouse.move(box["x"] + 300, box["y"] + 180, steps=4)
     page.mouse.up()
     assert pixels(page) not in (at_first, closer)
-    assert "Area is device time" in said(page), "a drag chooses no point"
+    assert "Area is time" in said(page), "a drag chooses no point"
     page.locator(".block-roofline").get_by_role("button", name="All", exact=True).click()
     page.mouse.move(0, 0)
     assert pixels(page) == at_first

@@ -73,13 +73,13 @@ def _blocks(
     known = {bound, *result.frame["bound"]}
     bounds = tuple((each, each) for each in (_ANY_BOUND, *BOUNDS) if each in known or each == _ANY_BOUND)
     yield ControlsBlock((Control("by", "A point for each", by, _ROWS), Control("bound", "Bound by", bound, bounds)))
-    yield headroom_block(steps)
     drawn = result if bound == _ANY_BOUND else replace(result, frame=result.frame.filter(pl.col("bound") == bound))
     links = {each: Link(params={"bound": _ANY_BOUND if each == bound else each}) for each in BOUNDS}
     facts = result.chart_facts
     if isinstance(facts, Roofline):
         block = roofline_block("Roofline", drawn, facts, links=links, picks="name", chosen=name)
         yield from [block] if block else []
+    yield headroom_block(steps)
     headroom = drawn.frame.with_columns(kind=pl.lit("waiting"))
     if headroom["headroom"].sum():
         yield ranked(

@@ -313,7 +313,7 @@ export function RooflineBlock(block: Roofline) {
             </button>
           </>
         ) : (
-          "Area is device time; the distance below a roof is headroom. A click chooses a point."
+          "Area is time; the distance below a roof is headroom. A click chooses a point."
         )}
       </p>
     </Frame>

@@ -94,7 +94,7 @@ _PALEST: Final = 0.35
 
 
 def headroom_block(result: Result, *, link: Link | None = None, note: str = "") -> PartsBlock:
-    """The device time of an average step as one bar: what the limits of the device take, and the rest by reason.
+    """The work of an average step as one bar: what it takes at the limits of the device, and the rest by reason.
 
     `result` is `roofline` with a row a step.
     """
@@ -116,7 +116,7 @@ def headroom_block(result: Result, *, link: Link | None = None, note: str = "") 
         doc = ", ".join(REASONS[name] for name in REASONS if name not in named and times[name]).capitalize()
         other = Part("waiting", "Other reasons", rest / steps, f"{doc}: less than 1% each.", link, shades[-1])
         parts.insert(1 + len(reasons), other)
-    return PartsBlock("What the device time of an average step is spent on", parts, note=note)
+    return PartsBlock("The work of an average step against its limits", parts, note=note)
 
 
 def _coded(*columns: pl.Series) -> tuple[list[str], list[list[int]]]:
