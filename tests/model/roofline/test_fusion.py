@@ -150,6 +150,15 @@ def test_optimizers_are_in_no_chain(tmp_path: Path) -> None:
     assert not len(fusable_chains(trace))
 
 
+def test_on_a_host_calls_in_a_chain_s_calls_are_part_of_them(tmp_path: Path) -> None:
+    args: dict[str, Any] = {"Input Dims": [[64], [64]], "Input type": ["float", "float"]}
+    calls = [("aten::mul", 0, 100), ("aten::copy_", 20, 50), ("aten::add", 200, 100)]
+    trace = drawn.job(tmp_path, *(drawn.op(name, start, length, **args) for name, start, length in calls)).trace()
+    chains = fusable_chains(trace)
+    assert trace.start[costed_calls(trace).rows[chains.calls]].tolist() == [0, 200]
+    assert call_times(trace)[chains.calls].tolist() == [100, 100]
+
+
 SHAPES = ([4], [2, 2], [8])
 
 

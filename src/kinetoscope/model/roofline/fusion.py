@@ -162,6 +162,7 @@ def _runs(trace: Trace, costed: CostedCalls) -> tuple[Int32s, Int64s]:
     work, track = device_work(trace), trace.track[costed.rows]
     if is_host_only(trace):
         call = np.lexsort((trace.start[costed.rows], track)).astype(np.int32)
+        call = call[~_is_inside(trace, costed)[call]]  # their time is also that of the calls around them
         stream = track[call].astype(np.int64)
     else:
         order = np.lexsort((work.start, work.stream, work.device))
@@ -178,6 +179,14 @@ def _runs(trace: Trace, costed: CostedCalls) -> tuple[Int32s, Int64s]:
     _, once = np.unique(call[fits], return_index=True)  # a call with work on several streams counts where it is first
     once.sort()
     return call[fits][once], run[fits][once]
+
+
+def _is_inside(trace: Trace, costed: CostedCalls) -> Bools:
+    """Which calls lie in others of known cost: bool [calls]."""
+    parent, is_costed = call_tree(trace).parent, np.zeros(len(trace), np.bool_)
+    is_costed[costed.rows] = True
+    above = parent[costed.rows]
+    return np.asarray((above >= 0) & (ancestor(parent, is_costed)[above] >= 0))
 
 
 def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
