@@ -27,7 +27,7 @@ from kinetoscope.pages.parts.sentences import who_waits
 from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import specification
-from kinetoscope.views.numbers import grouped
+from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.text import printable
 
 _ROWS: Final = 64
@@ -216,13 +216,26 @@ def _bandwidth(collectives: Result) -> Iterator[ChartBlock]:
     if not rows.height:
         return
     dots = [
-        Dot(size, bandwidth, "communication", f"{kind}, {calls} calls" + (f", {printable(group)}" if group else ""))
-        for size, bandwidth, kind, calls, group in rows.select(
-            "bytes", "bus_bandwidth", "kind", "calls", "process_group"
+        Dot(size, bandwidth, "communication", ", ".join(filter(None, (
+            f"{kind}, {calls} call{'' if calls == 1 else 's'}",
+            f"{shown(efficiency, 'fraction')} of its links" if efficiency is not None else "",
+            printable(group or ""),
+        ))))
+        for size, bandwidth, kind, calls, group, efficiency in rows.select(
+            "bytes", "bus_bandwidth", "kind", "calls", "process_group", "efficiency"
         ).iter_rows()
-    ]
+    ]  # fmt: skip
     seen = rows.group_by("bytes").agg(pl.col("bus_bandwidth").max()).sort("bytes")
     best = [Dot(size, bandwidth) for size, bandwidth in seen.iter_rows()] if seen.height > 1 else []
     size, speed = Axis("size", "bytes", log=True), Axis("bus bandwidth", "bytes/s", log=True)
-    note = f"{collectives.schema['bus_bandwidth'].doc} The dashed line joins the best of each size."
+    note = f"{collectives.schema['bus_bandwidth'].doc} The dashed line joins the best of each size.{_of_links(rows)}"
     yield points("Bandwidth by size of the message", dots, size, speed, best=best, note=note)
+
+
+def _of_links(rows: pl.DataFrame) -> str:
+    """How near the best comes to the peak of its links; "" where that is unknown."""
+    best = rows.filter(pl.col("efficiency").is_not_null()).sort("efficiency", descending=True).head(1)
+    if not best.height:
+        return ""
+    share, peak = best.select("efficiency", "link_bandwidth").row(0)
+    return f" The best reaches {shown(share, 'fraction')} of the {shown(peak, 'bytes/s')} that these links do at most."
