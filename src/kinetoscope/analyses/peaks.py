@@ -23,11 +23,11 @@ RESULT = Schema(
     Column("name", pl.String, "What the peak is of: `--peak` takes these names."),
     Column("peak", pl.Float64, "Operations a second, dense.", "flop/s"),
     Column("peak_bandwidth", pl.Float64, "Bytes a second; of links in one direction.", "bytes/s"),
-    Column("size", pl.Int64, "Size of the largest cache.", "bytes"),
-    Column("attainable", pl.Float64, "Operations a second as `kinetoscope calibrate` measured them.", "flop/s"),
-    Column("attainable_bandwidth", pl.Float64, "Bytes a second as it measured them.", "bytes/s"),
     Column("attainable_share", pl.Float64, "Attainable / peak.", "fraction"),
     Column("used", pl.String, "Which one shares are taken of: `datasheet`, `measured` or `given`."),
+    Column("attainable", pl.Float64, "Operations a second as `kinetoscope calibrate` measured them.", "flop/s"),
+    Column("attainable_bandwidth", pl.Float64, "Bytes a second as it measured them.", "bytes/s"),
+    Column("size", pl.Int64, "Size of the largest cache.", "bytes"),
     Column("source", pl.String, "Datasheet that states the peak."),
     across={
         "device": "device",
@@ -40,10 +40,10 @@ RESULT = Schema(
 def peaks(job: Job, *, select: Selection = ALL) -> Result:
     """What can each device do at most, and who says so?
 
-    Method. A device is told by the name that the file has for it, by its multiprocessors and its memory. Its peaks are
-    those of the vendor's datasheet: dense, without structured sparsity, at the boost clock; matrix products accumulate
-    in FP32. A slice of MIG has its share of multiprocessors and of memory. `--peak NAME=VALUE`, and the file that
-    KINETOSCOPE_PEAKS names, count before the datasheet. `kinetoscope calibrate`, run on the device, measures what
+    Method. A device is recognised by the name that the file has for it, by its multiprocessors and its memory. Its
+    peaks are those of the vendor's datasheet: dense, without structured sparsity, at the boost clock; matrix products
+    accumulate in FP32. A slice of MIG has its share of multiprocessors and of memory. `--peak NAME=VALUE`, and the file
+    that KINETOSCOPE_PEAKS names, count before the datasheet. `kinetoscope calibrate`, run on the device, measures what
     products and copies attain there; `--peak attainable` takes that for all shares, floors and stakes.
 
     How to read it. `fp64` to `fp4` are matrix products in that precision; `vector_fp32` and `vector_fp64` all other
@@ -82,17 +82,16 @@ def _rows(number: int, lookup: Lookup) -> Iterator[tuple[int | str | float | Non
         if peak is None and attained is None:
             continue
         flops, bandwidth = unit == "flop/s", unit == "bytes/s"
-        origin = lookup.origin(name)
         yield (
             number if number != HOST else None,
             product,
             name,
             peak if flops else None,
             peak if bandwidth else None,
-            int(peak) if peak and not flops and not bandwidth else None,
+            attained / peak if attained and peak and name not in lookup.given else None,
+            lookup.origin(name),
             attained if flops else None,
             attained if bandwidth else None,
-            attained / peak if attained and peak and name not in lookup.given else None,
-            origin,
+            int(peak or attained or 0) if unit == "bytes" else None,
             lookup.datasheet.source or None if lookup.datasheet and peak and name not in lookup.given else None,
         )

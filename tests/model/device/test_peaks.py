@@ -1,4 +1,4 @@
-"""Peaks of devices, told by how traces describe them."""
+"""Peaks of devices, recognised by how traces describe them."""
 
 from __future__ import annotations
 
