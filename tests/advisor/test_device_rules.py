@@ -224,6 +224,25 @@ def test_layouts_change(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("channels", "written", "found"),
+    [
+        (64, [64 * 1024, 1, 64 * 32, 64], True),
+        (64, [64 * 1024, 1024, 32, 1], False),  # as it was
+        (3, [3 * 1024, 1, 3 * 32, 3], False),  # images as they come
+    ],
+)
+def test_copies_between_layouts(channels: int, written: list[int], found: bool, tmp_path: Path) -> None:
+    shape = (8, channels, 32, 32)
+    read = [channels * 1024, 1024, 32, 1]
+    strides: dict[str, Any] = {"Input Strides": [written, read]}
+    steps = Steps().ask("aten::copy_", "copy", 100, shape, shape, **strides)
+    findings = list(layout_transposes(view(tmp_path, *steps.fill().events)))
+    assert len(findings) == found
+    if found:
+        assert findings[0].stake.low == pytest.approx(0.85 * 100 * US, rel=0.02)
+
+
+@pytest.mark.parametrize(
     "name", ["sm80_xmma_fprop_nhwckrsc_nhwc_kernel", "transpose_kernel", "igemm_fwd_gtcx3_nhwc_bf16"]
 )
 def test_kernels_that_compute_in_a_layout(name: str, tmp_path: Path) -> None:

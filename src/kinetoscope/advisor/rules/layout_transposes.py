@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -12,15 +13,23 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, 
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.roofline.arguments import Tensor
+from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.fusion import contiguous, tensors_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 
 _WORDS: Final = ("chwToN", "hwcToN", "batched_transpose_", "nchw2nhwc", "nhwc2nchw")
 _NAME: Final = re.compile(
     r"(?:^|[^a-z])(?:nchwToNhwc|nhwcToNchw|ncdhwToNdhwc|ndhwcToNcdhw|nchw2nhwc|nhwc2nchw|batched_transpose_\d)",
     re.IGNORECASE,
 )
+
+_FEW_CHANNELS: Final = 4
+"""Channels that images from files have at most."""
 
 _TIME_LEFT: Final = 0.15
 """Share that remains at most: where the images come in and where something else needs the other layout."""
@@ -30,7 +39,8 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     """Does the device transpose images between channels first and channels last around convolutions?
 
     What it checks. Kernels of cuDNN and MIOpen that only change the layout (`nchwToNhwc`, `nhwcToNchw`,
-    `batched_transpose`).
+    `batched_transpose`); and copies of torch from one layout to the other, of tensors with more than four channels: to
+    turn images with fewer once, as they come, is right.
 
     Why it matters. Tensor cores need the channels last. If tensors have them first, each convolution transposes its
     inputs and outputs, so that the image is read and written twice more. At stake is the time that the steps gain
@@ -39,12 +49,13 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     What to do. Keep model and images in the layout that the convolutions want.
     """
     is_transpose = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
-    work = np.flatnonzero(is_transpose[rank.work.rows] & rank.scope.device_work_mask)
+    turns = (is_transpose[rank.work.rows] | _copies_between_layouts(rank.trace)) & rank.scope.device_work_mask
+    work = np.flatnonzero(turns)
     if not len(work) or not rank.step_count:
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
-    leave_only(low, is_transpose[rank.work.rows] & rank.scope.device_work_mask, _TIME_LEFT)
-    leave_only(high, is_transpose[rank.work.rows] & rank.scope.device_work_mask, 0.0)
+    leave_only(low, turns, _TIME_LEFT)
+    leave_only(high, turns, 0.0)
     spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
     if not is_worth_reporting(rank, stake):
@@ -63,6 +74,30 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip
+
+
+def _copies_between_layouts(trace: Trace) -> Bools:
+    """Work of copies of images from channels first to channels last, or back: bool [work]."""
+    costed = costed_calls(trace)
+    turns = [
+        variant.name == "aten::copy_"
+        and len(tensors) == 2
+        and _layouts(*tensors) in (("first", "last"), ("last", "first"))
+        for variant, tensors in zip(costed.variants, tensors_of(trace), strict=True)
+    ]
+    return np.append(costed.of_calls(turns) > 0, False)[costed.call]
+
+
+def _layouts(*images: Tensor) -> tuple[str, ...]:
+    """Where the channels of images of one shape are: "first" or "last" for each, () where that means nothing."""
+    shape = images[0].shape
+    if any(each.shape != shape for each in images) or len(shape) not in (4, 5):
+        return ()
+    if shape[1] <= _FEW_CHANNELS or prod(shape[2:]) <= 1:
+        return ()
+    turned = contiguous((shape[0], *shape[2:], shape[1]))
+    names = {contiguous(shape): "first", (turned[0], turned[-1], *turned[1:-1]): "last"}
+    return tuple(names.get(each.strides or (), "") for each in images)
 
 
 RULE = Rule("DEVICE004", "Layouts change around convolutions", of_rank=layout_transposes)

@@ -56,7 +56,7 @@ _PLAIN_SGD_PASSES: Final = 3
 _MOMENTUM_PASSES: Final = 6.5
 """From so many reads and writes of each parameter on, SGD has momentum."""
 
-_SLOWER: Final = 1.25
+_MAX_TIME_RATIO: Final = 1.25
 """Ratio of the time for each byte of a fused kernel to that of simple ones, at most: it goes through more lists."""
 
 _MIN_KNOWN_SHARE: Final = 0.9
@@ -194,7 +194,7 @@ def _traffic_left(rank: RankView, within: Bools) -> tuple[float, float] | None:
     share = total / bandwidth * 1e9 / float(took)
     if not _MIN_BANDWIDTH_SHARE <= share <= 1:
         return None
-    return min(_SLOWER * fused / total, 1.0), min(share * fused / total, 1.0)
+    return min(_MAX_TIME_RATIO * fused / total, 1.0), min(share * fused / total, 1.0)
 
 
 def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:
