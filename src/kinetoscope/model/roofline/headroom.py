@@ -14,6 +14,7 @@ from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.charged_work import charged_work
 from kinetoscope.model.roofline.floors import Bound, Floors, floors, shortest_kernels
+from kinetoscope.model.roofline.fused_optimizers import saved_by_fused_updates
 from kinetoscope.model.roofline.fusion import saved_bytes
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -26,7 +27,7 @@ class HeadroomPart(IntEnum):
     AT_LIMIT = 0
     """What remains at the peaks of the device, if neighbouring operators are fused."""
     FUSABLE = 1
-    """Traffic of intermediate results that a fused kernel keeps on the chip."""
+    """Traffic of intermediate results that a fused kernel keeps on the chip, and that a fused optimizer spares."""
     UNFUSED_ATTENTION = 2
     """Operators between the two products of an attention, and the products' own traffic of scores."""
     SMALL_KERNELS = 3
@@ -51,7 +52,7 @@ def parts(trace: Trace, *, on_host: bool = False) -> Floats:
     """The parts of each unit's device time, ns: float64 [units, parts]; a row sums to the time of the unit."""
     limits = floors(trace, on_host=on_host)
     time, covered = limits.time.astype(np.float64), limits.is_covered
-    saved = np.append(saved_bytes(trace), 0.0)[limits.call]
+    saved = np.append(saved_bytes(trace) + saved_by_fused_updates(trace), 0.0)[limits.call]
     fused = np.where(covered & (limits.bytes > 0), np.clip(saved / np.fmax(limits.bytes, 1.0), 0.0, 1.0), 0.0)
     fusable = time * fused
     rest = time - fusable
