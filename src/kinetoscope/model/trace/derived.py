@@ -80,6 +80,12 @@ def _parts(answer: Any) -> Iterator[np.ndarray[Any, Any] | pl.DataFrame]:
     elif isinstance(answer, tuple):
         for part in answer:
             yield from _parts(part)
-    elif dataclasses.is_dataclass(answer) and not isinstance(answer, type):
-        for fact in dataclasses.fields(answer):
-            yield from _parts(getattr(answer, fact.name))
+    else:
+        for name in _fields(cast("Hashable", type(answer))):
+            yield from _parts(getattr(answer, name))
+
+
+@functools.cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    """Names of the fields of a dataclass; () for other types."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
