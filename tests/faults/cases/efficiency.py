@@ -118,6 +118,20 @@ def _memory(model: Language) -> dict[str, Any]:
     return {"allocated": int(model.allocated), "reserved": int(model.allocated)} if model.allocated else {}
 
 
+def padded(*, chip: str, seed: int, even: bool, batch: int = 16) -> Body:
+    """A language model on sequences of 128 to 2,048 that are padded to the longest; `even`: batches of like lengths."""
+
+    def step(p: Program, n: int) -> None:
+        lengths = [128 * (1 + n % 16) if even else 128 * (1 + place % 16) for place in range(batch)]
+        lists: Any = [[[length] for length in lengths]]
+        with p.op("aten::pad_sequence", 40, shapes=lists, types=["TensorList"], strides=[[]]):
+            p.call("aten::full", 20)
+        model = Language(chip, batch=batch, length=max(lengths), layers=4, vocabulary=8_192, seed=seed)
+        model.body(p, n)
+
+    return step
+
+
 def tokens(*, chip: str, sequences: int, small: bool = False, seed: int, before: int = 2048) -> Body:
     """A token of layers of a language model for so many sequences; `small`: weights in 8 bits."""
 
@@ -244,6 +258,10 @@ CASES: Final = (
             routed(chip="A100", grouped=False, seed=46, rows=4096, count=8, inner=1024),
             routed(chip="A100", grouped=True, seed=46, rows=4096, count=8, inner=1024), steps=6, seed=646,
             **CHIPS["A100"].program),
+    planted("DATA008", "sequences of 128 to 2,048", padded(chip="H100", seed=47, even=False),
+            padded(chip="H100", seed=47, even=True), steps=16, seed=647, **CHIPS["H100"].program),
+    planted("DATA008", "sequences of 128 to 2,048, A100", padded(chip="A100", seed=48, even=False),
+            padded(chip="A100", seed=48, even=True), steps=16, seed=648, **CHIPS["A100"].program),
     _case("DEVICE005", "attention in parts in one of six layers", Language(parts=True, some=1, seed=31), parts=False),
     _case("DEVICE005", "attention in parts in two of eight layers, A100",
           Language("A100", parts=True, layers=8, some=2, seed=32), parts=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,12 +14,17 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_comput
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.execution.marks import is_data_loading
+from kinetoscope.model.operators.unfused_attention import unfused_attention
+from kinetoscope.model.roofline.floors import Bound, floors
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
 
 _PAD: Final = "aten::pad_sequence"
+_ATTENTION: Final = re.compile(r"attention|flash|fmha", re.IGNORECASE)
 _MIN_PADDING: Final = 0.1
 """Share of a batch that is padding, from which on it is reported."""
 
@@ -34,8 +40,9 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     share of the batches is padding. Batches that a loader's workers pad are not seen.
 
     Why it matters. The model computes for the padding, too. At most, device work (on the host alone: operators) shrinks
-    by the share of padding, but for the optimizer's. Some padding remains, and some work does not grow with the length
-    of sequences, so half of that counts as sure.
+    by the share of padding, attention by that of the squares of the lengths, but for the optimizer's. Some padding
+    remains, and some work does not grow with the length of sequences, so half of that counts as sure, and none of
+    kernels whose floor is shorter than a kernel can be.
 
     What to do. Put sequences of similar length into a batch (sort, or sample by length), or pack them (nested tensors,
     attention for variable lengths).
@@ -45,19 +52,24 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     trace = rank.trace
     rows = np.flatnonzero(rows_named(trace, _PAD.__eq__, EventKind.HOST_OP) & rank.scope.host_mask)
     codes = arguments.codes(trace, "input_dims", rows.astype(np.int32))
-    sizes = [_sizes(trace.strings.nested(code)) if code >= 0 else (0, 0) for code in codes.tolist()]
-    used, padded = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0)
+    sizes = [_sizes(trace.strings.nested(code)) if code >= 0 else (0, 0, 0, 0) for code in codes.tolist()]
+    used, padded, squares, squared = (sum(each) for each in zip(*sizes, strict=True)) if sizes else (0, 0, 0, 0)
     padding = 1 - used / padded if padded else 0.0
     if padding < _MIN_PADDING:
         return
-    factors = rank.factors()
     others = optimizer_steps(trace).inside | inside(trace, is_data_loading(trace))
+    low, high = rank.factors(), rank.factors()
     if rank.has_device:
-        factors.work[~launched_in(trace, others)] = 1 - padding
+        of_lengths = ~launched_in(trace, others)
+        limits = floors(trace)
+        short = (limits.bound == Bound.LATENCY)[limits.unit]
+        low.work[of_lengths & ~short] = 1 - padding
+        high.work[of_lengths] = 1 - padding
+        high.work[of_lengths & _of_attention(trace)] = squares / squared
     else:
-        factors.host[(trace.kind == EventKind.HOST_OP) & ~others] = 1 - padding
-    gains = rank.gains(factors)
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, rank.time)
+        for factors in (low, high):
+            factors.host[(trace.kind == EventKind.HOST_OP) & ~others] = 1 - padding
+    stake = stake_by_time(rank, _CERTAIN_SHARE * rank.gains(low), rank.gains(high), rank.time)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
@@ -68,17 +80,26 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- DataLoader(dataset, shuffle=True, collate_fn=pad)\n"
         "+ DataLoader(dataset, batch_sampler=by_length, collate_fn=pad)  # similar lengths in a batch",
-        why="At most, the computation for sequences shrinks by the share of padding; half of that counts as sure.",
+        why="At most, work shrinks by the share of padding, attention by that of the squares; half of it is sure.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest call that pads", "operators", where),),
     )
 
 
-def _sizes(dims: Any) -> tuple[int, int]:
-    """Elements of all sequences of a batch along their first dimension, and the same padded to the longest."""
+def _of_attention(trace: Trace) -> Bools:
+    """Work of attention, fused or not, which grows with the square of the length: bool [work]."""
+    limits, unfused = floors(trace), unfused_attention(trace)
+    fused = [float(_ATTENTION.search(each.name) is not None) for each in limits.calls.variants]
+    is_fused = np.append(limits.calls.of_calls(fused) > 0, np.False_)[limits.call]
+    return np.asarray((is_fused | (unfused.products | unfused.between)[limits.row])[limits.unit])
+
+
+def _sizes(dims: Any) -> tuple[int, int, int, int]:
+    """Lengths of the sequences of a batch, summed, and as padded to the longest; the same of their squares."""
     shapes = dims[0] if isinstance(dims, list) and dims and isinstance(dims[0], list) else []
     lengths = [each[0] for each in shapes if isinstance(each, list) and each and isinstance(each[0], int)]
-    return sum(lengths), len(lengths) * max(lengths, default=0)
+    longest = max(lengths, default=0)
+    return sum(lengths), len(lengths) * longest, sum(each**2 for each in lengths), len(lengths) * longest**2
 
 
 RULE = Rule("DATA008", "Sequences are padded that differ in length", of_rank=padded_sequences)

@@ -89,8 +89,8 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
         " between its two products.",
         stake=stake,
         change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
-        why="At most, the time between the products goes, and they take their floor without the scores' traffic; sure"
-        f" is the gain if a tenth of the time between them remains, and they reach {ATTENTION_REACHES:.0%} of it.",
+        why="At most, the time between the products goes, and they take their floor without the scores' traffic; for"
+        f" sure, a tenth of the time between them remains, and they reach {ATTENTION_REACHES:.0%} of the peak.",
         confidence="medium",
         evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
         time=time,
