@@ -132,10 +132,10 @@ def roofline(
     kernel, calls share their floors among their kernels by time. The last nine columns charge each nanosecond of
     device time once, and sum to it.
 
-    How to read it. Sort by `headroom`: that is what there is to gain. `fusable`: compile, or fuse by hand.
-    `small_kernels`: larger batches, graphs, fewer calls. `unfilled`: products with fewer blocks than the device has
-    multiprocessors, or a last round of blocks that is nearly empty. `below_peak`: shapes, layouts and precisions that
-    the matrix units do not like. `below_bandwidth`: strided access, or kernels that read twice.
+    How to read it. Sort by `headroom`: that is what there is to gain. `fusable`: compile, or use a fused operator or
+    optimizer. `small_kernels`: larger batches, graphs, fewer calls. `unfilled`: products with fewer blocks than the
+    device has multiprocessors, or a last round of blocks that is nearly empty. `below_peak`: shapes, layouts and
+    precisions that the matrix units do not like. `below_bandwidth`: strided access, or kernels that read twice.
 
     Limits. A floor is not a promise: libraries reach 70 to 90 % of the peaks (`kinetoscope calibrate` measures that).
     What lies in a cache can be faster than its floor (`in_l2`: the bytes fit into it, or those beyond its size would

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.charged_work import charged_work
 from kinetoscope.model.roofline.floors import Bound, Floors, floors, shortest_kernels
@@ -61,9 +61,9 @@ def parts(trace: Trace, *, on_host: bool = False) -> Floats:
     shortest = limits.pieces * shortest_kernels(trace, on_host=on_host)[limits.longest]
     latency = np.where(is_product, np.clip(shortest - at_limit, 0.0, lost), lost)
     latency = np.where(limits.bound == Bound.LATENCY, latency, 0.0)
-    unfilled = np.where(
-        is_product, np.minimum(lost - latency, rest * unfilled_share(trace, on_host=on_host)[limits.longest]), 0.0
-    )
+    unfilled, products = np.zeros(len(limits)), np.flatnonzero(is_product)
+    kernels = charged_work(trace, on_host=on_host).work.rows[limits.longest[products]]
+    unfilled[products] = np.minimum((lost - latency)[products], rest[products] * unfilled_share(trace, kernels))
     other = lost - latency - unfilled
     is_compute = np.nan_to_num(limits.compute) > np.nan_to_num(limits.traffic)
     reason = np.where(is_compute, HeadroomPart.BELOW_PEAK, HeadroomPart.BELOW_BANDWIDTH)
@@ -93,11 +93,11 @@ def _charge_attention(trace: Trace, limits: Floors, result: Floats) -> None:
     result[chosen, HeadroomPart.UNFUSED_ATTENTION] = time - kept
 
 
-def unfilled_share(trace: Trace, *, on_host: bool) -> Floats:
-    """Share of a kernel's time that multiprocessors have no block of it: float64 [work]; 0 where it was not recorded.
+def unfilled_share(trace: Trace, kernels: Int32s) -> Floats:
+    """Share of a kernel's time that multiprocessors have no block of it: float64 [kernels]; 0 where it is unknown.
 
     Blocks go round over the multiprocessors. In the last round, which is the only one of a small kernel, some get none.
     """
-    blocks = arguments.floats(trace, "blocks_per_sm", charged_work(trace, on_host=on_host).work.rows)
+    blocks = arguments.floats(trace, "blocks_per_sm", kernels)
     rounds = np.ceil(blocks)
     return np.where(blocks > 0, 1.0 - blocks / np.where(rounds > 0, rounds, 1.0), 0.0)
