@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 600.0
 _SECONDS: Final = 0.5
+_REASON_CELLS: Final = 60
+"""Characters of torch's reason why something cannot be measured that are shown."""
 
 
 def run(arguments: list[str]) -> int:
@@ -100,6 +102,6 @@ def _report(made: Mapping[str, Any], rates: Mapping[str, float], datasheet: Peak
         beside = f"{rate / stated:.0%}" if stated else "–"
         yield plain(f"  {peak:<12}{shown(stated, UNITS[peak]) if stated else '–':>14}{attained:>14}{beside:>8}")
     for peak, reason in made["missing"].items():
-        yield plain(printable(f"  {peak:<12}{'–':>14}{'–':>14}  {reason}"), "dim")
+        yield plain(printable(f"  {peak:<12}{'–':>14}{'–':>14}  {reason[:_REASON_CELLS]}"), "dim")
     yield plain()
     yield plain(printable(f"Kept in {file}. --peak attainable takes it; `kinetoscope show peaks PATH` shows both."))

@@ -144,7 +144,9 @@ def _products(torch: Any, device: Any, product: Product) -> Callable[[float], fl
         for rows in _SIZES:
             try:
                 rate = 2 * rows**3 / _time_of(torch, device, product(rows, device), seconds)
-            except torch.OutOfMemoryError:
+            except RuntimeError:  # no memory, or too large for the library
+                if not best:
+                    raise
                 break
             if rate < _MIN_RATE_SHARE * best:
                 break
