@@ -88,6 +88,7 @@ class Operators:
         eight: products of layers are FP8.
         training: layers are remembered for the backward pass.
         seed: of what the device reaches.
+        compiled_norms: sums of layers, normalizations and the casts behind them are one kernel of Inductor.
     """
 
     p: Program
@@ -97,6 +98,7 @@ class Operators:
     eight: bool = False
     training: bool = True
     seed: int = 1
+    compiled_norms: bool = False
     tape: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -189,13 +191,14 @@ class Operators:
 
     # --- layers
 
-    def linear(self, rows: int, k: int, n: int, *, bias: bool = True) -> None:
-        """`nn.Linear`, under autocast with the copies that it makes."""
+    def linear(self, rows: int, k: int, n: int, *, bias: bool = True, normalized: bool = False) -> None:
+        """`nn.Linear`, under autocast with the copies that it makes; `normalized`: of what `norm` gives."""
         if self.eight:
             self.linear_in_eight_bits(rows, k, n)
             return
         kept = Tensor((n, k), self.flow)
-        x = self.cast(Tensor((rows, k), self.flow), self.precision)
+        is_cast = normalized and self.compiled_norms
+        x = self.cast(Tensor((rows, k), self.precision if is_cast else self.flow), self.precision)
         weight = self.cast(kept, self.precision)
         added = Tensor((n,), weight.of) if bias else None
         node = "AddmmBackward0" if bias else "MmBackward0"
@@ -269,6 +272,9 @@ class Operators:
     def norm(self, *shape: int) -> None:
         """`nn.LayerNorm`."""
         x, scale, rows = Tensor(shape, self.flow), Tensor((shape[-1],), self.flow), Tensor((*shape[:-1], 1), "fp32")
+        if self.compiled_norms:
+            self._compiled_norm(x)
+            return
         sizes = [shape[-1]]
         space = "void at::native::(anonymous namespace)::"
         with self.around(("aten::layer_norm", [x, sizes, scale, scale, 1e-5, False])):
@@ -286,6 +292,18 @@ class Operators:
 
         self.later(lambda: self._node("NativeLayerNormBackward0", backward))
 
+    def _compiled_norm(self, x: Tensor) -> None:
+        """The sum that went before, normalized, in the precision of the product behind it."""
+        less, node = Tensor(x.shape, self.precision), "CompiledFunctionBackward"
+        with self.p.annotation("Torch-Compiled Region: 0/0"), self.p.op("CompiledFunction", 20, grad=node):
+            self.triton("triton_red_fused__to_copy_add_native_layer_norm_0", x, less, x, less)
+
+        def backward() -> None:
+            self.triton("triton_red_fused__to_copy_add_native_layer_norm_backward_1", less, x, x, x)
+            self.triton("triton_red_fused_native_layer_norm_backward_2", less, x)
+
+        self.later(lambda: self._node(node, backward))
+
     def gelu(self, *shape: int) -> None:
         """`gelu`, in the precision of the product before it."""
         x = Tensor(shape, self.precision)
@@ -295,6 +313,8 @@ class Operators:
 
     def residual(self, *shape: int) -> None:
         """The sum of a layer and what went into it; backward the sum of their gradients."""
+        if self.compiled_norms:
+            return
         x, y = Tensor(shape, self.flow), Tensor(shape, self.precision)
 
         def add(left: Tensor, right: Tensor, grad: str) -> None:
@@ -465,12 +485,12 @@ class Operators:
         """A layer of a transformer."""
         rows = batch * length
         self.norm(rows, width)
-        self.linear(rows, width, 3 * width)
+        self.linear(rows, width, 3 * width, normalized=True)
         self.attention(batch, heads, length, width // heads, causal=causal, parts=parts)
         self.linear(rows, width, width)
         self.residual(rows, width)
         self.norm(rows, width)
-        self.linear(rows, width, 4 * width)
+        self.linear(rows, width, 4 * width, normalized=True)
         self.gelu(rows, 4 * width)
         self.linear(rows, 4 * width, width)
         self.residual(rows, width)

@@ -25,6 +25,7 @@ class Language:
         exact: logits are made FP32 for the loss.
         fused: optimizer in one pass.
         chain: element-wise operators beside each layer, and whether they are compiled.
+        norms: sums, normalizations and casts are compiled.
         recomputed: activations are computed again.
         eight: products of layers are FP8.
         allocated: bytes that are used beside the activations; 0: memory is not recorded.
@@ -48,6 +49,7 @@ class Language:
     fused: bool = True
     chain: int = 0
     compiled: bool = False
+    norms: bool = False
     recomputed: bool = False
     eight: bool = False
     allocated: float = 0.0
@@ -61,7 +63,9 @@ class Language:
         """Its step."""
 
         def step(p: Program, n: int) -> None:
-            ops = Operators(p, self.chip, self.precision, self.autocast, self.eight, self.training, self.seed)
+            ops = Operators(
+                p, self.chip, self.precision, self.autocast, self.eight, self.training, self.seed, self.norms
+            )
             p.loader(1500, workers=4)
             p.to_device(8 * self.batch * self.length, pinned=True, blocking=False, dtype="long int")
             rows = self.batch * self.length
@@ -209,6 +213,9 @@ CASES: Final = (
                                                                        seed=13), parts=False),
     _case("DEVICE005", "attention in parts, forward pass", Language(parts=True, training=False, length=2048, batch=4,
                                                                    seed=14), parts=False),
+    _case("HOST003", "sums, normalizations and casts one by one", Language(autocast=True, seed=30), norms=True),
+    _case("HOST003", "sums, normalizations and casts one by one, A100", Language("A100", autocast=True, seed=31),
+          norms=True),
     _case("HOST003", "eight element-wise operators in each layer", Language(chain=8, seed=15), compiled=True),
     _case("HOST003", "five element-wise operators in each layer, A100", Language("A100", chain=5, seed=16),
           compiled=True),

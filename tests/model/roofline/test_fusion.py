@@ -144,6 +144,11 @@ def test_what_is_needed_twice_saves_nothing_for_sure(tmp_path: Path) -> None:
     assert chains.sums(chains.surely).tolist() == [image]
 
 
+def test_what_inductor_fused_is_in_no_chain(tmp_path: Path) -> None:
+    fused = Call("triton_poi_fused_add_mul_0", [[64], [64]])
+    assert members(tmp_path, on("neg", [64]), fused, on("neg", [64])) == []
+
+
 def test_optimizers_are_in_no_chain(tmp_path: Path) -> None:
     made = events(on("mul", [N], [N]), on("sigmoid", [N]))
     trace = drawn.job(tmp_path, drawn.annotation("Optimizer.step#SGD.step", 0, 5000), *made).trace()

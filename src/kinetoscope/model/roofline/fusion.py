@@ -39,6 +39,9 @@ _FUSED: Final[frozenset[Category]] = frozenset(
 _IN_TWO_PASSES: Final = re.compile("(?:batch|group|instance)_norm")
 """Operators that need all of a large input before they write: a fused kernel may have to read it again."""
 
+_COMPILED: Final = "triton_"
+"""Beginning of the names of kernels that Inductor has fused as far as it could."""
+
 _MAX_DISTANCE: Final = 8
 """Operators of the stream among which the reader of a result is looked for."""
 
@@ -191,7 +194,13 @@ def _is_inside(trace: Trace, costed: CostedCalls) -> Bools:
 
 def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
     """Which calls compute element by element, reduce or copy, and are not an optimizer's: bool [calls]."""
-    kinds = [each.shapes >= 0 and each.bytes is not None and category(each.name) in _FUSED for each in costed.variants]
+    kinds = [
+        each.shapes >= 0
+        and each.bytes is not None
+        and category(each.name) in _FUSED
+        and not each.name.startswith(_COMPILED)
+        for each in costed.variants
+    ]
     fits = costed.of_calls(kinds) > 0
     updating = ancestor(call_tree(trace).parent, is_optimizer_range(trace)) >= 0
     return np.asarray(fits & ~updating[costed.rows])
