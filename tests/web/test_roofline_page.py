@@ -54,7 +54,7 @@ def test_keys_lead_from_point_to_point_and_to_its_calls(at_theirs: Tab, theirs: 
     at_theirs.settle()
     assert address(page)["p.name"] == [names[1]]
     assert page.get_by_role("heading", name=f"Each call of {names[1]}").count() == 1
-    rows = page.locator(".block-table .grid-body .grid-row")
+    rows = page.locator(".block-table").first.locator(".grid-body .grid-row")
     rows.first.wait_for()
     assert {row.locator("[role=gridcell]").first.inner_text() for row in rows.all()} == {names[1]}
     page.get_by_role("button", name="show all").click()
