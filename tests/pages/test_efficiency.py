@@ -66,6 +66,16 @@ def test_a_point_for_each_row_that_has_a_limit(tmp_path: Path) -> None:
     assert roofline.note == "3.44% of the time has no point: nothing tells its FLOPs and bytes"
 
 
+def test_what_was_measured_of_the_device_is_drawn_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "peaks.toml"
+    file.write_text('["NVIDIA A100-SXM4-80GB".attainable]\nbf16 = 2.5e14\nmemory = 1.8e12\n')
+    monkeypatch.setenv("KINETOSCOPE_PEAKS", str(file))
+    (folder := tmp_path / "run").mkdir()
+    roofs = block(page(job(folder)), RooflineBlock).roofs
+    labels = [label.replace("\u00a0", " ") for label, *_, is_measured in roofs if is_measured]
+    assert labels == ["measured: memory 1.80 TB/s", "measured: BF16 250 TFLOP/s"]
+
+
 def test_what_is_chosen_holds_in_picture_and_table(tmp_path: Path) -> None:
     of = job(tmp_path)
     bound = page(of, bound="memory")

@@ -77,7 +77,8 @@ def _blocks(
     links = {each: Link(params={"bound": _ANY_BOUND if each == bound else each}) for each in BOUNDS}
     facts = result.chart_facts
     if isinstance(facts, Roofline):
-        block = roofline_block("Roofline", drawn, facts, links=links, picks="name", chosen=name)
+        peaks = named("peaks")(job, select=select)
+        block = roofline_block("Roofline", drawn, facts, links=links, picks="name", chosen=name, peaks=peaks)
         yield from [block] if block else []
     yield headroom_block(steps)
     headroom = drawn.frame.with_columns(kind=pl.lit("waiting"))

@@ -100,6 +100,18 @@ def test_a_roof_is_named_after_what_is_computed_below_it() -> None:
     assert drawn(rows(product(1, 0.5, **double))).roofs[1].label == "vector FP64 33.3\u00a0TFLOP/s"
 
 
+def test_what_was_measured_is_drawn_beside_the_datasheet() -> None:
+    result = rows(product(600, 0.5), product(1, 0.5, precision=None, dtype="float32", peak=PEAK / 10))
+    facts = result.chart_facts
+    assert isinstance(facts, Roofline)
+    picture = roofline_picture(result, facts, 9, {"memory": 1.8e12, "BF16": 7e14, "FP8": 1e15})
+    assert picture is not None
+    measured = [roof for roof in picture.roofs if roof.is_measured]
+    assert [roof.label for roof in measured] == ["measured: memory 1.80\u00a0TB/s", "measured: BF16 700\u00a0TFLOP/s"]
+    assert measured[0].y[1] == measured[1].y[0] == 7e14
+    assert len(picture.roofs) == 5
+
+
 def test_precisions_with_one_peak_share_a_roof() -> None:
     vector = product(3, 0.5, precision=None, dtype="float32")
     picture = drawn(rows(product(1, 0.5), product(2, 0.5, precision="fp16"), vector))

@@ -251,7 +251,7 @@ export interface Roofline {
   readonly bandwidth: readonly (number | null)[];
   readonly efficiency: readonly (number | null)[];
   readonly headroom: readonly (number | null)[];
-  readonly roofs: readonly (readonly [string, readonly number[], readonly number[]])[];
+  readonly roofs: readonly (readonly [string, readonly number[], readonly number[], boolean])[];
   readonly x: readonly [number, number];
   readonly y: readonly [number, number];
   readonly lane: number;

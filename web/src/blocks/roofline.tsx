@@ -127,27 +127,29 @@ export function RooflineBlock(block: Roofline) {
   };
   const limits = (pen: Pen, width: number) => {
     const taken: [number, number, number][] = [];
-    for (const [label, xs, ys] of roofs) {
+    for (const [label, xs, ys, isMeasured] of roofs) {
       const ends = [0, 1].map((at) => [px(Math.log10(xs[at] as number)), py(Math.log10(ys[at] as number))]) as Ends;
-      pen.strokeStyle = ink.ink;
-      pen.lineWidth = 1.25;
+      pen.strokeStyle = isMeasured ? ink.soft : ink.ink;
+      pen.lineWidth = isMeasured ? 0.75 : 1.25;
       pen.beginPath();
       pen.moveTo(...ends[0]);
       pen.lineTo(...ends[1]);
       pen.stroke();
       const level = ends[0][1] === ends[1][1];
       const right = Math.min(ends[1][0], width - RIGHT);
-      const x = level ? right - 6 : Math.max(ends[0][0], LEFT) + broad() * 0.16;
-      let y = level ? ends[0][1] - 9 : onLine(ends, x) - 12;
+      const long = measured(label, 12);
+      const start = Math.max(ends[0][0], LEFT) + broad() * 0.16;
+      // Below the slope stand the words of what was measured, above it those of the datasheet.
+      const x = level ? right - 6 : isMeasured ? start + long + 12 : start;
+      let y = level ? ends[0][1] - 9 : onLine(ends, start) + (isMeasured ? 10 : -12);
       while (taken.some(([at, by, w]) => Math.abs(by - y) < 14 && Math.abs(at - x) < w)) y += 22;
       if (level && right - Math.max(LEFT, ends[0][0]) < 40) continue;
-      const long = measured(label, 12);
       taken.push([x, y, long]);
       pen.globalAlpha = 0.75;
       pen.fillStyle = ink.bg;
       pen.fillRect(x - long - 3, y - 7, long + 6, 14);
       pen.globalAlpha = 1;
-      pen.fillStyle = ink.ink;
+      pen.fillStyle = isMeasured ? ink.soft : ink.ink;
       pen.textAlign = "right";
       pen.fillText(printable(label), x, y);
       pen.textAlign = "start";

@@ -359,7 +359,7 @@ class RooflineBlock(Block):
         time: its area, in ns; calls: how many calls share it.
         intensity: operations a byte; None without arithmetic. rate: operations a second; bandwidth: bytes a second.
         efficiency: share of its limit that it reaches; headroom: ns beyond its limit.
-        roofs: words of each limit, and its ends as lists of x, y.
+        roofs: words of each limit, its ends as lists of x, y, and whether it was measured beside the datasheet.
         x, y: both ends of each axis; lane: where the lane begins, the same as the axis where there is none.
         picks: a parameter of the page that is set to the name of a point that the reader picks; chosen: that name.
     """
@@ -379,7 +379,7 @@ class RooflineBlock(Block):
     bandwidth: Sequence[float | None]
     efficiency: Sequence[float | None]
     headroom: Sequence[float | None]
-    roofs: Sequence[tuple[str, Sequence[float], Sequence[float]]]
+    roofs: Sequence[tuple[str, Sequence[float], Sequence[float], bool]]
     x: tuple[float, float]
     y: tuple[float, float]
     lane: float

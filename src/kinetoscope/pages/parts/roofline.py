@@ -29,6 +29,7 @@ def roofline_block(
     links: Mapping[str, Link] | None = None,
     picks: str = "",
     chosen: str = "",
+    peaks: Result | None = None,
 ) -> RooflineBlock | None:
     """The rows of a table as points; None where no row has a place.
 
@@ -39,8 +40,9 @@ def roofline_block(
         links: where the key leads, by bound.
         picks: the parameter of the page that is set to the name of a point.
         chosen: the name that it has now.
+        peaks: `peaks`; those that were measured are drawn beside the others.
     """
-    picture = roofline_picture(result, facts, MAX_POINTS)
+    picture = roofline_picture(result, facts, MAX_POINTS, {} if peaks is None else _measured(peaks.frame))
     if picture is None:
         return None
     points, rows = picture.points, result.frame[picture.points["row"]]
@@ -79,7 +81,7 @@ def roofline_block(
         time=points["time"].to_list(),
         calls=rows["calls"].to_list(),
         **said_of,
-        roofs=[(roof.label, roof.x, roof.y) for roof in picture.roofs],
+        roofs=[(roof.label, roof.x, roof.y, roof.is_measured) for roof in picture.roofs],
         x=picture.x,
         y=picture.y,
         lane=picture.lane,
@@ -91,6 +93,17 @@ def roofline_block(
 
 _PALEST: Final = 0.35
 """Share of its colour that the last of the reasons has; they are told apart by it."""
+
+
+def _measured(peaks: pl.DataFrame) -> dict[str, float]:
+    """What was measured of the devices and is not what shares are taken of, by the names of roofs."""
+    rates = peaks.filter(pl.col("used") != "measured").with_columns(
+        rate=pl.coalesce("attainable", "attainable_bandwidth"),
+        roof=pl.when(pl.col("name") == "memory")
+        .then("name")
+        .otherwise(pl.col("name").str.to_uppercase().str.replace("VECTOR_", "vector ")),
+    )
+    return dict(rates.filter(pl.col("rate") > 0).group_by("roof").agg(pl.col("rate").max()).rows())
 
 
 def headroom_block(result: Result, *, link: Link | None = None, note: str = "") -> PartsBlock:

@@ -8,8 +8,8 @@ below the roof of the memory by the share of its own limit that it reaches, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -45,11 +45,12 @@ _GOLDEN_RATIO: Final = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """A limit as a line: its words, and its ends, from left to right."""
+    """A limit as a line: its words, and its ends, from left to right; `is_measured`: beside that of the datasheet."""
 
     label: str
     x: tuple[float, float]
     y: tuple[float, float]
+    is_measured: bool = False
 
     @property
     def named_at(self) -> tuple[float, float]:
@@ -80,8 +81,16 @@ class RooflinePicture:
     rest: str
 
 
-def roofline_picture(result: Result, facts: Roofline, limit: int) -> RooflinePicture | None:
-    """The picture of the `limit` rows that take longest; None where no row has a place."""
+_NOTHING_MEASURED: Final[Mapping[str, float]] = {}
+
+
+def roofline_picture(
+    result: Result, facts: Roofline, limit: int, measured: Mapping[str, float] = _NOTHING_MEASURED
+) -> RooflinePicture | None:
+    """The picture of the `limit` rows that take longest; None where no row has a place.
+
+    `measured`: what the device attains besides, by the names of roofs: `memory`, `BF16`, `vector FP32`.
+    """
     timed = _timed(result, facts)
     placed = timed.filter(pl.col("has_place"))
     points = placed.head(limit)
@@ -103,7 +112,15 @@ def roofline_picture(result: Result, facts: Roofline, limit: int) -> RooflinePic
     drawn = points.select(
         "row", "time", "bound", x=pl.Series(np.clip(x, left, high)), y=pl.Series(np.clip(y, *axes[1]))
     )
-    return RooflinePicture(drawn, tuple(_roofs(peaks, widest, left, high)), *axes, left, _rest(timed, placed, points))
+    roofs = [*_roofs(peaks, widest, left, high)]
+    if measured:
+        rates = [(max(measured.get(name, 0.0) for name in names.split(", ")), names) for _, names in peaks.rows()]
+        known = pl.DataFrame(sorted(rates, reverse=True), schema=peaks.schema, orient="row").filter(pl.col("peak") > 0)
+        roofs += [
+            replace(roof, label=f"measured: {roof.label}", is_measured=True)
+            for roof in _roofs(known, measured.get("memory", 0.0), left, high)
+        ]
+    return RooflinePicture(drawn, tuple(roofs), *axes, left, _rest(timed, placed, points))
 
 
 def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
