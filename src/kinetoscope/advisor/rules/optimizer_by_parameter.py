@@ -22,6 +22,7 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.fused_optimizers import update_traffic
 from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.numbers import shown
@@ -46,15 +47,6 @@ _FLOOR: Final = 2_000
 
 _SMALL_OP: Final = 20_000
 """The same of an operator that computes on the host."""
-
-
-_FUSED_PASSES: Final = {"Adam": 7, "AdamW": 7, "Adagrad": 5, "SGD": 5}
-"""How often an update in one kernel reads or writes a number for each parameter: Adam reads parameter, gradient and two
-states, and writes all but the gradient. SGD without momentum has no state."""
-
-_PLAIN_SGD_PASSES: Final = 3
-_MOMENTUM_PASSES: Final = 6.5
-"""From so many reads and writes of each parameter on, SGD has momentum."""
 
 _MAX_TIME_RATIO: Final = 1.25
 """Ratio of the time for each byte of a fused kernel to that of simple ones, at most: it goes through more lists."""
@@ -179,22 +171,17 @@ def _traffic_left(rank: RankView, within: Bools) -> tuple[float, float] | None:
     trace, work, costed = rank.trace, rank.work, costed_calls(rank.trace)
     moved = costed.of_calls([variant.bytes for variant in costed.variants])
     mine = within[costed.rows] & ~np.isnan(moved)
-    passes = _FUSED_PASSES.get(optimizer_steps(trace).name)
+    traffic = update_traffic(trace, within, optimizer_steps(trace).name)
     took = work.duration[np.append(mine, False)[costed.call]].sum() if len(work) else 0
-    if passes is None or not took or took < _MIN_KNOWN_SHARE * work.duration[launched_in(trace, within)].sum():
+    if traffic is None or not took or took < _MIN_KNOWN_SHARE * work.duration[launched_in(trace, within)].sum():
         return None
-    _, name, counts = np.unique(trace.name[costed.rows[mine]], return_inverse=True, return_counts=True)
-    sums = np.bincount(name, moved[mine])[counts >= _RARE_CALL_SHARE * counts.max()]
-    total, parameters = float(moved[mine].sum()), float(sums.min()) / 2  # the shortest pass reads and writes each once
-    if passes < _FUSED_PASSES["Adam"] and total < _MOMENTUM_PASSES * parameters:
-        passes = _PLAIN_SGD_PASSES
-    fused = passes * parameters
     device = work.device[np.append(mine, False)[costed.call]][:1]
     [bandwidth] = peak_rates(trace, device, ("memory",), np.zeros(1, np.int64))
-    share = total / bandwidth * 1e9 / float(took)
+    share = traffic.moved / bandwidth * 1e9 / float(took)
     if not _MIN_BANDWIDTH_SHARE <= share <= 1:
         return None
-    return min(_MAX_TIME_RATIO * fused / total, 1.0), min(share * fused / total, 1.0)
+    fused = traffic.fused / traffic.moved
+    return min(_MAX_TIME_RATIO * fused, 1.0), min(share * fused, 1.0)
 
 
 def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:

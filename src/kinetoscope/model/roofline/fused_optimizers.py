@@ -15,7 +15,7 @@ from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-FUSED_PASSES: Final = {"Adam": 7, "AdamW": 7, "Adagrad": 5, "SGD": 5}
+_FUSED_PASSES: Final = {"Adam": 7, "AdamW": 7, "Adagrad": 5, "SGD": 5}
 """How often an update in one kernel reads or writes a number for each parameter: Adam reads parameter, gradient and two
 states, and writes all but the gradient. SGD without momentum has no state."""
 
@@ -41,7 +41,7 @@ def update_traffic(trace: Trace, within: Bools, optimizer: str) -> UpdateTraffic
     costed = costed_calls(trace)
     moved = costed.of_calls([variant.bytes for variant in costed.variants])
     mine = within[costed.rows] & ~np.isnan(moved)
-    passes = FUSED_PASSES.get(optimizer)
+    passes = _FUSED_PASSES.get(optimizer)
     if passes is None or not mine.any():
         return None
     _, name, counts = np.unique(trace.name[costed.rows[mine]], return_inverse=True, return_counts=True)
