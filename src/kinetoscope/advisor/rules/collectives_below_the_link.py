@@ -65,12 +65,12 @@ def collectives_below_the_link(job: JobView) -> Iterator[Finding]:
         return
     first = slow.row(0, named=True)
     yield Finding(
-        message="Collectives reach little of the links between devices. Of"
-        f" {shown(first['link_bandwidth'], 'bytes/s')} the {quoted(first['kind'])} of"
-        f" {shown(first['bytes'], 'bytes')} reaches {share(first['efficiency'], 1.0)}; nothing hides"
+        message=f"Collectives reach little of the links between devices. The {quoted(first['kind'])} of"
+        f" {shown(first['bytes'], 'bytes')} reaches {share(first['efficiency'], 1.0)} of"
+        f" {shown(first['link_bandwidth'], 'bytes/s')}; computation does not hide"
         f" {shown(float(slow['exposed_transfer'].sum()), 'ns')} of each step.",
         stake=Stake(low, min(high, costs.step)),
-        change="+ NCCL_DEBUG=INFO python train.py  # does it say `via SHM`, or NET, between devices of one machine?\n"
+        change="+ NCCL_DEBUG=INFO python train.py  # `via SHM` between devices of one machine is slow\n"
         "- NCCL_P2P_DISABLE=1",
         why=f"At most, they reach the peak of the links; surely {_NCCL_REACHES:.0%} of it, as NCCL does at such sizes."
         + (" The ranks may be on several machines." if slow["hosts"].has_nulls() else ""),

@@ -71,7 +71,7 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)"
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
-        why="Of the second forward pass goes what fits into memory; nine tenths of that count as sure.",
+        why="Results that fit into memory need not be computed again; nine tenths of the time that this saves is sure.",
         confidence="medium",
         evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
         time=time,
