@@ -65,7 +65,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
         short = (limits.bound == Bound.LATENCY)[limits.unit]
         low.work[of_lengths & ~short] = 1 - padding
         high.work[of_lengths] = 1 - padding
-        high.work[of_lengths & _of_attention(trace)] = squares / squared
+        high.work[of_lengths & _of_attention(trace)] = min(squares / squared, 1.0)
     else:
         for factors in (low, high):
             factors.host[(trace.kind == EventKind.HOST_OP) & ~others] = 1 - padding

@@ -84,7 +84,7 @@ def _factors(rank: RankView, limits: Floors, run: Int32s, *, surely: bool) -> Fa
     first = mine[np.unique(run[mine], return_index=True)[1]]
     products, traffic = (PRODUCTS_REACH, TRAFFIC_REACHES) if surely else (1.0, 1.0)
     arithmetic = flop / (products * limits.peak[first])
-    together = np.maximum(arithmetic, nbytes / (traffic * limits.bandwidth[first])) * 1e9
+    together = np.fmax(arithmetic, nbytes / (traffic * limits.bandwidth[first])) * 1e9
     share_left = np.clip(np.maximum(together, MIN_KERNEL_NS) / np.maximum(time, 1), 0.0, 1.0)
     left = np.append(share_left, 1.0)[run][limits.unit]
     factors = unblocked_launches(rank)
