@@ -101,5 +101,6 @@ def test_what_takes_long_says_how_long_and_is_stopped(tab: Tab, monkeypatch: pyt
         assert ended.wait(10)
         monkeypatch.undo()
         tab.page.get_by_role("button", name="Ask again").click()
+        tab.page.get_by_role("heading", name=re.compile(r"^Stopped after \d")).wait_for(state="detached")
         tab.settle()
         assert "Stopped" not in tab.sentence
