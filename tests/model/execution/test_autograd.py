@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch.profiler import ProfilerActivity, profile
-from torch.utils.checkpoint import checkpoint
 
 from kinetoscope import Trace, read
 from kinetoscope.model.execution import autograd
@@ -112,31 +109,3 @@ def test_what_the_backward_pass_computes_again_has_numbers_of_its_own(tmp_path: 
     ]
     again = autograd.recomputed_ops(drawn.job(tmp_path, *events).trace())
     assert np.flatnonzero(again).tolist() == [3, 4]
-
-
-@pytest.mark.parametrize(
-    ("way", "again"),
-    [
-        ("plain", []),
-        ("reentrant", ["aten::addmm"] * 2),
-        ("not reentrant", ["aten::addmm"] * 2),
-        ("gradients twice", []),
-    ],
-)
-def test_of_what_torch_records_only_checkpointing_computes_again(tmp_path: Path, way: str, again: list[str]) -> None:
-    """Gradients of gradients are computed with gradients on, too, and are no part of the forward pass."""
-    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
-    image = torch.randn(4, 8, requires_grad=True)
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
-        if way == "plain":
-            model(image).sum().backward()
-        elif way == "gradients twice":
-            out = model(image).sum()
-            (gradient,) = torch.autograd.grad(out, image, create_graph=True)
-            (out + gradient.square().sum()).backward()
-        else:
-            checkpoint(model, image, use_reentrant=way == "reentrant").sum().backward()
-    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
-    trace = read(tmp_path / "trace.json").trace()
-    rows = np.flatnonzero(autograd.recomputed_ops(trace)).tolist()
-    assert [name for name in trace.strings.labels(trace.name[rows].tolist()) if name.endswith("mm")] == again

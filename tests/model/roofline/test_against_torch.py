@@ -14,7 +14,8 @@ from kinetoscope.model.roofline.registry import ENTRIES
 from kinetoscope.model.roofline.result_types import promoted
 from kinetoscope.model.trace.element_types import element_type
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
 
 from torch.nn import functional as F  # noqa: E402, N812
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402

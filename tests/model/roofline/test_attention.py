@@ -7,10 +7,8 @@ from math import prod
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from kinetoscope.model.roofline.attention import Mask, packed_pairs
 from tests.model.roofline.costs import Dims, cost_of, flop_of
@@ -45,13 +43,6 @@ def test_pairs_are_those_that_a_mask_lets_through(
     assert found.pairs(queries, keys) == mask.sum()
     assert found.seen(queries, keys) >= mask.any(axis=0).sum()  # with gaps only where a window misses every key
     assert found.width is None or mask.sum(axis=1).max() <= found.width
-
-
-@given(lengths, st.integers(0, 8))
-def test_causal_masks_are_torchs(queries: int, more: int) -> None:
-    for from_end, bias in ((False, causal_upper_left), (True, causal_lower_right)):
-        visible = bias(queries, queries + more)._materialize(torch.device("cpu"))
-        assert Mask(None, 0, from_end).pairs(queries, queries + more) == int(visible.sum())
 
 
 def test_causal_pairs_of_long_sequences_are_nearly_half() -> None:
@@ -246,16 +237,3 @@ def test_of_eight_bits_the_result_has_sixteen() -> None:
     assert found.flop == 2 * 2 * 8 * (64 + 32) * (10 * 20 - 45)
     assert found.outputs[0].type is not None
     assert found.outputs[0].type.name == "bfloat16"
-
-
-def test_torch_masks_as_we_count() -> None:
-    """What SDPA lets through with `is_causal`, by what comes out of values that are one at one key each."""
-    for queries, keys in ((3, 5), (5, 3), (4, 4)):
-        values = torch.eye(keys)[None, None]
-        seen = torch.nn.functional.scaled_dot_product_attention(
-            torch.zeros(1, 1, queries, 8), torch.zeros(1, 1, keys, 8), values, is_causal=True
-        )
-        dims: Dims = [[1, 1, queries, 8], [1, 1, keys, 8], [1, 1, keys, keys]]
-        assert flop_of("aten::scaled_dot_product_attention", dims, {5: "True"}) == 2 * (8 + keys) * int(
-            (seen > 0).sum()
-        )

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn import functional
-from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 import kinetoscope
+from kinetoscope.model.roofline.attention import Mask
 from kinetoscope.model.roofline.calls import costed_calls
-from tests.model.roofline.costs import flop_of
+from tests.model.roofline.costs import Dims, flop_of
+
+torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+pytestmark = pytest.mark.torch
+
+from torch.nn import functional  # noqa: E402
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left  # noqa: E402
+from torch.profiler import ProfilerActivity, profile  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode, flop_registry  # noqa: E402
 
 Run = Callable[[], object]
 
@@ -35,11 +41,11 @@ def counted(run: Run, folder: Path) -> tuple[int, int]:
     return int(costed_calls(kinetoscope.read(path).trace()).flop.sum()), counter.get_total_flops()
 
 
-def tensor(*shape: int) -> torch.Tensor:
+def tensor(*shape: int) -> Any:
     return torch.randn(shape, requires_grad=True)
 
 
-def back(out: torch.Tensor) -> None:
+def back(out: Any) -> None:
     out.sum().backward()
 
 
@@ -74,7 +80,7 @@ def test_operations_are_torchs(tmp_path: Path, name: str) -> None:
     assert ours == theirs > 0
 
 
-def attention(*, causal: bool) -> torch.Tensor:
+def attention(*, causal: bool) -> Any:
     query, key, value = (tensor(2, 8, 10, 16) for _ in range(3))
     return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
@@ -126,3 +132,23 @@ def test_fused_attention_of_devices_is_torchs(
             theirs = flop_registry[operator](gradient, query, key, value, out_val=None)
             dims = [*map(list, (gradient, query, key, value)), "", ""]
             assert flop_of(f"aten::_scaled_dot_product_{name}_attention_backward", dims) == theirs
+
+
+@given(st.integers(1, 12), st.integers(0, 8))
+def test_causal_masks_are_torchs(queries: int, more: int) -> None:
+    for from_end, bias in ((False, causal_upper_left), (True, causal_lower_right)):
+        visible = bias(queries, queries + more)._materialize(torch.device("cpu"))
+        assert Mask(None, 0, from_end).pairs(queries, queries + more) == int(visible.sum())
+
+
+def test_torch_masks_as_we_count() -> None:
+    """What SDPA lets through with `is_causal`, by what comes out of values that are one at one key each."""
+    for queries, keys in ((3, 5), (5, 3), (4, 4)):
+        values = torch.eye(keys)[None, None]
+        seen = torch.nn.functional.scaled_dot_product_attention(
+            torch.zeros(1, 1, queries, 8), torch.zeros(1, 1, keys, 8), values, is_causal=True
+        )
+        dims: Dims = [[1, 1, queries, 8], [1, 1, keys, 8], [1, 1, keys, keys]]
+        assert flop_of("aten::scaled_dot_product_attention", dims, {5: "True"}) == 2 * (8 + keys) * int(
+            (seen > 0).sum()
+        )
