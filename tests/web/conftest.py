@@ -87,7 +87,8 @@ def tab(browser: Any) -> Iterator[Tab]:
     found.listen()
     yield found
     context.close()
-    assert not found.errors
+    # The server of a test may end before the page; if it ends too early, the test itself fails.
+    assert not [error for error in found.errors if "ERR_CONNECTION_REFUSED" not in error]
 
 
 @dataclass(frozen=True)

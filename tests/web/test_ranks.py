@@ -24,7 +24,7 @@ def test_the_column_of_the_rank_comes_and_goes(at_theirs: Tab, theirs: Served) -
     assert heads(at_theirs, "All kernels and copies")[0] == "name"
     at_theirs.page.get_by_role("button", name="rank 0 of 8").click()
     at_theirs.page.get_by_role("button", name="All ranks").click()
-    at_theirs.page.get_by_text("sum over 8 ranks").wait_for()
+    at_theirs.page.get_by_text("sum over 8 ranks", exact=True).wait_for()
     at_theirs.settle()
     assert heads(at_theirs, "All kernels and copies")[0] == "ranks"
     at_theirs.page.get_by_role("button", name="a row for each").click()

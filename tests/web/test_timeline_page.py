@@ -102,6 +102,7 @@ def test_escape_clears_one_thing_at_a_time(at_ours: Tab, ours: Served) -> None:
     left = ["p.row", "p.measure", "time", "p.q"]
     while left:
         assert all(f"{name}=" in at_ours.page.url for name in left), left
+        at_ours.settle()
         at_ours.page.locator(".tl-stage").focus()
         at_ours.page.keyboard.press("Escape")
         gone = left.pop(0)
