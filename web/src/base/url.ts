@@ -118,6 +118,7 @@ export function useUrl(): State {
     const read = () => set(location.hash);
     addEventListener("hashchange", read);
     addEventListener("popstate", read);
+    read(); // the address may have changed since the first render
     return () => {
       removeEventListener("hashchange", read);
       removeEventListener("popstate", read);
