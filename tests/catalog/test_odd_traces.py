@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope import ANALYSES, Job, Selection, read
@@ -89,6 +89,7 @@ selections = st.builds(
 
 
 @given(st.lists(members, max_size=12), facts, selections)
+@example([{"ph": "X", "cat": "cpu_op"}, {"ph": "X", "cat": "kernel", "name": None, "dur": 1}], {}, Selection())
 @few_examples
 def test_every_analysis_answers_every_selection_and_the_advisor_goes_on(
     tmp_path_factory: pytest.TempPathFactory, events: list[Any], top: dict[str, Any], select: Selection

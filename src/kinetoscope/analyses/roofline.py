@@ -380,7 +380,7 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     by_name: Counter[str] = Counter()
     names = names_of_calls(view.trace, limits.row[lost]).to_list()
     for name, spent in zip(names, limits.time[lost].tolist(), strict=True):
-        by_name[name] += spent
+        by_name[name or "(no name)"] += spent
     most = [(name, spent / whole) for name, spent in by_name.most_common(_NAMED_OPERATORS)]
     named = ", ".join(
         f"{brief(name, _NAME_CELLS)} {share:.1%}{_untold(name)}" for name, share in most if share >= _NAMED_SHARE
