@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from kinetoscope.model.execution.engines import ENGINES, STEP_WORDS, engine_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_containing, rows_named
@@ -12,16 +13,7 @@ from kinetoscope.model.trace.trace import Trace
 
 ProgramKind = Literal["training", "serving", "inference", "unknown"]
 
-ENGINE_STEP: Final = re.compile(
-    r"execute_(?:new_)?(?:context_)?\d"  # vLLM: `execute_32_context_0(…)_generation_32(…)`, `execute_new_3_cached_7`
-    r"|step\[[A-Z_]"  # SGLang: `step[DECODE bs=32]`
-    r"|(?:prefill|decode)\[bs="  # ATOM
-    r"|\[Executor\] _forward_step "  # TensorRT-LLM
-)
-"""How the names begin that serving engines give to their steps."""
-
-_ENGINE_STEPS: Final = ("execute_", "step[", "prefill[", "decode[", "_forward_step")
-_ENGINES: Final = ("vllm/", "sglang/srt/", "tensorrt_llm/")
+_FOLDERS: Final = tuple(folder for engine in ENGINES if engine.serves for folder in engine.folders)
 """Folders of serving engines, in the names of Python calls."""
 
 _BACKWARD: Final = re.compile(
@@ -51,9 +43,9 @@ def program_kind(trace: Trace) -> ProgramKind:
     if _trains(trace):
         return "training"
     ranges = (EventKind.ANNOTATION, EventKind.DEVICE_ANNOTATION)
-    if rows_named(trace, lambda name: ENGINE_STEP.match(name) is not None, *ranges, holding=_ENGINE_STEPS).any():
+    if rows_named(trace, lambda name: engine_of(name) is not None, *ranges, holding=STEP_WORDS).any():
         return "serving"
-    if (rows_containing(trace, _ENGINES, EventKind.PYTHON) & rows_containing(trace, (".py(",), EventKind.PYTHON)).any():
+    if (rows_containing(trace, _FOLDERS, EventKind.PYTHON) & rows_containing(trace, (".py(",), EventKind.PYTHON)).any():
         return "serving"
     return "inference" if rows_beginning(trace, ("aten::",), EventKind.HOST_OP).any() else "unknown"
 

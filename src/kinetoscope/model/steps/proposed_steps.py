@@ -1,7 +1,7 @@
 """Steps that nobody marked: which annotations may be steps, and what is proposed where none was named.
 
-Where an inference engine names its steps (vLLM, SGLang, ATOM, TensorRT-LLM), those are the steps. Else steps are
-proposed from what repeats, if the typical piece of it, as often as it occurs, covers most of the window.
+Where a serving engine names its steps (`execution.engines`), those are the steps, else its Python calls that are one.
+Else steps are proposed from what repeats, if the typical piece of it, as often as it occurs, covers most of the window.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from kinetoscope.algorithms.arrays import Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.engines import ENGINES, engine_of
 from kinetoscope.model.execution.marks import OPTIMIZER, OPTIMIZER_STEP, RANGE_KINDS, STEP, is_optimizer_range
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _PARTS: Final = (
@@ -40,14 +42,6 @@ _PARTS: Final = (
     "capture_",
 )
 """Beginnings of the names of annotations that torch and engines give to parts of a step, or to what happens once."""
-
-_ENGINES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
-    ("vLLM", re.compile(r"execute_(?:new_|context_|\d)")),
-    ("SGLang", re.compile(r"step\[[A-Z]")),
-    ("ATOM", re.compile(r"(?:prefill|decode|mixed)\[bs=")),
-    ("TensorRT-LLM", re.compile(r"\[Executor\] _forward_step \d")),
-)
-"""Names that engines give to their steps. They contain the batch, so that hardly two are equal."""
 
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 _DIGITS: Final = re.compile(r"\d+")
@@ -194,7 +188,8 @@ def _families(trace: Trace) -> tuple[_Family, ...]:
     families = []
     for (name, places), low, high in zip(members.items(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         names = trace.strings.labels(codes[places].tolist())
-        engine = next((engine for engine, pattern in _ENGINES if all(map(pattern.match, names))), "")
+        engines = {engine.name if (engine := engine_of(name)) else "" for name in names}
+        engine = engines.pop() if len(engines) == 1 else ""
         families.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
     return tuple(families)
 
@@ -215,14 +210,28 @@ def _emptied(brackets: re.Match[str]) -> str:
 def _of_engine(trace: Trace) -> Proposal | None:
     """The steps of an engine; of several engines (or a patched one) those that cover most."""
     best: tuple[int, Intervals, str] | None = None
-    for engine, _ in _ENGINES:
+    for engine in (each.name for each in ENGINES if each.beginning):
         families = [family for family in _families(trace) if family.engine == engine]
         rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
         if len(host.start) > 1 and (best is None or covered > best[0]):
             best = covered, host, f"{engine}'s annotation of its steps, {families[0].name!r}"
-    return (best[1], best[2]) if best else None
+    return (best[1], best[2]) if best else _of_frames(trace)
+
+
+def _of_frames(trace: Trace) -> Proposal | None:
+    """The Python calls of an engine that are a step, where it named none."""
+    for engine in ENGINES:
+        if engine.frames is None or not trace.strings.holding(engine.folders).any():
+            continue
+        is_frame = engine.frames.match
+        rows = np.flatnonzero(rows_named(trace, lambda name: bool(is_frame(name)), EventKind.PYTHON))  # noqa: B023
+        _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
+        if len(host.start) > 1:
+            call = trace.strings.label(int(trace.name[rows[0]])).rpartition(": ")[2]
+            return host, f"{engine.name}'s Python calls of {call}"
+    return None
 
 
 def _is_typical(pieces: Int64s, window: int) -> bool:
