@@ -448,3 +448,20 @@ def test_several_paths_with_one_rank_are_cycles_as_in_a_folder(tmp_path: Path) -
     job = read([tmp_path / "a.json", tmp_path / "b.json"])
     assert files(job) == files(read(tmp_path)) == [("a.json", 0, 0), ("b.json", 0, 1)]
     assert "Several files have the same rank (0)" in job.notes[0]
+
+
+def test_capture_traces_are_found_beside_a_trace_named_or_left_out(tmp_path: Path) -> None:
+    run = drawn.written(tmp_path / "run.json", MM)
+    (tmp_path / "graph_capture_profile").mkdir()
+    found = drawn.written(tmp_path / "graph_capture_profile" / "cuda_graph_capture-Decode-TP-0.json", MM)
+    named = drawn.written(tmp_path / "mine.json", MM)
+    (tmp_path / "text.json").write_text("[1, 2]")
+    for path in (run, tmp_path / "r*.json"):
+        job = read(path)
+        assert (files(job), job.sources[0].captures) == ([("run.json", 0, 0)], (str(found),))
+    assert read(run, capture=named).sources[0].captures == (str(named),)
+    assert read(run, capture="off").sources[0].captures == () == read(found).sources[0].captures
+    with pytest.raises(NotATraceError, match=r"text\.json: is no Kineto trace of a capture, but"):
+        read(run, capture=[tmp_path / "text.json"])
+    with pytest.raises(NotFoundError):
+        read(run, capture=tmp_path / "none")

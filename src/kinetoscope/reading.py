@@ -17,7 +17,8 @@ from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, 
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
-from kinetoscope.readers.job.discovery import common_name, find, find_all, is_export, unfinished
+from kinetoscope.readers.job.capture_traces import is_capture_trace
+from kinetoscope.readers.job.discovery import captures_beside, common_name, find, find_all, is_export, unfinished
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
@@ -39,6 +40,7 @@ def read(
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
     peak: PeakOptions = (),
+    capture: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     progress: ProgressCallback | None = None,
     files: Sequence[CandidateFile] | None = None,
 ) -> Job:
@@ -60,6 +62,9 @@ def read(
         peak: peaks of the devices to take instead of what is known of them, in operations or bytes a second:
             `{"bf16": 800e12, "memory": 3.2e12}`, or as on the command line, `["bf16=800e12"]`; "attainable" takes
             those that `kinetoscope calibrate` measured. `devices` and `peaks` show what is known.
+        capture: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays:
+            files or folders; by default those in `capture_traces` or `graph_capture_profile` beside the traces or below
+            the folder. "off" for none.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
 
@@ -73,7 +78,7 @@ def read(
     """
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}; engines: {', '.join(ENGINES)}")
-    paths = [os.fspath(each) for each in _each(path)]
+    paths = _paths(path)
     if not paths:
         raise UsageError("no path was given")
     chosen_ranks = _numbers(ranks) if isinstance(ranks, str) else ranks
@@ -83,7 +88,9 @@ def read(
     options = SourceOptions(max_size, max_event, 1, folder, cache_size, own_peaks(peak))
     candidates = find_all(paths) if files is None else files
     given = _given(path) if isinstance(path, Mapping) else {}
-    sources, notes = sources_of(text, candidates, cache_for(text, options), given)
+    copies = cache_for(text, options)
+    captures = _captures(capture, candidates, copies)
+    sources, notes = sources_of(text, candidates, copies, given, captures)
     if chosen_ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
@@ -111,10 +118,37 @@ def _unfinished_note(paths: Sequence[str], candidates: Sequence[CandidateFile]) 
     return [note] if parts else []
 
 
-def _each(path: Readable) -> Iterable[str | os.PathLike[str]]:
-    if isinstance(path, Mapping):
-        return path.values()
-    return [path] if isinstance(path, (str, os.PathLike)) else path
+def _paths(path: Readable) -> list[str]:
+    several = path.values() if isinstance(path, Mapping) else [path] if isinstance(path, (str, os.PathLike)) else path
+    return [os.fspath(each) for each in several]
+
+
+def _captures(
+    asked: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+    candidates: Sequence[CandidateFile],
+    copies: Cache | None,
+) -> list[CandidateFile] | None:
+    """The capture traces that the user names, else those beside the traces; None: those among the traces.
+
+    Raises:
+        NotFoundError: there is no such file.
+        NotATraceError: none of them is a trace.
+    """
+    if asked is None:
+        beside = captures_beside(candidates)
+        among = [each for each in candidates if is_capture_trace(each.url)]
+        return _traces_of(probed([*beside, *among], copies)) if beside and len(among) < len(candidates) else None
+    paths = _paths(asked)
+    if paths == ["off"]:
+        return []
+    found = probed(find_all(paths), copies)
+    if traces := _traces_of(found):
+        return traces
+    raise NotATraceError(f"{found[0].url}: is no Kineto trace of a capture, but {found[0].other_format}")
+
+
+def _traces_of(found: Sequence[CandidateFile]) -> list[CandidateFile]:
+    return [each for each in found if not each.other_format]
 
 
 def _numbers(ranks: str) -> tuple[int, ...]:
@@ -158,10 +192,12 @@ def sources_of(
     files: Sequence[CandidateFile],
     cache: Cache | None = None,
     given: Mapping[str, int] | None = None,
+    captures: Sequence[CandidateFile] | None = None,
 ) -> tuple[list[Source], list[str]]:
     """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
 
-    `given` has the rank of each URL where the user names them.
+    `given` has the rank of each URL where the user names them; `captures` are the capture traces to join, None for those
+    among the files.
 
     Raises:
         NotFoundError: the only file cannot be read.
@@ -173,12 +209,12 @@ def sources_of(
         if other := [given[each.url] for each in candidates if each.rank not in (None, given[each.url])]:
             notes.append(f"The traces given as rank {listed(other)} name another rank; the given one counts.")
         candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
-    traces = candidates if len(candidates) == 1 else [each for each in candidates if not each.other_format]
+    traces = candidates if len(candidates) == 1 else _traces_of(candidates)
     others = shortened(
         [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]
     )
     if not traces:
         raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {others}")
-    sources, rank_notes = assigned(traces)
+    sources, rank_notes = assigned(traces, captures)
     notes += rank_notes
     return sources, [f"Not a trace and left out: {others}.", *notes] if others and len(files) > 1 else notes

@@ -99,6 +99,7 @@ _TAKEN: Final = frozenset(
         "cache",
         "cache_size",
         "peak",
+        "capture",
         "engine",
         "address",
         "steps",

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kinetoscope.cli.shared.progress import Meter, shown
 
-_READING_OPTIONS: Final = ("ranks", "jobs", "engine", "address", "max_size", "max_event", "cache", "cache_size", "peak")
+_READING_OPTIONS: Final = (
+    "ranks",
+    "jobs",
+    "engine",
+    "address",
+    "max_size",
+    "max_event",
+    "cache",
+    "cache_size",
+    "peak",
+    "capture",
+)
 
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job

@@ -59,6 +59,13 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         metavar="NAME=VALUE",
         help="a peak of the devices: bf16=800TFLOP/s, memory=3.2TB/s; attainable: as `kinetoscope calibrate` measured",
     )
+    group.add_argument(
+        "--capture",
+        action="append",
+        metavar="PATH",
+        help="traces recorded while CUDA graphs were captured, to join with the replays; by default those in"
+        " capture_traces beside the traces; off: none",
+    )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

@@ -65,6 +65,7 @@ class Source:
         reader: name of the reader in READERS.
         options: how to read it.
         size: bytes as stored; None where they are not known.
+        captures: URLs of the traces that were recorded while its CUDA graphs were captured.
     """
 
     url: str
@@ -73,6 +74,7 @@ class Source:
     reader: str = "kineto"
     options: SourceOptions = field(default_factory=SourceOptions)
     size: int | None = None
+    captures: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

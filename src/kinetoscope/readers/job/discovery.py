@@ -12,6 +12,7 @@ from typing import Any, Final
 from kinetoscope.errors import NotFoundError
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.job.capture_traces import CAPTURE_FOLDERS
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
 from kinetoscope.readers.reader import CandidateFile
@@ -82,6 +83,15 @@ def find_all(paths: Sequence[str]) -> list[CandidateFile]:
     Raises: as `find`, for the first of them that is wrong.
     """
     return _in_order({candidate for path in paths for candidate in find(path)})
+
+
+def captures_beside(candidates: Sequence[CandidateFile]) -> list[CandidateFile]:
+    """The capture traces in folders of engines beside these traces, without those that are among them. Here only."""
+    folders = {os.path.dirname(each.url) for each in candidates if not is_url(each.url)}
+    inside = {os.path.join(folder, name) for folder in folders for name in CAPTURE_FOLDERS}
+    known = {each.url for each in candidates}
+    below = chain.from_iterable(_first_format(_below(folder, lambda _: None)) for folder in sorted(inside))
+    return [each for each in below if each.url not in known]
 
 
 def common_name(paths: Sequence[str]) -> str:

@@ -15,14 +15,12 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
+from kinetoscope.readers.job.capture_traces import apart, joined
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
 """File names of torch's tensorboard_trace_handler: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
-
-_CAPTURE: Final = re.compile(r"(?:^|/)(?:capture_traces|graph_capture_profile)/|(?:^|/)(?:cuda_)?graph_capture[^/]*\Z")
-"""Where vLLM and SGLang put the traces that they record while they capture CUDA graphs, and what they call them."""
 
 _NUMBER: Final = re.compile(r"([0-9]{1,18})")
 _COMPRESSED: Final = re.compile(r"\.(?:gz|zst)\Z")
@@ -44,11 +42,15 @@ def rank_in_name(file: str) -> int | None:
     return None
 
 
-def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[str]]:
-    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
-    traces = [_with_rank_of_name(each) for each in sorted(candidates, key=lambda each: (natural(each.url), each.url))]
+def assigned(
+    candidates: Iterable[CandidateFile], captures: Sequence[CandidateFile] | None = None
+) -> tuple[list[Source], list[str]]:
+    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on.
+
+    captures: the capture traces to join with them; None: those among the candidates.
+    """
     notes: list[str] = []
-    traces = _without_captures(_without_copies(traces, notes), notes)
+    traces, found = apart(_without_copies(_ordered(candidates), notes))
     processes = _ranks_of_processes(traces)
     known = [
         replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
@@ -65,7 +67,14 @@ def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[st
         cycles[rank] += 1
     if len(traces) > 1:
         notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
-    return sorted(sources, key=lambda source: (source.rank, source.cycle)), notes
+    sources.sort(key=lambda source: (source.rank, source.cycle))
+    sources, on_captures = joined(sources, found if captures is None else _ordered(captures))
+    return sources, [*notes, *on_captures]
+
+
+def _ordered(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
+    """The candidates by name, with the ranks of their names."""
+    return [_with_rank_of_name(each) for each in sorted(candidates, key=lambda each: (natural(each.url), each.url))]
 
 
 def _with_rank_of_name(candidate: CandidateFile) -> CandidateFile:
@@ -94,16 +103,6 @@ def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[Candi
     if copies:
         notes.append(f"Left out as copies of other files: {shortened(copies)}.")
     return kept
-
-
-def _without_captures(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
-    """The traces of the run itself: a serving engine captures its graphs before it serves, into files of their own."""
-    captures = [trace for trace in traces if _CAPTURE.search(trace.url.replace("\\", "/"))]
-    if not captures or len(captures) == len(traces):
-        return traces
-    names = shortened([_last(trace.url) for trace in captures])
-    notes.append(f"Left out as recordings of the capture of CUDA graphs, not of the run: {names}. Open them by name.")
-    return [trace for trace in traces if trace not in captures]
 
 
 def _process(file: str) -> str:

@@ -40,6 +40,7 @@ class ReadKeywords:
     cache: str | None = None
     cache_size: int | None = None
     peak: Sequence[str] | None = None
+    capture: Sequence[str] | None = None
 
     def keywords(self) -> dict[str, Any]:
         """The options that are set."""
