@@ -196,8 +196,8 @@ def sources_of(
 ) -> tuple[list[Source], list[str]]:
     """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
 
-    `given` has the rank of each URL where the user names them; `captures` are the capture traces to join, None for those
-    among the files.
+    `given` has the rank of each URL where the user names them; `captures` are the capture traces, None for those among
+    the files.
 
     Raises:
         NotFoundError: the only file cannot be read.

@@ -28,7 +28,7 @@ def is_capture_trace(url: str) -> bool:
 
 
 def apart(traces: list[CandidateFile]) -> tuple[list[CandidateFile], list[CandidateFile]]:
-    """The traces of the run, and the capture traces. Where there are only capture traces, they are what is asked about."""
+    """The traces of the run, and the capture traces; those alone are the run."""
     captures = [trace for trace in traces if is_capture_trace(trace.url)]
     if len(captures) == len(traces):
         return traces, []
@@ -44,10 +44,11 @@ def joined(sources: Sequence[Source], captures: Sequence[CandidateFile]) -> tupl
     """
     if not captures:
         return list(sources), []
-    by_rank: defaultdict[int | None, list[str]] = defaultdict(list)
+    by_rank: defaultdict[int, list[str]] = defaultdict(list)
+    of_all = [capture.url for capture in captures if capture.rank is None]
     for capture in captures:
-        by_rank[capture.rank].append(capture.url)
-    of_all = by_rank.pop(None, [])
+        if capture.rank is not None:
+            by_rank[capture.rank].append(capture.url)
     lowest = min(by_rank, default=None)
     instead = [] if lowest is None else by_rank[lowest]
     result = [replace(each, captures=(*by_rank.get(each.rank, instead), *of_all)) for each in sources]
