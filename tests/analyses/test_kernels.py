@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.kernels import ANALYSIS, RESULT, GroupBy, kernels
+from kinetoscope.errors import UsageError
 from kinetoscope.model.steps.selection import ALL, Selection
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
@@ -146,6 +147,32 @@ def test_a_time_range_clips_totals_and_counts_what_starts_in_it(tmp_path: Path) 
     found = {row["name"]: row for row in rows(tmp_path, *events, select=Selection(time=(50, 200)))}
     assert (found["a"]["total"], found["a"]["calls"], found["a"]["max"]) == (100, 1, 100)
     assert (found["b"]["total"], found["b"]["calls"], found["b"]["max"]) == (10, 0, None)
+
+
+def test_by_an_argument_that_somebody_chose(tmp_path: Path) -> None:
+    events = [
+        kernel("gemm", 0, 10, 1, module_fqn="layers.0"),
+        kernel("gemm", 10, 20, 1, module_fqn="layers.1"),
+        kernel("gemm", 30, 30, 1, module_fqn="layers.1", priority=3),
+        kernel("gemm", 60, 5, 1),
+    ]
+
+    def table(**asked: Any) -> list[dict[str, Any]]:
+        return kernels(job(tmp_path, *events), **asked).frame.to_dicts()
+
+    assert [(row["argument"], row["total"]) for row in table(argument="module_fqn")] == [
+        ("layers.1", 50),
+        ("layers.0", 10),
+        (None, 5),
+    ]
+    assert [(row["argument"], row["total"]) for row in table(argument="priority")] == [
+        (None, 35),
+        ("3", 30),
+    ]
+    note = "Kernels are annotated: argument=module_fqn groups them by that."
+    assert note in kernels(job(tmp_path, *events)).notes
+    with pytest.raises(UsageError, match=r"'layer'; of annotations there are: module_fqn"):
+        kernels(job(tmp_path, *events), argument="layer")
 
 
 def test_nothing_to_list(tmp_path: Path) -> None:

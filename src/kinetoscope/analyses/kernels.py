@@ -11,9 +11,11 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.errors import UsageError
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.device_work import DeviceWork
+from kinetoscope.model.graphs.annotated import annotated_keys, argument_values
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
@@ -46,6 +48,7 @@ RESULT = Schema(
     Column(
         "annotations", pl.String, "Annotations around its launch, outermost first; null unless grouped by annotation."
     ),
+    Column("argument", pl.String, "Value of the argument that calls are grouped by; null without one."),
     Column("grid", pl.String, "Blocks in x, y and z; null if they differ between calls."),
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
     Column("registers", pl.Int64, "Registers per thread; null if they differ."),
@@ -83,16 +86,21 @@ def kernels(
             choices=("name", "launch", "annotation"),
         ),
     ] = "name",
+    argument: Annotated[
+        str | None,
+        Param("Also by this argument of the kernels, such as `module_fqn` where kernels of graphs are annotated."),
+    ] = None,
     copies: Annotated[bool, Param("List memory copies and sets, too.")] = False,
 ) -> Result:
     """Which kernels take the devices' time, how often do they run, and how well do they fill the device?
 
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
-    registers and shared memory, with `group_by="annotation"` those launched inside the same annotations. A name that is
-    both computation and communication has a row for each. Median and 99th percentile are durations that did occur
-    (nearest rank). Blocks per multiprocessor, occupancy and waves are means weighted by duration over the calls that
-    have them; notes count those that do not. A wave is what runs at a time: so many blocks as the threads, registers
-    and shared memory of the multiprocessors allow. Sorted by total, then by name.
+    registers and shared memory, with `group_by="annotation"` those launched inside the same annotations. With
+    `argument` they also agree in that argument: of a profiler, or of a program that annotated the nodes of a graph. A
+    name that is both computation and communication has a row for each. Median and 99th percentile are durations that
+    did occur (nearest rank). Blocks per multiprocessor, occupancy and waves are means weighted by duration over the
+    calls that have them; notes count those that do not. A wave is what runs at a time: so many blocks as the threads,
+    registers and shared memory of the multiprocessors allow. Sorted by total, then by name.
 
     How to read it. Begin where the share is large. A mean far above the median: some calls are far longer, because of
     other shapes (group by launch), or of waiting inside a collective. Less than one block per multiprocessor leaves
@@ -104,7 +112,7 @@ def kernels(
     multiprocessor, occupancy or registers. With a time range, totals are of the time inside it; calls and statistics of
     those that start in it.
     """
-    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, copies=copies)
+    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, argument=argument, copies=copies)
 
 
 ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
@@ -124,21 +132,23 @@ class _Attributes:
     registers: Int64s
     shared_memory: Int64s
     annotations: Int64s
+    argument: Int64s
 
     def all(self) -> tuple[Int64s, ...]:
         return self.operator, self.grid, self.block, self.registers, self.shared_memory, self.annotations
 
     def keys(self, group_by: GroupBy) -> tuple[Int64s, ...]:
         """What the calls of a row have in common besides name and kind."""
-        if group_by == "annotation":
-            return (self.annotations,)
-        return self.all()[:-1] if group_by == "launch" else ()
+        by = {"annotation": (self.annotations,), "launch": self.all()[:-1]}.get(group_by, ())
+        return (self.argument, *by) if (self.argument >= 0).any() else by
 
 
-def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: bool) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: str | None, copies: bool) -> Partial:
     view = scope(trace, select)
     work = view.device_work
     notes = [*view.warm_up, *(view.notes if select.steps is not None else ())]
+    if argument is None and (annotated := annotated_keys(trace, work.rows)):
+        notes.append(f"Kernels are annotated: argument={' or '.join(annotated)} groups them by that.")
     begins, durations = _durations(view, work)
     listed = (
         view.device_work_mask
@@ -150,7 +160,11 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
         return Partial(RESULT.per_rank.empty(), (*notes, _nothing(work)))
     rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
-    attributes = _attributes(trace, work, chosen, group_by)
+    values, texts = argument_values(trace, argument or "", rows)
+    if argument and not texts:
+        annotated = ", ".join(annotated_keys(trace, rows)) or "none"
+        raise UsageError(f"no kernel has the argument {argument!r}; of annotations there are: {annotated}")
+    attributes = _attributes(trace, work, chosen, values, group_by)
     codes, first = group(trace.name[rows], kind, *attributes.keys(group_by))
     frame = pl.DataFrame(
         {
@@ -168,6 +182,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
                 pl.String
             ),
             **_common(trace, attributes, codes, len(first)),
+            "argument": polars_columns.labelled(values[first], texts.__getitem__).cast(pl.String),
             **group_floors(trace, codes, len(first), chosen, time),
         }
     )
@@ -175,7 +190,18 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, copies: boo
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
     is_kernel = kind < WorkKind.MEMCPY
     notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]
-    order = ["total", "name", "operator", "annotations", "grid", "block", "registers", "shared_memory", "kind"]
+    order = [
+        "total",
+        "name",
+        "operator",
+        "annotations",
+        "argument",
+        "grid",
+        "block",
+        "registers",
+        "shared_memory",
+        "kind",
+    ]
     frame = frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
     return Partial(frame, tuple(note for note in notes if note))
 
@@ -189,7 +215,7 @@ def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
     return begins, np.asarray(inside.end - inside.start)
 
 
-def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, group_by: GroupBy) -> _Attributes:
+def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, values: Int64s, group_by: GroupBy) -> _Attributes:
     rows, op = work.rows[chosen], work.op[chosen]
     return _Attributes(
         operator=np.where(op >= 0, trace.name[op], -1).astype(np.int64),
@@ -200,6 +226,7 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, group_by: GroupB
         annotations=(launch_stacks(trace)[chosen] if group_by == "annotation" else np.full(len(rows), -1)).astype(
             np.int64
         ),
+        argument=values,
     )
 
 

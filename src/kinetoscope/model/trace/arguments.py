@@ -37,7 +37,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     # device work
     "device": ("device", "Device"),
     "context": ("context",),
-    "stream": ("stream",),
+    "stream": ("original_stream", "stream"),  # torch 2.14 and later may write another lane to `stream`
     "grid": ("grid",),
     "block": ("block",),
     "registers": ("registers per thread",),
@@ -50,6 +50,10 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "kernel_gigabytes": ("kernel_num_gb",),
     "graph": ("graph id",),
     "graph_node": ("graph node id",),
+    # annotations of a graph's nodes (`torch.cuda.graph_annotations`)
+    "node_name": ("name", "str", "annotation"),  # torch 2.14 and later; 2.12 and 2.13; what was no dict
+    "node_module": ("module_fqn",),
+    "node_phase": ("autograd_phase",),
     "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
     "bandwidth": ("memory bandwidth (GB/s)",),
     "copy_direction": ("direction", "kind"),  # MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")

@@ -1,0 +1,221 @@
+"""Annotations of a graph's nodes, which a program makes while it captures the graph, as torch writes them.
+
+Since torch 2.12 `mark_kernels("decoder")` or `mark_kernels({"module_fqn": "layers.0.norm"})` marks what is captured
+inside it. Each key of the annotation becomes an argument of the replayed work, with its value as a text: a script adds
+them after the recording (2.12, 2.13), or the exporter does (2.14 and later). The same annotations, or the Python stacks
+of the nodes (2.15), may also stand in a JSON file of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.errors import InputError
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.arguments import ARGUMENTS
+from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, INT, RAW, STRING
+from kinetoscope.model.trace.trace import Trace
+
+MODULE_CATEGORY: Final = "python_function"
+RANGE_CATEGORY: Final = "user_annotation"
+"""Categories of the calls that annotations stand for: those of modules and Python functions, and of named ranges."""
+
+BACKWARD: Final = "backward"
+"""Value of `autograd_phase` for work that belongs to the backward pass of what was annotated."""
+
+MAX_LEVELS: Final = 100
+"""Calls around a node; what is deeper counts as one."""
+
+NODE_BITS: Final = 32
+"""Of a node's id as the driver has it, those of the node in its graph; the higher ones are the graph's."""
+
+_MODULE: Final = "nn.Module: "
+_FRAME: Final = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<function>.*)", re.DOTALL)
+_NODE_ID: Final = re.compile(r"\d{1,20}")
+
+_WRITTEN_BY_PROFILERS: Final = frozenset(
+    {*(key for keys in ARGUMENTS.values() for key in keys), "kind", "copy kind", "src kind", "dst kind", "memory kind"}
+    | {"channel_type", "arch", "process_name", "hsa_queue", "queued", "Trace name", "Rank", "Is asynchronized op"}
+) - {*ARGUMENTS["node_name"], *ARGUMENTS["node_module"], *ARGUMENTS["node_phase"]}
+"""Arguments of device work that profilers write as texts; others are annotations that somebody chose."""
+
+
+class Call(NamedTuple):
+    """A call around a node: the category that its event would have, and its name."""
+
+    category: str
+    name: str
+
+
+Path = tuple[Call, ...]
+"""The calls around a node, outermost first."""
+
+
+@dataclass(frozen=True)
+class NestedCalls:
+    """The calls around the nodes of one graph, as they nest; a call comes after the one around it.
+
+    Attributes:
+        calls: category and name of each.
+        parent: int32 [calls], the call around each, −1 for the launch of the graph.
+        of_node: int32 [nodes], the innermost call of each node, −1 for none.
+    """
+
+    calls: tuple[Call, ...]
+    parent: Int32s
+    of_node: Int32s
+
+
+def nested_calls(paths: Sequence[Path]) -> NestedCalls:
+    """The calls around nodes that were captured one after the other; neighbours share the calls that they agree in."""
+    calls: list[Call] = []
+    parent: list[int] = []
+    of_node: list[int] = []
+    before: Path = ()
+    open_calls: list[int] = []
+    for path in paths:
+        shared = next((level for level, (a, b) in enumerate(zip(before, path, strict=False)) if a != b), None)
+        del open_calls[min(len(before), len(path)) if shared is None else shared :]
+        for call in path[len(open_calls) :]:
+            parent.append(open_calls[-1] if open_calls else -1)
+            open_calls.append(len(calls))
+            calls.append(call)
+        of_node.append(open_calls[-1] if open_calls else -1)
+        before = path
+    return NestedCalls(tuple(calls), np.array(parent, np.int32), np.array(of_node, np.int32))
+
+
+# --- annotations as arguments
+
+
+@dataclass(frozen=True)
+class WorkAnnotations:
+    """The annotations that device work has as arguments.
+
+    Attributes:
+        path: int32 [work], place in `paths`, −1 for work without one.
+        paths: the calls around a node: modules by the parts of their qualified name, then the range.
+        backward: bool [work], what belongs to the backward pass of what was annotated.
+    """
+
+    path: Int32s
+    paths: tuple[Path, ...]
+    backward: Bools
+
+
+def annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
+    """The annotations of some device work, given by row."""
+    module, name = (arguments.codes(trace, key, work) for key in ("node_module", "node_name"))
+    phase = trace.strings.code(BACKWARD)
+    backward = (arguments.codes(trace, "node_phase", work) == phase) & (phase >= 0)
+    some = np.flatnonzero((module >= 0) | (name >= 0))
+    codes, first = group(module[some], name[some])
+    label = trace.strings.label
+    paths = tuple(
+        path_of(label(module), label(name))
+        for module, name in zip(module[some[first]].tolist(), name[some[first]].tolist(), strict=True)
+    )
+    is_path = np.array([bool(path) for path in paths], np.bool_)
+    path = np.full(len(work), -1, np.int32)
+    path[some] = np.where(is_path[codes], codes, np.int32(-1))
+    return WorkAnnotations(path, paths, backward)
+
+
+def path_of(module: str, name: str) -> Path:
+    """The calls around a node of this module and this name, either "" where there is none."""
+    parts = [part for part in module.split(".", MAX_LEVELS - 1) if part]
+    modules = (Call(MODULE_CATEGORY, f"{_MODULE}{part}") for part in parts)
+    return (*modules, Call(RANGE_CATEGORY, name)) if name else tuple(modules)
+
+
+def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:
+    """Keys of the texts among the arguments of some device work, given by row, that no profiler writes."""
+    keys = (
+        key
+        for shape in np.flatnonzero(np.bincount(trace.shape[work])).tolist()
+        for key, kind, level in trace.shapes.items[shape]
+        if level == ARGUMENT_LEVEL and kind == STRING
+    )
+    return tuple(key for key in map(trace.strings.label, dict.fromkeys(keys)) if key not in _WRITTEN_BY_PROFILERS)
+
+
+def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[str]]:
+    """The value of an argument of some device work, as the number of its text, −1 for none: int64; and the texts."""
+    kinds = trace.kinds_of(key, work)
+    values = np.where(kinds == INT, trace.integers(key, work), trace.codes_of(key, work))
+    known = np.flatnonzero(any_of(kinds, (INT, STRING, RAW)))
+    codes, first = group(kinds[known], values[known])
+    texts = [
+        str(value) if kind == INT else trace.strings.label(value)
+        for kind, value in zip(kinds[known[first]].tolist(), values[known[first]].tolist(), strict=True)
+    ]
+    number = np.full(len(work), -1, np.int64)
+    number[known] = codes
+    return number, texts
+
+
+def node_ids(trace: Trace, work: Int32s) -> tuple[Int64s, Int64s]:
+    """Graph and node that device work, given by row, replays: int64 [work] each, −1 where the trace does not say.
+
+    Kineto writes the node's id with or without the graph's in its higher half.
+    """
+    node = arguments.integers(trace, "graph_node", work)
+    graph = arguments.integers(trace, "graph", work)
+    graph = np.where(graph > 0, graph, node >> NODE_BITS)  # 0 and 0: work that was launched by itself
+    return np.where(graph > 0, graph, -1), np.where(node > 0, node & ((1 << NODE_BITS) - 1), -1)
+
+
+# --- annotations in a file of their own
+
+
+def dumped_paths(text: str, source: str) -> dict[int, Path]:
+    """The calls around each node by id of graph and node, from what torch writes as JSON.
+
+    That is an object with ids as keys; a value is a list of annotations, or a Python stack: lines of
+    `file:line:function`, the innermost first (`dump_kernel_py_stacks`).
+
+    Raises:
+        InputError: it is something else.
+    """
+    try:
+        dump = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{source} is no JSON: {error}") from error
+    if not is_dump(dump):
+        raise InputError(f"{source} has no annotations of graph nodes: its keys should be ids of nodes")
+    return {int(node): path for node, value in dump.items() if (path := _dumped_path(value))}
+
+
+def is_dump(dump: Any) -> bool:
+    """Whether a JSON value is an object by ids of nodes, not empty."""
+    return isinstance(dump, dict) and bool(dump) and all(_NODE_ID.fullmatch(key) for key in dump)
+
+
+def _dumped_path(value: Any) -> Path:
+    if isinstance(value, str):
+        frames = [_frame(line) for line in value.split("\n", MAX_LEVELS - 1) if line]
+        return tuple(Call(MODULE_CATEGORY, frame) for frame in reversed(frames))
+    merged: dict[str, str] = {}
+    for each in value if isinstance(value, list) else [value]:
+        merged |= {
+            str(key): str(value) for key, value in (each if isinstance(each, Mapping) else {"name": each}).items()
+        }
+    return path_of(_first(merged, ARGUMENTS["node_module"]), _first(merged, ARGUMENTS["node_name"]))
+
+
+def _first(values: Mapping[str, str], keys: Iterable[str]) -> str:
+    return next((values[key] for key in keys if key in values), "")
+
+
+def _frame(line: str) -> str:
+    """`model.py:12:forward` as Kineto names calls of Python: `model.py(12): forward`."""
+    match = _FRAME.fullmatch(line)
+    return f"{match['file']}({match['line']}): {match['function']}" if match else line

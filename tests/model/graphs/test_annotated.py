@@ -1,0 +1,174 @@
+"""What annotations of a graph's nodes say, in every form in which torch writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinetoscope.errors import InputError
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.annotated import (
+    Call,
+    annotated_keys,
+    annotations,
+    dumped_paths,
+    nested_calls,
+    node_ids,
+)
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.reading import read
+from tests import drawn
+from tests.model.graphs.drawn_graphs import WRITERS, Node, replay
+
+NODES = (
+    Node("gemm", 1, annotation={"module_fqn": "layers.0.wq", "name": "attention"}, stream=13),
+    Node("gemm", 2, annotation={"module_fqn": "layers.0.wk"}, stream=14, lane=61),
+    Node("norm", 3, annotation={"name": "sampling", "autograd_phase": "backward"}),
+    Node("plain", 4),
+)
+
+
+def frame(name: str) -> Call:
+    return Call("python_function", name)
+
+
+def module(name: str) -> Call:
+    return frame(f"nn.Module: {name}")
+
+
+def span(name: str) -> Call:
+    return Call("user_annotation", name)
+
+
+def drawn_trace(folder: Path, form: str, nodes: tuple[Node, ...] = NODES) -> Trace:
+    written, top = WRITERS[form]
+    return drawn.job(folder, *replay(nodes, 0, 0, written=written), **top).trace()
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_every_form_says_the_same(tmp_path: Path, form: str) -> None:
+    trace = drawn_trace(tmp_path, form)
+    found = annotations(trace, device_work(trace).rows)
+    assert [found.paths[path] if path >= 0 else () for path in found.path.tolist()] == [
+        (module("layers"), module("0"), module("wq"), span("attention")),
+        (module("layers"), module("0"), module("wk")),
+        (span("sampling"),),
+        (),
+    ]
+    assert found.backward.tolist() == [False, False, True, False]
+
+
+@pytest.mark.torch
+def test_the_script_of_torch_writes_what_is_drawn(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch.cuda._annotate_cuda_graph_trace", reason="torch 2.12 or 2.13 has the script")
+    trace: dict[str, Any] = {"traceEvents": replay(NODES, 0, 0)}
+    torch.annotate_trace(trace, {node.node: [{**node.annotation}] for node in NODES if node.annotation})
+    by_torch = drawn.job(tmp_path, *trace["traceEvents"]).trace()
+    found = annotations(by_torch, device_work(by_torch).rows)
+    by_us = drawn_trace(tmp_path, "2.12 post-processed")
+    expected = annotations(by_us, device_work(by_us).rows)
+    assert (found.paths, found.path.tolist()) == (expected.paths, expected.path.tolist())
+    assert found.backward.tolist() == expected.backward.tolist()
+
+
+@pytest.mark.parametrize(
+    ("form", "streams"),
+    [("2.12 post-processed", [7, 61, 7, 7]), ("2.14 on lanes", [13, 14, 7, 7]), ("2.15 in place", [13, 14, 7, 7])],
+)
+def test_the_stream_is_the_one_that_work_ran_on(tmp_path: Path, form: str, streams: list[int]) -> None:
+    """Only the script of 2.12 and 2.13 overwrites it."""
+    assert device_work(drawn_trace(tmp_path, form)).stream.tolist() == streams
+
+
+def test_of_two_streams_of_one_name_the_original_counts(tmp_path: Path) -> None:
+    """Early builds of 2.14 wrote the lane as a second `stream` behind the first."""
+    kernel = json.dumps(drawn.kernel("gemm", 0, 10, 1, stream=13))
+    text = kernel.replace('"stream": 13', '"stream": 13, "stream": 61, "original_stream": 13')
+    file = tmp_path / "twice.json"
+    file.write_text('{"traceEvents": [' + text + "]}")
+    assert device_work(read(file, jobs=1).trace()).stream.tolist() == [13]
+
+
+def test_what_was_no_dictionary_is_a_name(tmp_path: Path) -> None:
+    kernel = drawn.kernel("gemm", 0, 10, 1, annotation="('a', 1)")
+    trace = drawn.job(tmp_path, kernel).trace()
+    assert annotations(trace, device_work(trace).rows).paths == ((span("('a', 1)"),),)
+
+
+def test_empty_annotations_say_nothing(tmp_path: Path) -> None:
+    nodes = Node("a", 1, annotation={"module_fqn": "..", "name": ""}), Node("b", 2, annotation={"name": "x"})
+    trace = drawn_trace(tmp_path, "2.15 in place", nodes)
+    found = annotations(trace, device_work(trace).rows)
+    assert found.path.tolist()[0] == -1
+    assert found.paths[found.path[1]] == (span("x"),)
+
+
+def test_keys_that_somebody_chose(tmp_path: Path) -> None:
+    annotation = {"name": "moe", "layer": "7", "Process Group Description": "tp"}
+    trace = drawn_trace(
+        tmp_path, "2.15 in place", (Node("a", 1, annotation=annotation, args={"grid": [1, 1, 1]}), Node("b", 2))
+    )
+    assert annotated_keys(trace, device_work(trace).rows) == ("name", "layer")
+
+
+def test_ids_of_nodes_with_and_without_that_of_the_graph(tmp_path: Path) -> None:
+    both: Any = {"graph id": 3, "graph node id": 5}
+    whole: Any = {"graph node id": 3 << 32 | 6}
+    none: Any = {"graph id": 0, "graph node id": 0}
+    kernels = [drawn.kernel("k", 10 * n, 5, 1, **ids) for n, ids in enumerate((both, whole, none, {}))]
+    trace = drawn.job(tmp_path, *kernels).trace()
+    graph, node = node_ids(trace, device_work(trace).rows)
+    assert (graph.tolist(), node.tolist()) == ([3, 3, -1, -1], [5, 6, -1, -1])
+
+
+def test_stacks_in_a_file_of_their_own() -> None:
+    stack = "model.py:12:forward\ntrain.py:90:main"
+    assert dumped_paths(json.dumps({"4294967301": stack}), "stacks") == {
+        (1 << 32) + 5: (frame("train.py(90): main"), frame("model.py(12): forward"))
+    }
+
+
+def test_annotations_in_a_file_of_their_own() -> None:
+    text = json.dumps({"7": [{"module_fqn": "a.b"}, {"name": "x"}], "8": "", "9": ["loose"], "10": {"other": 1}})
+    assert dumped_paths(text, "dump") == {7: (module("a"), module("b"), span("x")), 9: (span("loose"),)}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": []}', '{"1": "a", "b": "c"}'])
+def test_other_files_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"dump\.json"):
+        dumped_paths(text, "dump.json")
+
+
+paths = st.lists(st.lists(st.sampled_from("abc"), max_size=4).map(lambda names: tuple(map(span, names))), max_size=12)
+
+
+@given(paths=paths)
+def test_calls_nest_as_the_paths_say(paths: list[tuple[Call, ...]]) -> None:
+    nested = nested_calls(paths)
+
+    def path_to(call: int) -> tuple[Call, ...]:
+        return () if call < 0 else (*path_to(int(nested.parent[call])), nested.calls[call])
+
+    assert [path_to(call) for call in nested.of_node.tolist()] == [*paths]
+    assert (nested.parent < np.arange(len(nested.parent))).all()
+    # A call is opened anew only where the node before was not inside it.
+    for place in range(1, len(paths)):
+        agree = [a == b for a, b in zip(paths[place - 1], paths[place], strict=False)]
+        shared = next((level for level, same in enumerate(agree) if not same), len(agree))
+        opened = [n for n in range(len(nested.calls)) if _first_node(nested.of_node, nested.parent, n) == place]
+        assert len(opened) == len(paths[place]) - shared
+
+
+def _first_node(of_node: Any, parent: Any, wanted: int) -> int:
+    for place, call in enumerate(of_node.tolist()):
+        while call >= 0:
+            if call == wanted:
+                return place
+            call = int(parent[call])
+    return -1
