@@ -162,8 +162,8 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
     values, texts = argument_values(trace, argument or "", rows)
     if argument and not texts:
-        annotated = ", ".join(annotated_keys(trace, rows)) or "none"
-        raise UsageError(f"no kernel has the argument {argument!r}; of annotations there are: {annotated}")
+        known = ", ".join(annotated_keys(trace, rows)) or "none"
+        raise UsageError(f"no kernel has the argument {argument!r}; of annotations there are: {known}")
     attributes = _attributes(trace, work, chosen, values, group_by)
     codes, first = group(trace.name[rows], kind, *attributes.keys(group_by))
     frame = pl.DataFrame(

@@ -45,7 +45,7 @@ def replay(
     events, time = [launch], start + 100
     for node in nodes:
         time += node.gap
-        ids = {} if graph is None else {"graph id": graph, "graph node id": node.node}
+        ids: dict[str, Any] = {} if graph is None else {"graph id": graph, "graph node id": node.node}
         kernel = drawn.kernel(
             node.name, time, node.duration, FIRST_CORRELATION + number, stream=node.stream, **ids, **node.args
         )

@@ -16,10 +16,10 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import (
     Call,
     annotated_keys,
-    annotations,
     dumped_paths,
     nested_calls,
     node_ids,
+    work_annotations,
 )
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
@@ -54,7 +54,7 @@ def drawn_trace(folder: Path, form: str, nodes: tuple[Node, ...] = NODES) -> Tra
 @pytest.mark.parametrize("form", WRITERS)
 def test_every_form_says_the_same(tmp_path: Path, form: str) -> None:
     trace = drawn_trace(tmp_path, form)
-    found = annotations(trace, device_work(trace).rows)
+    found = work_annotations(trace, device_work(trace).rows)
     assert [found.paths[path] if path >= 0 else () for path in found.path.tolist()] == [
         (module("layers"), module("0"), module("wq"), span("attention")),
         (module("layers"), module("0"), module("wk")),
@@ -70,9 +70,9 @@ def test_the_script_of_torch_writes_what_is_drawn(tmp_path: Path) -> None:
     trace: dict[str, Any] = {"traceEvents": replay(NODES, 0, 0)}
     torch.annotate_trace(trace, {node.node: [{**node.annotation}] for node in NODES if node.annotation})
     by_torch = drawn.job(tmp_path, *trace["traceEvents"]).trace()
-    found = annotations(by_torch, device_work(by_torch).rows)
+    found = work_annotations(by_torch, device_work(by_torch).rows)
     by_us = drawn_trace(tmp_path, "2.12 post-processed")
-    expected = annotations(by_us, device_work(by_us).rows)
+    expected = work_annotations(by_us, device_work(by_us).rows)
     assert (found.paths, found.path.tolist()) == (expected.paths, expected.path.tolist())
     assert found.backward.tolist() == expected.backward.tolist()
 
@@ -98,13 +98,13 @@ def test_of_two_streams_of_one_name_the_original_counts(tmp_path: Path) -> None:
 def test_what_was_no_dictionary_is_a_name(tmp_path: Path) -> None:
     kernel = drawn.kernel("gemm", 0, 10, 1, annotation="('a', 1)")
     trace = drawn.job(tmp_path, kernel).trace()
-    assert annotations(trace, device_work(trace).rows).paths == ((span("('a', 1)"),),)
+    assert work_annotations(trace, device_work(trace).rows).paths == ((span("('a', 1)"),),)
 
 
 def test_empty_annotations_say_nothing(tmp_path: Path) -> None:
     nodes = Node("a", 1, annotation={"module_fqn": "..", "name": ""}), Node("b", 2, annotation={"name": "x"})
     trace = drawn_trace(tmp_path, "2.15 in place", nodes)
-    found = annotations(trace, device_work(trace).rows)
+    found = work_annotations(trace, device_work(trace).rows)
     assert found.path.tolist()[0] == -1
     assert found.paths[found.path[1]] == (span("x"),)
 

@@ -111,7 +111,7 @@ class WorkAnnotations:
     backward: Bools
 
 
-def annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
+def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
     """The annotations of some device work, given by row."""
     module, name = (arguments.codes(trace, key, work) for key in ("node_module", "node_name"))
     phase = trace.strings.code(BACKWARD)
