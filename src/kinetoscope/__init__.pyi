@@ -157,6 +157,7 @@ def kernels(
     *,
     select: Selection = ...,
     group_by: Literal["name", "launch", "annotation"] = "name",
+    argument: str | None = None,
     copies: bool = False,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
