@@ -18,6 +18,7 @@ from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
 from kinetoscope.readers.job.capture_traces import is_capture_trace
+from kinetoscope.readers.job.compile_files import with_compile_files
 from kinetoscope.readers.job.discovery import captures_beside, common_name, find, find_all, is_export, unfinished
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
@@ -41,6 +42,7 @@ def read(
     cache_size: int | None = None,
     peak: PeakOptions = (),
     capture: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    compile: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,  # noqa: A002 - what users type
     progress: ProgressCallback | None = None,
     files: Sequence[CandidateFile] | None = None,
 ) -> Job:
@@ -65,6 +67,9 @@ def read(
         capture: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays:
             files or folders; by default those in `capture_traces` or `graph_capture_profile` beside the traces or below
             the folder. "off" for none.
+        compile: files that say what torch.compile did, or folders of them: what TORCH_TRACE wrote, Inductor's cache,
+            `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and
+            `torch_compile_debug` beside each trace. "off" for none.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
 
@@ -94,6 +99,8 @@ def read(
     if chosen_ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
+    asked = [compile] if isinstance(compile, (str, os.PathLike)) else compile
+    sources = with_compile_files(sources, None if asked is None else [os.fspath(each) for each in asked])
     if files is None:
         notes += _unfinished_note(paths, candidates)
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))

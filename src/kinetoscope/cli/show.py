@@ -100,6 +100,7 @@ _TAKEN: Final = frozenset(
         "cache_size",
         "peak",
         "capture",
+        "compile",
         "engine",
         "address",
         "steps",

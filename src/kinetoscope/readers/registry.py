@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from kinetoscope.errors import NotFoundError
-from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
 from kinetoscope.readers.files import remote
-from kinetoscope.readers.files.stream import ProgressCallback, is_url
+from kinetoscope.readers.files.stream import ProgressCallback, TextBlocks, cache_for, is_url
 from kinetoscope.readers.json import kineto
 from kinetoscope.readers.reader import CandidateFile, Reader
 
@@ -21,9 +23,21 @@ READERS: Final[dict[str, Reader]] = {
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
 
+MAX_BESIDE_BYTES: Final = 1 << 30
+"""Bytes of text of a file beside a trace, such as a log of torch.compile, beyond which reading it stops."""
+
+
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     """The trace of a source, by the reader that it names."""
-    return READERS[source.reader].load(source, progress=progress)
+    trace = READERS[source.reader].load(source, progress=progress)
+    trace.opener = partial(_blocks, source.options)
+    return trace
+
+
+def _blocks(options: SourceOptions, path: str) -> Iterator[bytes]:
+    """The text of a file beside a trace."""
+    with TextBlocks(path, max_size=MAX_BESIDE_BYTES, cache=cache_for(path, options), ahead=False) as blocks:
+        yield from blocks
 
 
 def stamp(trace: Source | CandidateFile) -> str:

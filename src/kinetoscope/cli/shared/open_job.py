@@ -20,6 +20,7 @@ _READING_OPTIONS: Final = (
     "cache_size",
     "peak",
     "capture",
+    "compile",
 )
 
 if TYPE_CHECKING:

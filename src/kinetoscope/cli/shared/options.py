@@ -66,6 +66,13 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         help="traces recorded while CUDA graphs were captured, to join with the replays; by default those in"
         " capture_traces beside the traces; off: none",
     )
+    group.add_argument(
+        "--compile",
+        action="append",
+        metavar="PATH",
+        help="what torch.compile wrote: a folder of TORCH_TRACE, Inductor's cache, torch_compile_debug; by default"
+        " `compile` beside the traces; off: none",
+    )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

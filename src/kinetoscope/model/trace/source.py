@@ -66,6 +66,7 @@ class Source:
         options: how to read it.
         size: bytes as stored; None where they are not known.
         captures: URLs of the traces that were recorded while its CUDA graphs were captured.
+        compile: files beside it that say what torch.compile did, see `model.compile.files`.
     """
 
     url: str
@@ -75,6 +76,7 @@ class Source:
     options: SourceOptions = field(default_factory=SourceOptions)
     size: int | None = None
     captures: tuple[str, ...] = ()
+    compile: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
@@ -51,6 +51,7 @@ class Trace:
         members: key and JSON text of each top-level value but the events, in order.
         members_before_events: how many of them stand before the events; −1 for a bare list of events.
         text_bytes: size of the JSON text.
+        opener: opens a file beside the trace, which gives its blocks; None where a trace has no files.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Trace:
         self.members, self.members_before_events = members, members_before_events
         self.text_bytes = text_bytes
         self.reading = reading
+        self.opener: Callable[[str], Iterable[bytes]] | None = None
         for array in (*columns.values(), values):
             array.flags.writeable = False
         self._derived = DerivedCache(_DERIVED_BYTES_PER_EVENT * len(self) + _DERIVED_BYTES)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
+from kinetoscope.model.compile.files import COMPILE_TABLES
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.stream import Text, TextBlocks, cache_for, is_url
@@ -124,5 +125,6 @@ READER: Final = Reader(
     probe.probe,
     load,
     suffixes=(".json", ".json.gz", ".json.zst"),
-    excluded=(SIDECAR, ".perfetto.json", ".perfetto.json.gz"),  # `convert --to perfetto` writes the trace once more
+    # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it.
+    excluded=(SIDECAR, ".perfetto.json", ".perfetto.json.gz", *COMPILE_TABLES),
 )

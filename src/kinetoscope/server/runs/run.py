@@ -41,6 +41,7 @@ class ReadKeywords:
     cache_size: int | None = None
     peak: Sequence[str] | None = None
     capture: Sequence[str] | None = None
+    compile: Sequence[str] | None = None
 
     def keywords(self) -> dict[str, Any]:
         """The options that are set."""
