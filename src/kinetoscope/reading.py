@@ -99,8 +99,8 @@ def read(
     if chosen_ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
-    asked = [compile] if isinstance(compile, (str, os.PathLike)) else compile
-    sources = with_compile_files(sources, None if asked is None else [os.fspath(each) for each in asked])
+    asked = None if compile is None else _paths(compile)
+    sources = with_compile_files(sources, asked)
     if files is None:
         notes += _unfinished_note(paths, candidates)
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))

@@ -57,7 +57,7 @@ def test_a_folder_of_a_cache_counts_for_all_ranks(run: Path) -> None:
 
 def test_a_folder_without_such_files_is_a_mistake(run: Path) -> None:
     (run / "nothing").mkdir()
-    with pytest.raises(UsageError, match="nothing of torch.compile in it"):
+    with pytest.raises(UsageError, match=r"nothing of torch\.compile in it"):
         read(run, compile=run / "nothing")
     with pytest.raises(NotFoundError, match="no such file or folder"):
         read(run, compile=run / "missing")
