@@ -80,7 +80,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _file(trace: Trace) -> Iterator[Row]:
     yield "file", "name", trace.source.name
     yield "file", "text", f"{trace.text_bytes} bytes"
-    yield "file", "events", str(len(trace))
+    yield "file", "events", str(trace.recorded)
     yield "file", "memory", f"{trace.nbytes} bytes"
     if damage := damage_of(trace):
         yield "file", "damage", damage

@@ -174,7 +174,7 @@ def write(
 ) -> WrittenTrace:
     """Write one trace to a file, or a folder, of this machine; `name` is what its output is called."""
     alone = _alone(job, source)
-    trace = alone.engine.trace(source)
+    trace = alone.engine.trace(source).as_recorded()
     target.parent.mkdir(parents=True, exist_ok=True)
     additions = None
     if form == "json":
@@ -212,7 +212,7 @@ def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, 
             if (source.rank, source.cycle) not in offsets:
                 continue
             alone = _alone(job, source)
-            trace = alone.engine.trace(source)
+            trace = alone.engine.trace(source).as_recorded()
             shift = offsets[source.rank, source.cycle] - first - origin_of_time(trace)
             yield RankPart(trace, shift, series(alone), marked_path(alone) if critical_path else None)
 

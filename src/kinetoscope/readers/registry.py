@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from kinetoscope.errors import NotFoundError
+from kinetoscope.model.graphs.attach import replays_graphs, with_captured_calls
 from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
@@ -28,8 +29,11 @@ MAX_BESIDE_BYTES: Final = 1 << 30
 
 
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
-    """The trace of a source, by the reader that it names."""
+    """The trace of a source, by the reader that it names, with the calls that its graphs were captured in."""
     trace = READERS[source.reader].load(source, progress=progress)
+    if replays_graphs(trace):
+        recordings = (Source(url, options=source.options) for url in source.captures)
+        trace = with_captured_calls(trace, [READERS[each.reader].load(each, progress=progress) for each in recordings])
     trace.opener = partial(_blocks, source.options)
     return trace
 

@@ -26,6 +26,9 @@ PROFILER_OPERATORS: Final = (
 )
 """Operators that torch's own tables leave out: those of the profiler itself and getters that cost nothing."""
 
+_UNKNOWN: Final = -2
+"""The depth of a captured call while that of the call around it is not known."""
+
 
 @dataclass(frozen=True)
 class CallTree:
@@ -52,21 +55,43 @@ class CallTree:
 
 @derived
 def call_tree(trace: Trace) -> CallTree:
-    """The calls of the host nested by time. Where two overlap partly the shorter piece is cut off; see `tree.nest`."""
+    """The calls of the host nested by time. Where two overlap partly the shorter piece is cut off; see `tree.nest`.
+
+    Captured calls, which have no length, are not nested by time: they lie where they were captured.
+    """
     member = np.isin(trace.kind, HOST_KINDS)
     member &= ~np.isin(trace.name, trace.strings.codes(PROFILER_OPERATORS))
     member &= ~is_asynchronous(trace)
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
     )
-    nested = tree.nest(trace.start, trace.end, order, offsets)
+    recorded = _parts(order, offsets, order < trace.recorded)
+    nested = tree.nest(trace.start, trace.end, *recorded)
     if nested.partial:
         # A Python call ends no later than its caller: where it does, its return was not recorded.
-        is_frame = trace.kind[order] == EventKind.PYTHON
-        frames, bounds = order[is_frame], np.concatenate([[0], np.cumsum(is_frame)])[offsets]
-        ends = tree.nest(trace.start, trace.end, frames, bounds, cut=tree.Cut.LATER).until
-        nested = tree.nest(trace.start, ends, order, offsets)._replace(partial=nested.partial)
-    return CallTree(member, order, offsets, *nested)
+        frames = _parts(*recorded, trace.kind[recorded[0]] == EventKind.PYTHON)
+        ends = tree.nest(trace.start, trace.end, *frames, cut=tree.Cut.LATER).until
+        nested = tree.nest(trace.start, ends, *recorded)._replace(partial=nested.partial)
+    return CallTree(member, order, offsets, *_with_captured(trace, nested))
+
+
+def _parts(order: Int32s, offsets: Int64s, chosen: Bools) -> tuple[Int32s, Int64s]:
+    """The chosen rows of an order, and where those of each track begin."""
+    return order[chosen], np.concatenate([[0], np.cumsum(chosen)])[offsets]
+
+
+def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
+    """`nested`, with the captured calls where they were captured."""
+    if trace.captured is None:
+        return nested
+    nested.parent[trace.recorded :] = trace.captured.parent
+    nested.depth[trace.recorded :] = _UNKNOWN
+    rows = np.arange(trace.recorded, len(trace))
+    while len(rows):  # one turn a level: a call comes after the one around it
+        around = nested.depth[nested.parent[rows]]
+        nested.depth[rows] = np.where(around == _UNKNOWN, _UNKNOWN, around + 1)
+        rows = rows[around == _UNKNOWN]
+    return nested
 
 
 @derived
@@ -120,7 +145,8 @@ def whole_parent(trace: Trace) -> Int32s:
     calls = call_tree(trace)
     if not calls.partial:
         return calls.parent
-    return tree.nest(trace.start, trace.end, calls.order, calls.offsets, cut=tree.Cut.EARLIER).parent
+    recorded = _parts(calls.order, calls.offsets, calls.order < trace.recorded)
+    return _with_captured(trace, tree.nest(trace.start, trace.end, *recorded, cut=tree.Cut.EARLIER)).parent
 
 
 @derived

@@ -2,7 +2,8 @@
 
 A launch is a call of the runtime or the driver with the same correlation id, one launch to many kernels where it starts
 a graph. The operator is the one that the launch stands in on its thread; only where none is known that way does the
-External id decide, and not at all in files of 2022–2023, which hold the correlation id under that key.
+External id decide, and not at all in files of 2022–2023, which hold the correlation id under that key. Work of a
+replayed graph has the operator that it was captured in, where that is known (`model.trace.captured_calls`).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class DeviceWork:
         start, end: int64 [work], ns; work that ends before it starts counts as empty.
         launch: int32 [work], row of the call that launched it, −1 if that was not recorded.
         op: int32 [work], row of the operator that it was launched for, −1 if unknown.
+        captured: int32 [work], row of the captured call that replayed work was launched in, −1 if it has none.
     """
 
     rows: Int32s
@@ -53,6 +55,7 @@ class DeviceWork:
     end: Int64s
     launch: Int32s
     op: Int32s
+    captured: Int32s
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,8 +67,11 @@ class DeviceWork:
 
     @property
     def caller(self) -> Int32s:
-        """Row of the call that launched each, else of the operator it was launched for, −1 if unknown: int32 [work]."""
-        return np.where(self.launch >= 0, self.launch, self.op)
+        """Row of the call that each belongs to, −1 if unknown: int32 [work].
+
+        That is the captured call of replayed work, else the launch, else the operator that it was launched for.
+        """
+        return np.where(self.captured >= 0, self.captured, np.where(self.launch >= 0, self.launch, self.op))
 
     def of(self, *kinds: WorkKind) -> Bools:
         """Work of these kinds: bool [work]."""
@@ -77,7 +83,9 @@ def device_work(trace: Trace) -> DeviceWork:
     """The device work of a trace, with the launch and the operator of each piece."""
     rows = np.flatnonzero(is_device_work(trace)).astype(np.int32)
     launch = _launches(trace, rows)
-    op = np.where(launch >= 0, enclosing_op(trace)[launch], -1).astype(np.int32)
+    captured = np.full(len(rows), -1, np.int32) if trace.captured is None else trace.captured.calls_of(rows)
+    call = np.where(captured >= 0, captured, launch)
+    op = np.where(call >= 0, enclosing_op(trace)[call], -1).astype(np.int32)
     unknown = np.flatnonzero(op < 0)
     op[unknown] = _ops_by_external_id(trace, rows[unknown])
     start = trace.start[rows]
@@ -90,6 +98,7 @@ def device_work(trace: Trace) -> DeviceWork:
         end=np.maximum(trace.end[rows], start),
         launch=launch,
         op=op,
+        captured=captured,
     )
 
 

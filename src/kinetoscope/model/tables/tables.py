@@ -136,9 +136,9 @@ def _frame(trace: Trace, rows: Rows) -> Values:
 def _event(trace: Trace, rows: Rows) -> Values:
     track, tracks = trace.track[rows], trace.tracks
     return _span(trace, rows) | {
-        "phase": polars_columns.labelled(trace.ph.astype(np.int64), lambda byte: chr(byte) if byte else ""),
-        "category": polars_columns.texts(trace.strings, trace.category),
-        "kind": polars_columns.labelled(trace.kind, lambda kind: EventKind(kind).name.lower()),
+        "phase": polars_columns.labelled(trace.ph[rows].astype(np.int64), lambda byte: chr(byte) if byte else ""),
+        "category": polars_columns.texts(trace.strings, trace.category[rows]),
+        "kind": polars_columns.labelled(trace.kind[rows], lambda kind: EventKind(kind).name.lower()),
         "track": track,
         "process": polars_columns.labelled(track, lambda code: _shown(tracks.pids[code])),
         "thread": polars_columns.labelled(track, lambda code: _shown(tracks.tids[code])),
@@ -269,7 +269,7 @@ def _counter(trace: Trace, rows: Rows) -> Values:
 
 TABLES: Final[dict[str, DeclaredTable]] = {
     "events": DeclaredTable(
-        "Everything in the file.", columns.EVENT_FIELDS, lambda trace: np.arange(len(trace), dtype=np.int32), _event
+        "Everything in the file.", columns.EVENT_FIELDS, lambda trace: np.arange(trace.recorded, dtype=np.int32), _event
     ),
     "ops": DeclaredTable(
         "Operators of torch on the host.", columns.OP_FIELDS, lambda trace: trace.rows(EventKind.HOST_OP), _op

@@ -139,7 +139,8 @@ def _order(trace: Trace, layer: Int8s, number: int) -> tuple[Int32s, Int64s, Int
     """The events of a layer by track and start, where each track begins, and the event around each."""
     if number == CALLS:
         calls = call_tree(trace)
-        return calls.order, calls.offsets, calls.parent
+        stands = calls.order < trace.recorded  # captured calls last no time, and are drawn nowhere
+        return calls.order[stands], np.concatenate([[0], np.cumsum(stands)])[calls.offsets], calls.parent
     selected = layer == number
     order, offsets = ordering.track_order(trace.track, *times(trace), tracks=len(trace.tracks), selected=selected)
     return order, offsets, np.full(len(trace), packing.NO_ROW, np.int32)
@@ -205,6 +206,7 @@ def _layers(trace: Trace) -> Int8s:
     layer[~drawn] = -1
     layer[stray(trace)] = -1
     layer[call_tree(trace).member] = CALLS
+    layer[trace.recorded :] = -1
     return layer
 
 

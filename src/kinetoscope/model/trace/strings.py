@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -162,6 +163,43 @@ class Strings:
     def number(self, code: int) -> int | float | str:
         """The value of a number kept as text: an int of any size, a float, or the bare word that it is."""
         return number(self.raw(code).decode("utf-8", "replace"))
+
+    def extended(self, spellings: Sequence[bytes], oddities: UInt8s) -> tuple[Strings, Int64s]:
+        """A table that holds more strings, after its own, and the code of each of them: int64 [spellings].
+
+        Args:
+            spellings: the bytes between quotation marks, or nested JSON.
+            oddities: uint8 [spellings], flags: what is odd about each.
+        """
+        lengths = np.unique(np.array([len(each) for each in spellings], np.int64))
+        wanted = dict.fromkeys(zip(spellings, oddities.tolist(), strict=True), -1)
+        for code in np.flatnonzero(np.isin(self._lengths, lengths)).tolist():
+            known = self.raw(code), int(self._oddities[code])
+            if wanted.get(known) == -1:
+                wanted[known] = code
+        arena, offsets, own = self.parts
+        pieces, end = [arena], arena.size
+        added, flags = list[int](), list[int]()
+        for (spelling, flag), code in wanted.items():
+            if code >= 0:
+                continue
+            pad = -end % 8
+            pieces.append(np.frombuffer(b"\0" * pad + len(spelling).to_bytes(8, sys.byteorder) + spelling, np.uint8))
+            wanted[spelling, flag] = len(offsets) + len(added)
+            added.append(end + pad + 8)
+            flags.append(flag)
+            end += pad + 8 + len(spelling)
+        pieces.append(np.zeros(-end % 8, np.uint8))
+        table = Strings(
+            np.concatenate(pieces),
+            np.concatenate([offsets, np.array(added, np.int64)]),
+            np.concatenate([own, np.array(flags, np.uint8)]),
+        )
+        return table, np.array([wanted[each] for each in zip(spellings, oddities.tolist(), strict=True)], np.int64)
+
+    def oddities_of(self, codes: Int64s) -> UInt8s:
+        """Flags: what is odd about some strings, uint8 [codes]."""
+        return self._oddities[codes]
 
     # --- what is odd about them
 

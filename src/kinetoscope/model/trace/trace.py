@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
+from kinetoscope.model.trace.captured_calls import CapturedCalls
 from kinetoscope.model.trace.derived import DerivedCache, derived
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
@@ -52,6 +53,7 @@ class Trace:
         members_before_events: how many of them stand before the events; −1 for a bare list of events.
         text_bytes: size of the JSON text.
         opener: opens a file beside the trace, which gives its blocks; None where a trace has no files.
+        captured: the captured calls, whose rows follow those of the file; None where there are none.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Trace:
         members_before_events: int = 0,
         reading: tuple[Symptom, ...] = (),
         text_bytes: int = 0,
+        captured: CapturedCalls | None = None,
     ) -> None:
         self.source = source
         self.ph: UInt8s = columns["ph"]
@@ -83,6 +86,7 @@ class Trace:
         self.text_bytes = text_bytes
         self.reading = reading
         self.opener: Callable[[str], Iterable[bytes]] | None = None
+        self.captured = captured
         for array in (*columns.values(), values):
             array.flags.writeable = False
         self._derived = DerivedCache(_DERIVED_BYTES_PER_EVENT * len(self) + _DERIVED_BYTES)
@@ -96,6 +100,31 @@ class Trace:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Trace is not pickled; send its Source, and load that where it is needed")
+
+    @property
+    def recorded(self) -> int:
+        """How many rows stand in the file: all but those of captured calls, which come last."""
+        return len(self) if self.captured is None else self.captured.recorded
+
+    def as_recorded(self) -> Trace:
+        """The trace without its captured calls: what the file holds. The columns are shared."""
+        if self.captured is None:
+            return self
+        names = ("ph", "category", "name", "track", "start", "end", "shape", "first")
+        recorded = Trace(
+            source=self.source,
+            columns={name: getattr(self, name)[: self.recorded] for name in names},
+            values=self.values,
+            strings=self.strings,
+            shapes=self.shapes,
+            tracks=self.tracks,
+            members=self.members,
+            members_before_events=self.members_before_events,
+            reading=self.reading,
+            text_bytes=self.text_bytes,
+        )
+        recorded.opener = self.opener
+        return recorded
 
     # --- what follows from the columns
 
@@ -224,8 +253,8 @@ class Trace:
         return event(self, row)
 
     def events(self) -> Iterator[Any]:
-        """All of them, in order. Slow: for writing a trace out and for tests."""
-        return (self.event(row) for row in range(len(self)))
+        """All of the file, in order. Slow: for writing a trace out and for tests."""
+        return (self.event(row) for row in range(self.recorded))
 
 
 def as_float(number: int | float | str) -> float:

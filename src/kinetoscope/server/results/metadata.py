@@ -111,7 +111,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "duration": min(max(0, end - origin), MAX_INTEGER),
         "base": str(trace.base + origin),
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
-        "events": len(trace),
+        "events": trace.recorded,
         "steps": [
             {"step": step, "start": start, "end": end, "steady": place in steady}
             for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))

@@ -91,7 +91,7 @@ def _class_numbers(trace: Trace) -> Int32s:
     name, place = class_of_module(), {each: number for number, each in enumerate(_classes(trace))}
     of_module = np.array([*(place[name(each)] for each in found.names), -1], np.int32)
     numbers: Int32s = of_module[found.node]
-    launched = np.flatnonzero(work.launch >= 0)
+    launched = np.flatnonzero(work.caller >= 0)
     numbers[work.rows] = -1
-    numbers[work.rows[launched]] = of_module[found.node[work.launch[launched]]]
+    numbers[work.rows[launched]] = of_module[found.node[work.caller[launched]]]
     return numbers

@@ -128,7 +128,7 @@ def event_texts(
 ) -> Iterator[str]:
     """The JSON text of each event, then what follows them."""
     changes = changes or {}
-    for row in range(len(trace)) if rows is None else rows:
+    for row in range(trace.recorded) if rows is None else rows:
         yield event_text(trace, row, changes.get(row))
     yield from more
 

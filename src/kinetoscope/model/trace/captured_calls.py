@@ -1,0 +1,62 @@
+"""Captured calls: the host's calls of the time when a graph was captured, as rows of the trace that replays it.
+
+A replay is one launch and hundreds of pieces of device work without operator, shape or module. The calls that the work
+was captured in stand behind the events of the file, once a replay, inside the launch: so what asks for the operator of
+a kernel, for its shapes, its module or its call stack gets the same answer as for a kernel launched eagerly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
+
+
+class CaptureSource(IntEnum):
+    """What tells the calls that replayed device work was captured in."""
+
+    LAUNCH = 0
+    """Nothing does: the launch of the graph is all that is known."""
+    CAPTURE = 1
+    """A trace recorded while the graph was captured."""
+    ANNOTATIONS = 2
+    """Annotations of the nodes, by torch 2.12 and later, as arguments of the work."""
+
+
+@dataclass(frozen=True)
+class CapturedCalls:
+    """The captured calls of a trace.
+
+    Attributes:
+        recorded: how many rows of the trace stand in its file; those of captured calls follow.
+        parent: int32 [captured calls], the row around each: a captured call, which comes first, or the launch.
+        work: int32 [attributed work], ascending rows of device work.
+        call: int32 [attributed work], row of the captured call that each was launched in.
+        source: int8 [attributed work], a `CaptureSource`.
+        notes: sentences on what was joined, and what could not be.
+    """
+
+    recorded: int
+    parent: Int32s
+    work: Int32s
+    call: Int32s
+    source: Int8s
+    notes: tuple[str, ...] = ()
+
+    def calls_of(self, work: Int32s) -> Int32s:
+        """The captured call of some device work, −1 for none: int32, one for each row."""
+        return np.append(self.call, np.int32(-1))[self._places(work)]
+
+    def sources_of(self, work: Int32s) -> Int8s:
+        """The `CaptureSource` of some device work: int8, one for each row."""
+        return np.append(self.source, np.int8(CaptureSource.LAUNCH))[self._places(work)]
+
+    def _places(self, work: Int32s) -> Int64s:
+        """Where some device work stands in `work`, −1 where it does not."""
+        place = np.searchsorted(self.work, work)
+        there = place < len(self.work)
+        there[there] = self.work[place[there]] == work[there]
+        return np.where(there, place, -1)
