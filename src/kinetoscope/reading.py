@@ -20,8 +20,10 @@ from kinetoscope.readers.files.stream import ProgressCallback, cache_for
 from kinetoscope.readers.job.capture_traces import is_capture_trace
 from kinetoscope.readers.job.compile_files import with_compile_files
 from kinetoscope.readers.job.discovery import captures_beside, common_name, find, find_all, is_export, unfinished
+from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
+from kinetoscope.readers.json.merged import parts
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
 
@@ -222,6 +224,13 @@ def sources_of(
     )
     if not traces:
         raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {others}")
+    traces, merged = without_merged(traces)
+    if merged:
+        notes.append(
+            f"Left out as copies of other files: {shortened([os.path.basename(each.url) for each in merged])}."
+        )
+    if not given:
+        traces = [part for each in traces for part in (parts(each, cache) if each.merged else [each])]
     sources, rank_notes = assigned(traces, captures)
     notes += rank_notes
     return sources, [f"Not a trace and left out: {others}.", *notes] if others and len(files) > 1 else notes

@@ -56,6 +56,8 @@ def touched(folder: Path, *names: str) -> Path:
         (["rank0.json", "rank1.json"], {"log": 2}),
         (["host_12.1700000000000.pt.trace.json", "host_13.1700000000001.pt.trace.json"], {"log": 2}),
         (["host_12.1700000000000.pt.trace.json", "host_12.1700000099000.pt.trace.json"], {"log": 2}),
+        (["17.5-TP-0-DECODE.trace.json", "17.5-TP-1-DECODE.trace.json", "merged-17.5.trace.json"], {"log": 3}),
+        (["dp0_pp0_tp0_rank0.17.pt.trace.json", "h_1.async_llm.17.pt.trace.json"], {"log": 2}),
         (["a.json", "b.json"], {"a": 1, "b": 1}),
         (["a.json", "ddp_rank0.json", "ddp_rank1.json"], {"a": 1, "ddp": 2}),
         (["x1_rank0.json", "x2_rank0.json"], {"x1": 1, "x2": 1}),

@@ -261,4 +261,4 @@ def _stem(source: Source) -> str:
     stem = source.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)
-    return stem.removesuffix(".perfetto") or "trace"
+    return "-".join(filter(None, (stem.removesuffix(".perfetto") or "trace", source.part)))

@@ -12,7 +12,7 @@ from kinetoscope.readers.files.cache import Cache
 MAX_RANK: Final = 1 << 22
 """A file that claims a higher rank, or a larger job, is not believed."""
 
-RankBasis = Literal["", "text", "collectives", "name"]
+RankBasis = Literal["", "text", "collectives", "name", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,11 @@ class CandidateFile:
         version: changes when the content does; "" where nothing tells, and for local files.
         rank: the rank that it holds; None if nothing tells.
         world: ranks of the job; 0 if it does not say.
-        basis: what tells the rank: its text (`distributedInfo`), its collectives, or its name.
+        basis: what tells the rank: its text (`distributedInfo`), its collectives, its name, or the place in a parallel
+            run that its name has.
+        host: name of the machine that recorded it; "" if it does not say.
+        merged: several ranks are in it, each event with a label of its rank.
+        part: label of the rank that is meant, of several in the file; "" for the whole file.
         other_format: what it is instead of a trace; "" if it may be one.
         digest: the same for a file and its copies, compressed or not; "" where it was not probed.
         fully_probed: nothing that could tell the rank was left unread.
@@ -40,6 +44,9 @@ class CandidateFile:
     rank: int | None = None
     world: int = 0
     basis: RankBasis = ""
+    host: str = ""
+    merged: bool = False
+    part: str = ""
     other_format: str = ""
     digest: str = ""
     fully_probed: bool = True

@@ -15,6 +15,7 @@ from kinetoscope.readers import parquet
 from kinetoscope.readers.files import remote
 from kinetoscope.readers.files.stream import ProgressCallback, TextBlocks, cache_for, is_url
 from kinetoscope.readers.json import kineto
+from kinetoscope.readers.json.merged import load_part
 from kinetoscope.readers.reader import CandidateFile, Reader
 
 READERS: Final[dict[str, Reader]] = {
@@ -30,7 +31,8 @@ MAX_BESIDE_BYTES: Final = 1 << 30
 
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     """The trace of a source, by the reader that it names, with the calls that its graphs were captured in."""
-    trace = READERS[source.reader].load(source, progress=progress)
+    read = partial(READERS[source.reader].load, progress=progress)
+    trace = load_part(source, stamp(source), read) if source.part else read(source)
     if replays_graphs(trace):
         recordings = (Source(url, options=source.options) for url in source.captures)
         trace = with_captured_calls(trace, [READERS[each.reader].load(each, progress=progress) for each in recordings])

@@ -73,3 +73,11 @@ def test_a_size_that_only_the_call_has_is_that_of_its_only_copy(tmp_path: Path) 
 def test_kernels_are_no_copies(tmp_path: Path) -> None:
     found = copies(drawn.job(tmp_path, drawn.kernel("Memcpy HtoD", 0, 5, 1), drawn.op("aten::copy_", 0, 5)).trace())
     assert (len(found.work), found.directions) == (0, ())
+
+
+def test_plain_names_have_the_direction_in_an_argument(tmp_path: Path) -> None:
+    """As torch's own CUPTI back end writes copies since 2.13."""
+    kinds = ("HtoD", "DtoH", "PtoP", 9)
+    events = [copy("Memcpy", 1 + n, bytes=8, **{"copy kind": kind}) for n, kind in enumerate(kinds)]
+    found = copies(drawn.job(tmp_path, *events).trace())
+    assert [found.directions[each] for each in found.direction] == ["HtoD", "DtoH", "PtoP", "unknown"]

@@ -27,6 +27,8 @@ X, INSTANT = ord("X"), ord("i")
         (X, "cuda_driver", "cuLaunchKernelEx", EventKind.RUNTIME),
         (X, "Runtime", "cudaLaunchKernel", EventKind.RUNTIME),
         (X, "xpu_driver", "urEnqueueKernelLaunch", EventKind.RUNTIME),
+        (X, "graph_event_node", "EventRecord", EventKind.DEVICE_SYNC),
+        (X, "graph_host_node", "HostNode: std::function", EventKind.DEVICE_SYNC),
         (X, "kernel", "nvjet_hsh", EventKind.KERNEL),
         (X, "Kernel", "volta_sgemm", EventKind.KERNEL),
         (X, "mtia_ccp_events", "pe_exe", EventKind.KERNEL),

@@ -16,10 +16,8 @@ from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, copies_named, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 QUEUED_BYTES: Final = 1 << 16
@@ -67,9 +65,7 @@ def copies_to_device(trace: Trace) -> ToDevice:
     place, size = every.work[mine], every.bytes[mine]
     call = work.launch[place]
     op = enclosing_op(trace)[call]
-    pageable, pinned = (
-        rows_containing(trace, (word,), EventKind.MEMCPY)[work.rows[place]] for word in ("ageable", "inned")
-    )
+    pageable, pinned = (copies_named(trace, (word,))[work.rows[place]] for word in ("ageable", "inned"))
     wait = _waits(trace, call, op)
     return ToDevice(place, call, op, wait, size, pageable, pinned)
 

@@ -68,7 +68,9 @@ def convert(targets: Sequence[tuple[Source, Path]], write: Callable[[Source, Pat
     failed = []
     for source, target in targets:
         try:
-            origin = json.dumps({"url": source.url, "stamp": stamp(source)})
+            origin = json.dumps(
+                {"url": source.url, "stamp": stamp(source)} | ({"part": source.part} if source.part else {})
+            )
             if is_complete(target, origin):
                 there += 1
                 continue

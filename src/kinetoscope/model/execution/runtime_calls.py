@@ -15,6 +15,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
+from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_containing
@@ -125,13 +126,25 @@ def reached_by(trace: Trace, calls: Int32s) -> Int64s:
     return np.where(waits, trace.start[calls], np.maximum(trace.end[calls], trace.start[calls])) + LAUNCH_LATENCY_NS
 
 
+def copies_named(trace: Trace, words: tuple[str, ...]) -> Bools:
+    """Copies with one of the words in their names, or in the arguments of a plain `Memcpy`: bool [events].
+
+    The words are parts of kinds of memory and directions: `ageable`, `inned`, `DtoD`.
+    """
+    found = rows_containing(trace, words, EventKind.MEMCPY)
+    rows, holding = trace.rows(EventKind.MEMCPY), np.flatnonzero(trace.strings.holding(words))
+    for name in ("source_memory", "destination_memory", "copy_direction"):
+        found[rows] |= np.isin(arguments.codes(trace, name, rows), holding)
+    return found
+
+
 def _blocked(trace: Trace, queues: Bools) -> Int32s:
     """Calls that queue a copy and make the host wait for it."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     copies = copies[queues[work.launch[copies]]]
     call, rows = work.launch[copies], work.rows[copies]
-    pageable, known = (rows_containing(trace, words, EventKind.MEMCPY)[rows] for words in (("ageable",), _NOT_PAGEABLE))
+    pageable, known = (copies_named(trace, words)[rows] for words in (("ageable",), _NOT_PAGEABLE))
     begun = pageable & (work.start[copies] < trace.end[call])
     lasting = ~pageable & ~known & (trace.end[call] - trace.start[call] > LAUNCH_LATENCY_NS)
     return call[begun | (lasting & (trace.end[call] >= work.end[copies]))]

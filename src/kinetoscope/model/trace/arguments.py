@@ -56,7 +56,13 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "node_phase": ("autograd_phase",),
     "bytes": ("bytes", "size", "mem size"),  # CUDA; HIP calls and MTIA's copies; MTIA's calls ("123 bytes")
     "bandwidth": ("memory bandwidth (GB/s)",),
-    "copy_direction": ("direction", "kind"),  # MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")
+    "copy_direction": (
+        "copy kind",
+        "direction",
+        "kind",
+    ),  # CUDA since torch 2.13; MTIA ("DEVICE_TO_HOST"); ROCm ("HtoD")
+    "source_memory": ("src kind",),  # these two are "pageable", "pinned", "device", ...
+    "destination_memory": ("dst kind",),
     # waits recorded on streams
     "wait_on_stream": ("wait_on_stream",),
     "wait_on_record": ("wait_on_cuda_event_record_corr_id",),

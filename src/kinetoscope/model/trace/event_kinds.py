@@ -73,6 +73,8 @@ CATEGORIES: Final[dict[str, EventKind]] = {
     "cuda_sync": EventKind.DEVICE_SYNC,
     "xpu_sync": EventKind.DEVICE_SYNC,
     "cuda_event": EventKind.DEVICE_SYNC,
+    "graph_event_node": EventKind.DEVICE_SYNC,
+    "graph_host_node": EventKind.DEVICE_SYNC,  # the stream waits for a function of the host
     "overhead": EventKind.OVERHEAD,
     "trace": EventKind.SPAN,
     "cuda_profiler_range": EventKind.COUNTER_RANGE,

@@ -67,6 +67,7 @@ class Source:
         size: bytes as stored; None where they are not known.
         captures: URLs of the traces that were recorded while its CUDA graphs were captured.
         compile: files beside it that say what torch.compile did, see `model.compile.files`.
+        part: label of the rank in a file that holds several; "" for a file of one.
     """
 
     url: str
@@ -77,6 +78,7 @@ class Source:
     size: int | None = None
     captures: tuple[str, ...] = ()
     compile: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.job.capture_traces import apart, joined
+from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
@@ -50,7 +51,8 @@ def assigned(
     captures: the capture traces to join with them; None: those among the candidates.
     """
     notes: list[str] = []
-    traces, found = apart(_without_copies(_ordered(candidates), notes))
+    traces, found = apart(_ordered(candidates))
+    traces = _without_copies(_of_engines(traces, notes), notes)
     processes = _ranks_of_processes(traces)
     known = [
         replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
@@ -63,12 +65,12 @@ def assigned(
     sources = []
     cycles: Counter[int] = Counter()
     for trace, rank in zip(known, numbered, strict=True):
-        sources.append(Source(trace.url, rank, cycles[rank], trace.reader, size=trace.size))
+        sources.append(Source(trace.url, rank, cycles[rank], trace.reader, size=trace.size, part=trace.part))
         cycles[rank] += 1
     if len(traces) > 1:
         notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
     sources.sort(key=lambda source: (source.rank, source.cycle))
-    sources, on_captures = joined(sources, found if captures is None else _ordered(captures))
+    sources, on_captures = joined(sources, placed(found if captures is None else _ordered(captures))[0])
     return sources, [*notes, *on_captures]
 
 
@@ -103,6 +105,17 @@ def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[Candi
     if copies:
         notes.append(f"Left out as copies of other files: {shortened(copies)}.")
     return kept
+
+
+def _of_engines(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
+    """The traces of a serving engine's ranks, with the ranks that their names tell."""
+    traces, front = without_front_ends(traces)
+    if front:
+        names = shortened([_last(each.url) for each in front])
+        notes.append(f"Left out as recordings of a front end, which drives no device: {names}. Open them by name.")
+    traces, of_places = placed(traces)
+    notes += of_places
+    return traces
 
 
 def _process(file: str) -> str:

@@ -21,6 +21,7 @@ from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.decompress import CorruptError, EndsEarlyError, GoesOnError, decompressor, inflated
 from kinetoscope.readers.files.stream import is_url, open_file
 from kinetoscope.readers.json import sniff
+from kinetoscope.readers.json.merged import rank_label
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 HEAD_BYTES: Final = 1 << 16
@@ -60,7 +61,7 @@ def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> Can
     candidate = replace(candidate, fully_probed=ends.complete)
     for text in (ends.last, ends.first):
         rank, world = distributed(text)
-        candidate = replace(candidate, world=candidate.world or world)
+        candidate = replace(candidate, world=candidate.world or world, host=candidate.host or host_in(text))
         if rank is not None:
             return replace(candidate, rank=rank, basis="text")
     return _with_rank_of_collectives(candidate, ends.first, ends.last)
@@ -80,6 +81,8 @@ def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
         rank=rank,
         world=world,
         basis="text" if rank is not None else "",
+        host=host_in(text),
+        merged=rank_label(head) != "",
         other_format=other.name if other else "",
         digest=hashlib.blake2b(head, digest_size=16).hexdigest(),
         fully_probed=len(data) == candidate.size and len(text) < HEAD_TEXT_BYTES,
@@ -151,6 +154,7 @@ def _text(data: bytes, size: int) -> bytes:
 # --- what a text says
 
 
+_HOST: Final = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _DISTRIBUTED: Final = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
 _RANK_IN_TEXT: Final = re.compile(rb'"rank"\s*:\s*(\d{1,9})')
 _WORLD_IN_TEXT: Final = re.compile(rb'"world_size"\s*:\s*(\d{1,9})')
@@ -181,6 +185,12 @@ def distributed(text: bytes) -> tuple[int | None, int]:
     matches_in_rest = (pattern.search(rest) for pattern in (_RANK_IN_TEXT, _WORLD_IN_TEXT))
     rank, world = (_plausible(int(match[1])) if match else None for match in matches_in_rest)
     return rank, world or 0
+
+
+def host_in(text: bytes) -> str:
+    """The machine that a piece of text names; "" if it names none."""
+    match = _HOST.search(text)
+    return match[1].decode("utf-8", "replace") if match else ""
 
 
 def _plausible(value: object) -> int | None:

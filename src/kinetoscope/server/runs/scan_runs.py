@@ -19,6 +19,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.discovery import find
+from kinetoscope.readers.job.names import of_engine
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import stamp
@@ -139,7 +140,7 @@ class RunScanner:
         others: list[CandidateFile] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
-            if _PROCESS_FILE.fullmatch(name):
+            if _PROCESS_FILE.fullmatch(name) or of_engine(file):
                 groups[home].append(file)
             elif ranks.rank_in_name(name) is not None or _RANK_FOLDER.fullmatch(_folder(file.url).rpartition("/")[2]):
                 groups[f"{home}/{_common_name(name)}"].append(file)
@@ -173,7 +174,8 @@ class JobScanner:
     def scan(self) -> tuple[list[RunFiles], list[str]]:
         """The run, as long as one of its files is there."""
         path = self._job.path if is_url(self._job.path) else os.path.abspath(self._job.path)
-        candidates = [CandidateFile(each.url, each.reader, each.size) for each in self._job.sources]
+        every = {each.url: each for each in self._job.sources}
+        candidates = [CandidateFile(each.url, each.reader, None if each.part else each.size) for each in every.values()]
         files = tuple(file for each in candidates if (file := _file(each)))
         if not files:
             return [], [f"{self._job.path}: no trace is there any more"]
