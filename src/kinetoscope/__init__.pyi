@@ -298,6 +298,18 @@ def roofline(
     by: Literal["op", "kernel", "module", "category", "step"] = "op",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def serving_steps(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def serving_summary(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def step_breakdown(
     job: Job,
     *,

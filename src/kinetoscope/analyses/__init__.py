@@ -46,6 +46,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_bandwidth",
         "memory_bandwidth_series",
     ),
+    "Serving": ("serving_steps", "serving_summary"),
     "Launching": (
         "launches",
         "launch_statistics",
@@ -75,7 +76,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
 NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-RECORDED: "Final" = ("trace_info", *GROUPS["Memory"])
+RECORDED: "Final" = ("trace_info", *GROUPS["Memory"], *GROUPS["Serving"])
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
 OWN: "Final" = "Your own"

@@ -294,7 +294,7 @@ def _step(engine: ServingEngine, mode: str, values: dict[str, int]) -> ServingSt
     kind = next((kind for word, kind in engine.modes.items() if word in mode), None) if mode else None
     if mode and kind != "mixed" and values.get("c") and values.get("g"):
         kind = "mixed"
-    if kind in _PARTS and not (kind == "mixed" or values.get("c" if _PARTS[kind] == "g" else "g")):
+    if kind is not None and kind != "mixed":
         values = _of_one_part(kind, values)
     prefill, decode = (_part_of(values, letter) for letter in "cg")
     if not mode:

@@ -188,7 +188,7 @@ def _families(trace: Trace) -> tuple[_Family, ...]:
     families = []
     for (name, places), low, high in zip(members.items(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         names = trace.strings.labels(codes[places].tolist())
-        engines = {engine.name if (engine := engine_of(name)) else "" for name in names}
+        engines = {each.name if (each := engine_of(name)) else "" for name in names}
         engine = engines.pop() if len(engines) == 1 else ""
         families.append(_Family(name, tuple(codes[places].tolist()), rows[order[low:high]], engine))
     return tuple(families)

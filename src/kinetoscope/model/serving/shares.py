@@ -1,0 +1,87 @@
+"""What the device works at in a step: attention, GEMM, MoE, communication, sampling."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, union
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.engines import ENGINES, GapCause
+from kinetoscope.model.operators.categories import CATEGORIES, COMMUNICATION, COPY, work_categories
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+SHARES: Final = ("attention", "gemm", "moe", "sampling", "computation", "communication", "copy")
+"""Shares of a step in order of priority: each instant belongs to the first of which work runs."""
+
+_OF_CATEGORY: Final = {"attention": "attention", "GEMM": "gemm", "MoE": "moe"}
+
+_SAMPLING: Final = re.compile(
+    r"(?<![a-z])(?:re)?sampl(?:e|er|ing)(?![a-z])|arg_?max|multinomial|gumbel|top_?p(?![a-z])|min_p(?![a-z])"
+    r"|exponential_|apply_penalt|logits?_(?:bias|process)|vocab_mask|bitmask|rejection",
+    re.IGNORECASE,
+)
+"""In names of kernels and operators: the choice of the next token."""
+
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@derived
+def in_phase(trace: Trace, phase: GapCause) -> Bools:
+    """Ranges and Python calls that are a phase of an engine: bool [events]."""
+    patterns = [each.phases[phase].match for each in ENGINES if phase in each.phases]
+    return rows_named(
+        trace, lambda name: any(match(name) for match in patterns), EventKind.ANNOTATION, EventKind.PYTHON
+    )
+
+
+@derived
+def work_shares(trace: Trace) -> Int8s:
+    """The place in SHARES of each piece of device work: int8 [work].
+
+    Sampling is what was launched in the sampler of an engine, or is named so; the rest is as in `categories`.
+    """
+    work, category = device_work(trace), work_categories(trace)
+    computation = SHARES.index("computation")
+    of_category = [SHARES.index(_OF_CATEGORY.get(name, "computation")) for name in CATEGORIES]
+    of_category[COMMUNICATION], of_category[COPY] = SHARES.index("communication"), SHARES.index("copy")
+    shares: Int8s = np.array(of_category, np.int8)[category]
+    named = rows_named(trace, _is_sampling, EventKind.KERNEL, EventKind.HOST_OP)
+    called = ancestor(call_tree(trace).parent, in_phase(trace, "sampling"))
+    caller = work.caller
+    sampling = named[work.rows] | ((work.op >= 0) & named[work.op]) if len(trace) else np.zeros(0, np.bool_)
+    sampling &= np.isin(shares, (computation, SHARES.index("copy")))
+    sampling |= (caller >= 0) & (called[caller] >= 0) & (shares != SHARES.index("communication"))
+    shares[sampling] = SHARES.index("sampling")
+    return shares
+
+
+def _is_sampling(name: str) -> bool:
+    return _SAMPLING.search(_CAPITAL.sub("_", name)) is not None
+
+
+def times_of_shares(trace: Trace, step: Int64s, steps: int) -> Int64s:
+    """The time of each share in each step: int64 [steps, SHARES]; a row sums to the time in which its work runs.
+
+    step: int64 [work], the step of each piece of device work, −1 for none.
+    """
+    work, share = device_work(trace), work_shares(trace)
+    inside = np.flatnonzero(step >= 0)
+    # Each step has a stretch of time of its own here, so that work of two steps never meets.
+    low, high = np.full(steps, np.iinfo(np.int64).max), np.full(steps, np.iinfo(np.int64).min)
+    np.minimum.at(low, step[inside], work.start[inside])
+    np.maximum.at(high, step[inside], work.end[inside])
+    length = np.where(high > low, high - low, 0)
+    begin = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+    start = work.start[inside] - low[step[inside]] + begin[step[inside]]
+    end = start + work.duration[inside]
+    classes = [union(start[share[inside] == place], end[share[inside] == place]) for place in range(len(SHARES))]
+    return exclusive(Intervals(begin[:-1], begin[1:]), classes)[:, :-1]

@@ -1,0 +1,147 @@
+"""The steps of a serving engine as a table: batch, time on host and device, gaps and their causes, shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.serving.batches import acceptance, decode_delay
+from kinetoscope.model.serving.gap_causes import GAP_CAUSES, times_of_causes
+from kinetoscope.model.serving.named_steps import NamedSteps, named_steps, numbers_said
+from kinetoscope.model.serving.shares import SHARES, times_of_shares, work_shares
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+_NUMBERS: Final = {
+    "batch": "batch",
+    "padded_batch": "padded_batch",
+    "tokens": "tokens",
+    "prefill_tokens": "prefill.sq",
+    "decode_tokens": "decode.sq",
+    "prefill_requests": "prefill.requests",
+    "decode_requests": "decode.requests",
+    "context": "context",
+}
+"""Columns, and where a name says them."""
+
+
+@dataclass(frozen=True)
+class ServingSteps:
+    """The steps of a trace.
+
+    Attributes:
+        named: the steps, and what their names say.
+        step: int64 [work], the step of each piece of device work; −1 for work between steps.
+        frame: a row for each step; the columns are those of the analysis `serving_steps`, without `rank`, `step` and
+            `start`.
+    """
+
+    named: NamedSteps
+    step: Int64s
+    frame: pl.DataFrame
+
+
+@derived
+def serving_steps(trace: Trace, steps_by: str | None = None) -> ServingSteps:
+    """The steps of a serving engine; `steps_by` as for `steps`, for programs whose engine names none."""
+    named = named_steps(trace, steps_by)
+    step = _steps_of_work(trace, named)
+    return ServingSteps(named, step, _frame(trace, named, step))
+
+
+def _steps_of_work(trace: Trace, named: NamedSteps) -> Int64s:
+    """The step in which each piece of work was launched; sampling after a step, until the next one, belongs to it."""
+    work = device_work(trace)
+    if not len(named) or not len(work):
+        return np.full(len(work), -1, np.int64)
+    launched = np.where(work.launch >= 0, trace.start[work.launch], work.start)
+    step = step_of(named.host, launched)
+    before = np.searchsorted(named.host.start, launched, side="right") - 1
+    return np.where((step < 0) & (work_shares(trace) == SHARES.index("sampling")), before, step)
+
+
+def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
+    work, count = device_work(trace), len(named)
+    first, last, launch = _spans(trace, count, step)
+    runs = last > first
+    # The turn of a step begins when all steps before it are over on the device, the first one's with its range.
+    over = np.maximum.accumulate(np.concatenate([[np.iinfo(np.int64).min], last])) if count else last
+    since = np.where(over[:count] > np.iinfo(np.int64).min, over[:count], np.minimum(named.host.start, first))
+    gap = Intervals(np.where(runs, np.minimum(since, first), 0), np.where(runs, first, 0))
+    busy = union(work.start, work.end)
+    causes = times_of_causes(trace, named, gap, busy, launch)
+    between = covered(gap, busy)
+    shares = times_of_shares(trace, step, count)
+    device_busy = shares.sum(axis=1)
+    share = dict(zip(SHARES, shares.T, strict=True))
+    turn = np.where(runs, last - gap.start, 0)
+    said = numbers_said(named, *_NUMBERS.values())
+    largest = np.where(causes.any(axis=1), causes.argmax(axis=1), -1) if count else np.empty(0, np.int64)
+    engines = [each.engine or None for each in named.said]
+    kinds = [each.kind for each in named.said]
+    delay = decode_delay(kinds, said["decode.requests"], turn, runs)
+    accepted = acceptance(kinds, said["batch"], said["decode.sq"], numbers_said(named, "decode.sk")["decode.sk"])
+    replayed = _replayed(trace, step, count)
+    time = np.where(runs, turn, named.host.end - named.host.start)
+    known = (said["tokens"] >= 0) & (time > 0)
+    names = np.where(named.row >= 0, trace.name[named.row], -1) if count else named.row
+    return pl.DataFrame(
+        {
+            "row": polars_columns.rows(named.row),
+            "name": polars_columns.texts(trace.strings, names).cast(pl.String),
+            "host_start": named.host.start,
+            "engine": pl.Series(engines, dtype=pl.String),
+            "kind": pl.Series(kinds, dtype=pl.String),
+            **{name: polars_columns.rows(said[where]) for name, where in _NUMBERS.items()},
+            "wall": named.host.end - named.host.start,
+            "duration": polars_columns.column(turn, runs),
+            "device_busy": device_busy,
+            "attention": share["attention"],
+            "gemm": share["gemm"],
+            "moe": share["moe"],
+            "communication": share["communication"],
+            "sampling": share["sampling"],
+            "other": share["computation"] + share["copy"],
+            "device_idle": polars_columns.column(last - first - device_busy, runs),
+            "device_between": polars_columns.column(between, runs),
+            "gap": polars_columns.column(gap.end - gap.start - between, runs),
+            "gap_cause": polars_columns.labelled(largest, GAP_CAUSES.__getitem__).cast(pl.String),
+            **{f"gap_{name}": polars_columns.column(causes[:, place], runs) for place, name in enumerate(GAP_CAUSES)},
+            "replayed": polars_columns.numbers(replayed),
+            "tokens_per_second": polars_columns.column(said["tokens"] * 1e9 / np.maximum(time, 1), known),
+            "decode_delay": polars_columns.rows(delay),
+            "acceptance": polars_columns.numbers(accepted),
+        }
+    )
+
+
+def _spans(trace: Trace, count: int, step: Int64s) -> tuple[Int64s, Int64s, Int32s]:
+    """When the first work of each step starts, when its last ends, and the launch of the first; −1 if unknown."""
+    work, inside = device_work(trace), np.flatnonzero(step >= 0)
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(first, step[inside], work.start[inside])
+    np.maximum.at(last, step[inside], work.end[inside])
+    launch = np.full(count, -1, np.int32)
+    begins = inside[work.start[inside] == first[step[inside]]]
+    launch[step[begins]] = work.launch[begins]
+    return first, last, launch
+
+
+def _replayed(trace: Trace, step: Int64s, count: int) -> Floats:
+    """Share of the device time of each step that replays of graphs take; NaN without device time."""
+    work = device_work(trace)
+    graphs = runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH
+    of_graph = (work.launch >= 0) & graphs[work.launch] if len(trace) else work.launch >= 0
+    inside = step >= 0
+    total = np.bincount(step[inside], work.duration[inside], count)
+    replayed = np.bincount(step[inside & of_graph], work.duration[inside & of_graph], count)
+    return np.where(total > 0, replayed / np.maximum(total, 1), np.nan)

@@ -1,0 +1,221 @@
+"""Steps of a serving engine: what the names say, time on the device, gaps and their causes, shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.reading import read
+from tests.catalog.samples import required
+from tests.drawn import Event, annotation, job, kernel, launch, op, python, written
+
+
+def rows(of: Job, **params: Any) -> list[dict[str, Any]]:
+    return serving_steps(of, **params).frame.to_dicts()
+
+
+def work(name: str, at: int, start: int, duration: int, correlation: int, **more: Any) -> list[Event]:
+    """A kernel that is launched in 10 ns at `at`."""
+    call = launch(at, 10, correlation, name=more.pop("call", "cudaLaunchKernel"))
+    return [call, kernel(name, start, duration, correlation, **more)]
+
+
+TWO_STEPS = [
+    annotation("execute_context_0(0)_generation_4(4)", 0, 100),
+    *work("flash_fwd_splitkv_kernel", 40, 60, 100, 1),
+    launch(150, 30, 90, name="cudaStreamSynchronize"),
+    annotation("gpu_model_runner: postprocess", 180, 40),
+    annotation("schedule: allocate_slots", 220, 40),
+    *work("Memcpy HtoD (Pinned -> Device)", 265, 275, 10, 2, category="gpu_memcpy"),
+    annotation("execute_context_1(6)_generation_4(4)", 300, 100),
+    *work("cutlass_gemm", 350, 380, 100, 3, call="cudaGraphLaunch"),
+    *work("void at::native::reduce_kernel<ArgMaxOps>", 410, 485, 15, 4),
+]
+
+
+def test_each_instant_before_a_step_has_one_cause(tmp_path: Path) -> None:
+    first, second = rows(job(tmp_path, *TWO_STEPS))
+    assert {name: first[name] for name in ("gap", *GAP_PARTS) if first[name]} == {
+        "gap": 60, "gap_inputs": 40, "gap_launch": 20,
+    }  # fmt: skip
+    assert {name: second[name] for name in ("gap", *GAP_PARTS)} == {
+        "gap": 210, "gap_synchronization": 20, "gap_detokenizing": 40, "gap_scheduler": 40, "gap_other": 30,
+        "gap_inputs": 50, "gap_launch": 30,
+    }  # fmt: skip
+    assert (first["gap_cause"], second["gap_cause"], second["device_between"]) == ("inputs", "inputs", 10)
+
+
+def test_what_the_device_does_in_a_step(tmp_path: Path) -> None:
+    first, second = rows(job(tmp_path, *TWO_STEPS))
+    assert (first["attention"], first["device_busy"], first["device_idle"], first["duration"]) == (100, 100, 0, 160)
+    # Sampling that is launched after the step belongs to it.
+    assert (second["gemm"], second["sampling"], second["device_busy"]) == (100, 15, 115)
+    assert (second["device_idle"], second["duration"]) == (5, 500 - 160)
+    assert (first["replayed"], second["replayed"]) == (0, 100 / 115)
+    assert second["tokens_per_second"] == 10 * 1e9 / 340
+    assert (second["start"], second["wall"], second["engine"]) == (300, 100, "vLLM")
+
+
+def test_the_end_of_a_step_is_no_preparation_of_the_next(tmp_path: Path) -> None:
+    first = [annotation("step[DECODE bs=1]", 0, 100), *work("gemm", 0, 10, 30, 1)]
+    second = [annotation("step[DECODE bs=1]", 150, 50), *work("gemm", 160, 180, 10, 2)]
+    _, row = rows(job(tmp_path, *first, *second))
+    parts = {name: row[name] for name in ("gap", *GAP_PARTS) if row[name]}
+    assert parts == {"gap": 140, "gap_detokenizing": 60, "gap_other": 50, "gap_inputs": 10, "gap_launch": 20}
+
+
+def test_what_other_threads_do_is_no_cause(tmp_path: Path) -> None:
+    elsewhere = [
+        annotation("schedule: allocate_slots", 0, 500, tid=9),
+        launch(0, 500, 80, name="cudaStreamSynchronize", tid=9),
+    ]
+    steps = [annotation("step[DECODE bs=1]", 0, 30), *work("gemm", 10, 20, 10, 1)]
+    later = [annotation("step[DECODE bs=1]", 100, 30), *work("gemm", 110, 130, 10, 2)]
+    _, row = rows(job(tmp_path, *elsewhere, *steps, *later))
+    assert (row["gap_scheduler"], row["gap_synchronization"], row["gap_other"]) == (0, 0, 70)
+
+
+def test_two_engines_names_of_one_step_are_one_step(tmp_path: Path) -> None:
+    outer = annotation("execute_8_context_1(sq5sk8sqsq25sqsk40)_generation_3(sq3sk30sqsq3sqsk30)", 0, 100)
+    (row,) = rows(job(tmp_path, outer, annotation("step[MIXED bs=4]", 5, 90)))
+    assert (row["engine"], row["kind"], row["batch"], row["tokens"]) == ("SGLang", "mixed", 4, 8)
+    assert (row["prefill_tokens"], row["decode_requests"], row["context"]) == (5, 3, 38)
+    assert (row["start"], row["wall"], row["duration"], row["device_busy"]) == (0, 100, None, 0)
+
+
+def test_overlapping_steps_count_no_time_twice(tmp_path: Path) -> None:
+    steps = [annotation("step[DECODE bs=1]", 100 * k, 90) for k in range(2)]
+    first, second = rows(job(tmp_path, *steps, *work("gemm", 5, 10, 200, 1), *work("gemm", 110, 150, 100, 2, stream=8)))
+    assert (first["duration"], second["duration"], second["gap"]) == (210, 100, 0)
+
+
+def test_prefill_holds_up_decode(tmp_path: Path) -> None:
+    names = [
+        "execute_context_0(0)_generation_8(8)",
+        "execute_context_1(90)_generation_8(8)",
+        "execute_context_1(90)_generation_0(0)",
+        "execute_context_2(90)_generation_0(0)",
+        "execute_context_0(0)_generation_7(7)",
+        "execute_context_1(90)_generation_0(0)",
+    ]
+    length = [50, 200, 300, 310, 70, 90]
+    events, at = [], 0
+    for k, (name, duration) in enumerate(zip(names, length, strict=True)):
+        events += [annotation(name, at, 20), *work("gemm", at, at + 10, duration - 10, k + 1)]
+        at += duration
+    delay = [row["decode_delay"] for row in rows(job(tmp_path, *events))]
+    # Decode steps of 5–8 requests take 50 and 70 ns: the median of nearest rank is 50. The last one holds up nothing.
+    assert delay == [None, 150, 300, 310, None, None]
+
+
+def test_proposed_tokens_that_were_accepted(tmp_path: Path) -> None:
+    def verify(at: int, batch: int, context: int) -> Event:
+        return annotation(f"step[VERIFY bs={batch} g_sq={4 * batch} g_sk={context} g_sqsq=1 g_sqsk=1]", at, 50)
+
+    # Σ kv grows by 2 · 1 new token and 4 accepted ones of the 6 proposed; then one request has ended.
+    steps = [verify(0, 2, 108), annotation("step[DRAFT bs=2]", 60, 10), verify(100, 2, 114), verify(200, 1, 60)]
+    assert [row["acceptance"] for row in rows(job(tmp_path, *steps))] == [4 / 6, None, None, None]
+
+
+def test_steps_that_no_engine_named(tmp_path: Path) -> None:
+    calls = [python("sglang/srt/model_executor/model_runner.py(9): forward", 100 * k, 90) for k in range(3)]
+    answer = serving_steps(job(tmp_path, *calls))
+    assert answer.frame["engine"].to_list() == ["SGLang"] * 3
+    assert answer.frame["kind"].null_count() == 3
+    assert "No steps were marked; 3 are proposed from SGLang's Python calls of forward." in answer.notes
+    generate = [event for k in range(4) for event in (annotation("token", 100 * k, 99), op("aten::mm", 100 * k, 50))]
+    assert serving_steps(job(tmp_path, *generate)).frame.height == 4
+
+
+def test_training_has_no_steps_of_serving(tmp_path: Path) -> None:
+    answer = serving_steps(job(tmp_path, op("AddmmBackward0", 0, 10), annotation("ProfilerStep#1", 0, 20)))
+    assert (answer.frame.height, answer.notes) == (
+        0,
+        ("The program serves no requests: no serving engine named a step.",),
+    )
+
+
+def test_ranks_wait_for_the_slowest_that_has_the_same_step(tmp_path: Path) -> None:
+    name = "execute_context_0(0)_generation_4(4)"
+    for rank, (length, second) in enumerate([(100, name), (130, name.replace("4", "5"))]):
+        events = [
+            annotation(name, 0, 20),
+            *work("gemm", 0, 10, length, 1),
+            *work("ncclDevKernel_AllReduce", 5, 200, 50, 2),
+        ]
+        events += [annotation(second, 300, 20), *work("gemm", 300, 310, length, 3)]
+        written(tmp_path / f"rank{rank}.json", *events, distributedInfo={"rank": rank, "world_size": 2})
+    waiting = [(row["rank"], row["step"], row["rank_waiting"]) for row in rows(read(str(tmp_path), jobs=1))]
+    assert waiting == [(0, 0, 30), (0, 1, None), (1, 0, 0), (1, 1, None)]
+
+
+def test_a_range_of_time_and_steps_choose_rows(tmp_path: Path) -> None:
+    drawn = job(tmp_path, *TWO_STEPS)
+    assert [row["step"] for row in rows(drawn, select=Selection(time=(200, 900)))] == [1]
+    assert [row["step"] for row in rows(drawn, select=Selection(steps=(0,)))] == [0]
+    assert [
+        row["step"] for row in rows(drawn, select=Selection(annotation="execute_context_1(6)_generation_4(4)"))
+    ] == [1]
+
+
+spans = st.tuples(st.integers(0, 300), st.integers(0, 60))
+pieces = st.lists(
+    st.tuples(
+        spans, st.integers(0, 300), st.sampled_from(["gemm", "flash_fwd", "ncclKernel_AllReduce", "argmax", "add"]),
+        st.integers(7, 8),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(steps=st.lists(spans, max_size=5), pieces=pieces, phases=st.lists(spans, max_size=5))
+def test_sums_are_exact_whatever_happens(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[int, int]],
+    pieces: list[tuple[tuple[int, int], int, str, int]],
+    phases: list[tuple[int, int]],
+) -> None:
+    events = [annotation(f"step[DECODE bs={k}]", *span) for k, span in enumerate(steps)]
+    events += [annotation(f"schedule: {k}", *span) for k, span in enumerate(phases)]
+    for k, ((start, duration), at, name, stream) in enumerate(pieces):
+        events += [launch(at, 5, k + 1), kernel(name, start, duration, k + 1, stream=stream)]
+    if not events:
+        return
+    for row in rows(job(tmp_path_factory.mktemp("drawn"), *events)):
+        assert sum(row[name] for name in SHARES) == row["device_busy"]
+        host = (row["start"], row["start"] + row["wall"])
+        own = [(*span, name) for span, at, name, _ in pieces if host[0] <= at - min_start(events) < host[1]]
+        if not any(name == "argmax" for *_, name in own) and "argmax" not in (name for _, _, name, _ in pieces):
+            assert row["device_busy"] == len({t for start, length, _ in own for t in range(start, start + length)})
+        if row["duration"] is None:
+            continue
+        assert sum(row[name] for name in GAP_PARTS) == row["gap"]
+        assert row["duration"] == row["gap"] + row["device_between"] + row["device_busy"] + row["device_idle"]
+        assert min(row[name] for name in (*GAP_PARTS, "device_idle", "device_between")) >= 0
+
+
+def min_start(events: list[Event]) -> int:
+    """Where the trace is shown to begin, ns."""
+    start: float = min(event["ts"] for event in events)
+    return round(start * 1000)
+
+
+def test_the_samples(shared_traces: Path) -> None:
+    samples = shared_traces.parent / "samples" / "serving"
+    required(samples)
+    (row,) = rows(read(str(samples / "vllm_decode_full" / "graph_execution.json.gz"), jobs=1))
+    assert [row[name] for name in ("engine", "kind", "batch", "tokens", "context")] == ["vLLM", "decode", 32, 32, 55086]
+    assert sum(row[name] for name in SHARES) == row["device_busy"]
+    assert row["replayed"] > 0.96
+    assert row["moe"] > row["device_busy"] / 2
+    (row,) = rows(read(str(samples / "sglang_prefilldecode"), jobs=1))
+    assert [row[name] for name in ("engine", "kind", "batch", "tokens")] == ["SGLang", "prefill", 15, 15360]
+    assert (row["context"], row["replayed"]) == (15360, 0)
+    assert sum(row[name] for name in SHARES) == row["device_busy"]
