@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.analyses.annotations import annotations as ranges
+from kinetoscope.analyses.modules import modules
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import (
@@ -18,9 +20,10 @@ from kinetoscope.model.graphs.annotated import (
     annotated_keys,
     dumped_paths,
     nested_calls,
-    node_ids,
     work_annotations,
 )
+from kinetoscope.model.graphs.replays import node_ids
+from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests import drawn
@@ -62,6 +65,29 @@ def test_every_form_says_the_same(tmp_path: Path, form: str) -> None:
         (),
     ]
     assert found.backward.tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_modules_and_ranges_see_through_the_replays(tmp_path: Path, form: str) -> None:
+    written, top = WRITERS[form]
+    events = [event for number in range(3) for event in replay(NODES, 1000 * number, number, written=written)]
+    job = drawn.job(tmp_path, drawn.python("nn.Module: Net_0", 0, 5000), *events, **top)
+    rows = modules(job).frame.select("path", "calls", "device_self").rows()
+    assert [(path, calls) for path, calls, _ in rows] == [
+        ("Net_0", 1),
+        ("Net_0/layers", 3),
+        ("Net_0/layers/0", 3),
+        ("Net_0/layers/0/wk", 3),
+        ("Net_0/layers/0/wq", 3),
+    ]
+    assert [time for *_, time in rows] == [60, 0, 0, 30, 30]
+    assert {row["name"]: row["device_total"] for row in ranges(job).frame.to_dicts()} == {
+        "attention": 30,
+        "sampling": 30,
+    }
+    captured = job.trace().captured
+    assert captured is not None
+    assert set(captured.source.tolist()) == {CaptureSource.ANNOTATIONS}
 
 
 @pytest.mark.torch

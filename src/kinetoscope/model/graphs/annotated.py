@@ -17,8 +17,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.grouping import distinct_sequences, group
 from kinetoscope.errors import InputError
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.replays import replays
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.arguments import ARGUMENTS
 from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, INT, RAW, STRING
@@ -34,16 +36,24 @@ BACKWARD: Final = "backward"
 MAX_LEVELS: Final = 100
 """Calls around a node; what is deeper counts as one."""
 
-NODE_BITS: Final = 32
-"""Of a node's id as the driver has it, those of the node in its graph; the higher ones are the graph's."""
-
 _MODULE: Final = "nn.Module: "
 _FRAME: Final = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<function>.*)", re.DOTALL)
 _NODE_ID: Final = re.compile(r"\d{1,20}")
 
 _WRITTEN_BY_PROFILERS: Final = frozenset(
     {*(key for keys in ARGUMENTS.values() for key in keys), "kind", "copy kind", "src kind", "dst kind", "memory kind"}
-    | {"channel_type", "arch", "process_name", "hsa_queue", "queued", "Trace name", "Rank", "Is asynchronized op"}
+    | {
+        "channel_type",
+        "arch",
+        "column",
+        "row",
+        "process_name",
+        "hsa_queue",
+        "queued",
+        "Trace name",
+        "Rank",
+        "Is asynchronized op",
+    }
 ) - {*ARGUMENTS["node_name"], *ARGUMENTS["node_module"], *ARGUMENTS["node_phase"]}
 """Arguments of device work that profilers write as texts; others are annotations that somebody chose."""
 
@@ -136,6 +146,38 @@ def path_of(module: str, name: str) -> Path:
     return (*modules, Call(RANGE_CATEGORY, name)) if name else tuple(modules)
 
 
+@dataclass(frozen=True)
+class AnnotatedReplays:
+    """Replays whose nodes have the same annotations.
+
+    Attributes:
+        calls: what the annotations name, around each node.
+        launch: int32 [replays], row of the launch of each, −1 where it was not recorded.
+        work: int32 [replays, nodes], rows of the device work of each.
+    """
+
+    calls: NestedCalls
+    launch: Int32s
+    work: Int32s
+
+
+def annotated_replays(trace: Trace) -> list[AnnotatedReplays]:
+    """The replays of a trace with annotated nodes."""
+    every, work = replays(trace), device_work(trace)
+    found = work_annotations(trace, work.rows[every.work])
+    is_annotated = np.logical_or.reduceat(found.path >= 0, every.offsets[:-1]) if len(every) else found.path >= 0
+    sequence, _ = distinct_sequences(every.offsets, found.path)
+    alike, _ = group(every.template, sequence)
+    result = []
+    for members in np.split(np.argsort(alike, kind="stable"), np.cumsum(np.bincount(alike))[:-1]):
+        if len(members) and is_annotated[members[0]]:
+            first = slice(int(every.offsets[members[0]]), int(every.offsets[members[0] + 1]))
+            calls = nested_calls([found.paths[path] if path >= 0 else () for path in found.path[first].tolist()])
+            rows = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
+            result.append(AnnotatedReplays(calls, every.launch[members], rows))
+    return result
+
+
 def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:
     """Keys of the texts among the arguments of some device work, given by row, that no profiler writes."""
     keys = (
@@ -160,17 +202,6 @@ def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[
     number = np.full(len(work), -1, np.int64)
     number[known] = codes
     return number, texts
-
-
-def node_ids(trace: Trace, work: Int32s) -> tuple[Int64s, Int64s]:
-    """Graph and node that device work, given by row, replays: int64 [work] each, −1 where the trace does not say.
-
-    Kineto writes the node's id with or without the graph's in its higher half.
-    """
-    node = arguments.integers(trace, "graph_node", work)
-    graph = arguments.integers(trace, "graph", work)
-    graph = np.where(graph > 0, graph, node >> NODE_BITS)  # 0 and 0: work that was launched by itself
-    return np.where(graph > 0, graph, -1), np.where(node > 0, node & ((1 << NODE_BITS) - 1), -1)
 
 
 # --- annotations in a file of their own

@@ -13,12 +13,13 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import is_repeat
 from kinetoscope.model.execution.marks import is_step
+from kinetoscope.model.graphs.annotated import NestedCalls, annotated_replays
 from kinetoscope.model.graphs.captures import captures
 from kinetoscope.model.graphs.join import JoinedReplays, joined
 from kinetoscope.model.trace.captured_calls import CapturedCalls, CaptureSource
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
-from kinetoscope.model.trace.strings import Strings
+from kinetoscope.model.trace.strings import Strings, spelled
 from kinetoscope.model.trace.trace import Trace
 
 LINKS: Final = frozenset(
@@ -97,6 +98,11 @@ def with_captured_calls(trace: Trace, recordings: Sequence[Trace] = ()) -> Trace
                 parts.append(
                     AttributedReplays(_calls_of_capture(recording, each), each.launch[fresh], each.work[fresh])
                 )
+    for annotated in annotated_replays(trace):
+        fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
+        if fresh.any():
+            calls = _calls_of_annotations(annotated.calls)
+            parts.append(AttributedReplays(calls, annotated.launch[fresh], annotated.work[fresh]))
     return _attached(trace, parts) if parts else trace
 
 
@@ -134,6 +140,21 @@ def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
         values=[recording.values[start + slots].tolist() for start, (_, slots) in zip(first, chosen, strict=True)],
         parent=place[np.where(outer >= 0, around[outer], -1)],
         node=place[node],
+    )
+
+
+def _calls_of_annotations(nested: NestedCalls) -> CallsOfGraph:
+    texts = list(dict.fromkeys(text for call in nested.calls for text in call))
+    code = {text: place for place, text in enumerate(texts)}
+    return CallsOfGraph(
+        source=CaptureSource.ANNOTATIONS,
+        spell=lambda code: (spelled(texts[code]), 0),
+        category=[code[call.category] for call in nested.calls],
+        name=[code[call.name] for call in nested.calls],
+        items=[() for _ in nested.calls],
+        values=[[] for _ in nested.calls],
+        parent=nested.parent,
+        node=nested.of_node,
     )
 
 

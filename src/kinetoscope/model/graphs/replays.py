@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_c
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+
+NODE_BITS: Final = 32
+"""Of a node's id as the driver has it, those of the node in its graph; the higher ones are the graph's."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ def replays(trace: Trace) -> Replays:
     are ordered by their ids where all work of a replay has one, else by start.
     """
     work = device_work(trace)
-    node = arguments.integers(trace, "graph_node", work.rows)
+    graph, node = node_ids(trace, work.rows)
     place = np.flatnonzero(_is_replayed(trace, work, node)).astype(np.int32)
     correlation = arguments.integers(trace, "correlation", work.rows[place])
     replay, first = group(work.launch[place], np.where(work.launch[place] >= 0, 0, correlation))
@@ -73,7 +77,7 @@ def replays(trace: Trace) -> Replays:
     place, replay = place[order], replay[order]
     bounds = np.flatnonzero(np.append(True, replay[1:] != replay[:-1])) if len(place) else np.empty(0, np.int64)
     offsets = np.append(bounds, len(place)).astype(np.int64)
-    graph = _graph_ids(trace, work, place[bounds])
+    graph = graph[place[bounds]]
     sequence, _ = distinct_sequences(offsets, trace.name[work.rows[place]])
     return Replays(
         launch=work.launch[place[bounds]],
@@ -99,5 +103,12 @@ def _is_replayed(trace: Trace, work: DeviceWork, node: Int64s) -> Bools:
     return launched | ((work.launch < 0) & (node > 0))
 
 
-def _graph_ids(trace: Trace, work: DeviceWork, first: Int32s) -> Int64s:
-    return arguments.integers(trace, "graph", work.rows[first])
+def node_ids(trace: Trace, work: Int32s) -> tuple[Int64s, Int64s]:
+    """Graph and node that device work, given by row, replays: int64 [work] each, −1 where the trace does not say.
+
+    Kineto writes the node's id with or without the graph's in its higher half.
+    """
+    node = arguments.integers(trace, "graph_node", work)
+    graph = arguments.integers(trace, "graph", work)
+    graph = np.where(graph > 0, graph, node >> NODE_BITS)  # 0 and 0: work that was launched by itself
+    return np.where(graph > 0, graph, -1), np.where(node > 0, node & ((1 << NODE_BITS) - 1), -1)

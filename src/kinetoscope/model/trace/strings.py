@@ -146,7 +146,7 @@ class Strings:
     def code(self, text: str) -> int:
         """The code of a string, −1 if the trace does not have it."""
         if text not in self._codes:
-            content = _spelled(text)
+            content = spelled(text)
             same_length = np.flatnonzero(self._lengths == len(content)).tolist()
             code = next((int(code) for code in same_length if self.raw(code) == content), -1)
             self._codes[text] = code if code >= 0 else self._respelled.get(text, -1)
@@ -213,11 +213,11 @@ class Strings:
     def canonical(self) -> Int32s:
         """For each code the first code with the same text: int32 [strings]."""
         codes = np.arange(len(self), dtype=np.int32)
-        usual = self._usual({_spelled(text) for text in self._respelled})
-        first = {text: min(code, usual.get(_spelled(text), code)) for text, code in self._respelled.items()}
+        usual = self._usual({spelled(text) for text in self._respelled})
+        first = {text: min(code, usual.get(spelled(text), code)) for text, code in self._respelled.items()}
         for code in np.flatnonzero(self._oddities & (RESPELLED | NESTED) == RESPELLED).tolist():
             text = self.text(code)
-            codes[code] = codes[usual.get(_spelled(text), code)] = first[text]
+            codes[code] = codes[usual.get(spelled(text), code)] = first[text]
         return codes
 
     def _usual(self, spellings: set[bytes]) -> dict[bytes, int]:
@@ -257,7 +257,7 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     """The bytes of a text in lower case, with any white space around the punctuation of lists."""
     pattern = b""
     for place, part in enumerate(_PUNCTUATION.split(text)):
-        word = re.escape(_spelled(part).lower() if place % 2 == 0 else part.encode())
+        word = re.escape(spelled(part).lower() if place % 2 == 0 else part.encode())
         between = rb"\s*" if pattern and word else b""
         pattern += between + word.replace(rb'\\"', rb'\\?"')  # nested JSON does not escape its quotation marks
     return re.compile(pattern)
@@ -321,7 +321,7 @@ def long_integers(text: str) -> int:
     return sum(match[1] is not None for match in _LONG_INTEGER.finditer(text))
 
 
-def _spelled(text: str) -> bytes:
+def spelled(text: str) -> bytes:
     """How JSON spells a text, with as few escapes as can be."""
     return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
 
