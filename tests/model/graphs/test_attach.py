@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.analyses.modules import modules
 from kinetoscope.analyses.operators import operators
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.graphs.captures import captures
 from kinetoscope.model.graphs.replays import replays
 from kinetoscope.model.job import Job
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests.conftest import ROOT, few_examples
 from tests.drawn import Event, annotation, event, kernel, launch, op, python, written
@@ -145,3 +147,25 @@ def test_every_kernel_of_a_real_replay_has_its_operator() -> None:
     assert (work.op >= 0).all()
     recording = read(next(capture.iterdir()), jobs=1).trace()
     assert np.diff(captures(recording).offsets).tolist() == [421]
+
+
+def test_of_too_many_captured_calls_only_those_of_modules_are_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20
+    capture = [*captured(), *(python(f"net.py({line}): forward", 950 + line, 80_000 - line) for line in range(9))]
+    whole = joined(tmp_path, count, capture).trace()
+    monkeypatch.setattr("kinetoscope.model.graphs.attach.MAX_CALLS", 100)
+    fewer = joined(tmp_path, count, capture).trace()
+    assert (len(whole) - whole.recorded, len(fewer) - fewer.recorded) == (count * 12, count * 3)
+    for trace in (whole, fewer):
+        assert trace.strings.labels(trace.name[device_work(trace).op].tolist()) == ["aten::mm", "aten::add"] * count
+        assert (modules_of(trace) >= 0).all()
+        depth = call_tree(trace).depth
+        parent = call_tree(trace).parent
+        rows = np.flatnonzero(parent >= 0)
+        assert (depth[rows] == depth[parent[rows]] + 1).all()
+
+
+def modules_of(trace: Trace) -> Int32s:
+    return enclosing_module(trace)[device_work(trace).caller]

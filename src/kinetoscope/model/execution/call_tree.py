@@ -26,9 +26,6 @@ PROFILER_OPERATORS: Final = (
 )
 """Operators that torch's own tables leave out: those of the profiler itself and getters that cost nothing."""
 
-_UNKNOWN: Final = -2
-"""The depth of a captured call while that of the call around it is not known."""
-
 
 @dataclass(frozen=True)
 class CallTree:
@@ -85,12 +82,7 @@ def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
     if trace.captured is None:
         return nested
     nested.parent[trace.recorded :] = trace.captured.parent
-    nested.depth[trace.recorded :] = _UNKNOWN
-    rows = np.arange(trace.recorded, len(trace))
-    while len(rows):  # one turn a level: a call comes after the one around it
-        around = nested.depth[nested.parent[rows]]
-        nested.depth[rows] = np.where(around == _UNKNOWN, _UNKNOWN, around + 1)
-        rows = rows[around == _UNKNOWN]
+    nested.depth[trace.recorded :] = nested.depth[trace.captured.launch] + 1 + trace.captured.depth
     return nested
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import is_repeat
-from kinetoscope.model.execution.marks import is_step
+from kinetoscope.model.execution.marks import MODULE, is_step
 from kinetoscope.model.graphs.annotated import NestedCalls, annotated_replays
 from kinetoscope.model.graphs.captures import captures
 from kinetoscope.model.graphs.join import JoinedReplays, joined
@@ -29,6 +29,11 @@ LINKS: Final = frozenset(
     }
 )
 """Arguments that link an event to others of its own recording: a captured call has none of them."""
+
+MAX_CALLS: Final = 2_000_000
+"""Captured calls up to which those of Python are kept, in a file of fewer events; beyond, only calls of modules are."""
+
+_FRAME: Final = b"python_function"
 
 _TEXTS: Final = (STRING, RAW, NUMBER_TEXT)
 """Kinds of values that are codes of strings."""
@@ -59,6 +64,35 @@ class CallsOfGraph:
     values: list[list[int]]
     parent: Int32s
     node: Int32s
+
+    def depth(self) -> Int32s:
+        """How many calls are around each: int32 [calls]."""
+        depth = np.zeros(len(self.parent), np.int32)
+        for call, around in enumerate(self.parent.tolist()):
+            depth[call] = depth[around] + 1 if around >= 0 else 0
+        return depth
+
+    def without_frames(self) -> CallsOfGraph:
+        """The calls without Python's, but for calls of modules."""
+        frames = [self.spell(code)[0] == _FRAME for code in self.category]
+        kept = np.array(
+            [not frame or self.spell(code)[0].startswith(MODULE.encode())
+             for frame, code in zip(frames, self.name, strict=True)], np.bool_
+        )  # fmt: skip
+        around = ancestor(self.parent, kept)
+        place = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)
+        outer = np.append(around, np.int32(-1))[self.parent[kept]]
+        rows = np.flatnonzero(kept).tolist()
+        return CallsOfGraph(
+            source=self.source,
+            spell=self.spell,
+            category=[self.category[row] for row in rows],
+            name=[self.name[row] for row in rows],
+            items=[self.items[row] for row in rows],
+            values=[self.values[row] for row in rows],
+            parent=place[outer],
+            node=place[np.append(around, np.int32(-1))[self.node]],
+        )
 
 
 @dataclass(frozen=True)
@@ -228,18 +262,23 @@ def _kinds(items: tuple[Item, ...]) -> list[int]:
 
 
 def _attached(trace: Trace, parts: Sequence[AttributedReplays]) -> Trace:
+    notes = list[str]()
+    if sum(len(part.launch) * len(part.calls.name) for part in parts) > max(MAX_CALLS, len(trace)):
+        parts = [replace(part, calls=part.calls.without_frames()) for part in parts]
+        notes.append("The Python calls of captured graphs are left out, but for modules: with them there are too many.")
     shapes = trace.shapes
     packed = [np.array([pack_item(item) for item in items], np.int64) for items in shapes.items]
     numbers = {items: code for code, items in reversed(list(enumerate(shapes.items)))}
     tables = _Tables(trace.strings, packed, [trace.values], len(trace.values), numbers)
     added: dict[str, list[Int64s]] = {name: [] for name in ("category", "name", "shape", "first")}
-    launch, parent, work, call, source = (list[Int64s]() for _ in range(5))
+    launch, parent, depth, work, call, source = (list[Int64s]() for _ in range(6))
     at = len(trace)
     for part in parts:
         calls, count, size = part.calls, len(part.launch), len(part.calls.name)
         for name, column in tables.columns(calls).items():
             added[name].append(np.tile(column, count))
         own = at + np.arange(count, dtype=np.int64)[:, None] * size
+        depth.append(np.tile(calls.depth().astype(np.int64), count))
         told = calls.node >= 0
         launch.append(np.repeat(part.launch.astype(np.int64), size))
         parent.append(np.where(calls.parent >= 0, own + calls.parent, part.launch[:, None]).reshape(-1))
@@ -252,9 +291,12 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays]) -> Trace:
     captured = CapturedCalls(
         recorded=len(trace),
         parent=np.concatenate(parent).astype(np.int32),
+        launch=own_launch.astype(np.int32),
+        depth=np.concatenate(depth).astype(np.int32),
         work=rows[order].astype(np.int32),
         call=np.concatenate(call)[order].astype(np.int32),
         source=np.concatenate(source)[order].astype(np.int8),
+        notes=tuple(notes),
     )
     columns = {name: np.concatenate(pieces) for name, pieces in added.items()}
     columns["ph"] = np.full(len(own_launch), ord("X"))

@@ -33,6 +33,8 @@ class CapturedCalls:
     Attributes:
         recorded: how many rows of the trace stand in its file; those of captured calls follow.
         parent: int32 [captured calls], the row around each: a captured call, which comes first, or the launch.
+        launch: int32 [captured calls], row of the launch of the replay that each belongs to.
+        depth: int32 [captured calls], how many captured calls are around each.
         work: int32 [attributed work], ascending rows of device work.
         call: int32 [attributed work], row of the captured call that each was launched in.
         source: int8 [attributed work], a `CaptureSource`.
@@ -41,6 +43,8 @@ class CapturedCalls:
 
     recorded: int
     parent: Int32s
+    launch: Int32s
+    depth: Int32s
     work: Int32s
     call: Int32s
     source: Int8s
