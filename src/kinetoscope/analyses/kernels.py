@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -246,17 +245,12 @@ def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -
     stacks = annotation_stacks(trace).names if (annotations >= 0).any() else ()
     return {
         "operator": polars_columns.texts(trace.strings, operator).cast(pl.String),
-        "grid": _sizes(trace, grid),
-        "block": _sizes(trace, block),
+        "grid": polars_columns.json_texts(trace.strings, grid),
+        "block": polars_columns.json_texts(trace.strings, block),
         "registers": polars_columns.rows(registers),
         "shared_memory": polars_columns.rows(shared_memory),
         "annotations": polars_columns.labelled(annotations, lambda code: " > ".join(stacks[code])).cast(pl.String),
     }
-
-
-def _sizes(trace: Trace, codes: Int64s) -> pl.Series:
-    """`[8, 1, 1]`, however the file spells it."""
-    return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
 
 def _nothing(work: DeviceWork) -> str:

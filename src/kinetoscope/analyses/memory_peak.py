@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
@@ -161,8 +160,8 @@ def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.Data
     size = sum_by(codes, len(first), blocks.size[alive])
     frame = frame[calls[first]].with_columns(
         modules=pl.lit(None, pl.Int64),
-        input_shapes=_nested(trace, shapes),
-        input_types=_nested(trace, types),
+        input_shapes=polars_columns.json_texts(trace.strings, shapes),
+        input_types=polars_columns.json_texts(trace.strings, types),
         use=pl.Series([USES[each] for each in use[first].tolist()], dtype=pl.String),
         blocks=pl.Series(np.bincount(codes, minlength=len(first)), dtype=pl.Int64),
         size=pl.Series(size, dtype=pl.Int64),
@@ -185,10 +184,6 @@ def _inputs(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int64s, Int
     call = charged_calls(trace)[taken]
     shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
     return np.where((call >= 0) & (taken >= 0), shapes, -1), np.where((call >= 0) & (taken >= 0), types, -1)
-
-
-def _nested(trace: Trace, codes: Int64s) -> pl.Series:
-    return polars_columns.labelled(codes, lambda code: json.dumps(trace.strings.nested(code))).cast(pl.String)
 
 
 def _by_class(frame: pl.DataFrame) -> pl.DataFrame:

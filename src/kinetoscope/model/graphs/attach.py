@@ -48,6 +48,7 @@ class CallsOfGraph:
 
     Attributes:
         source: what tells them.
+        label: name of the annotation around the capture, "" for none.
         spell: the string of a code of `category`, `name`, the keys of `items`, and the texts among `values`.
         category, name: a code for each call.
         items: the members of each call's event, as `Shapes.items` has them.
@@ -57,6 +58,7 @@ class CallsOfGraph:
     """
 
     source: CaptureSource
+    label: str
     spell: Callable[[int], Spelling]
     category: list[int]
     name: list[int]
@@ -85,6 +87,7 @@ class CallsOfGraph:
         rows = np.flatnonzero(kept).tolist()
         return CallsOfGraph(
             source=self.source,
+            label=self.label,
             spell=self.spell,
             category=[self.category[row] for row in rows],
             name=[self.name[row] for row in rows],
@@ -165,8 +168,10 @@ def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     kept = [_without_links(strings, items) for items in shapes.items]
     chosen = [kept[shape] for shape in recording.shape[members].tolist()]
     first = recording.first[members].tolist()
+    span = int(captures(recording).span[replays.capture])
     return CallsOfGraph(
         source=CaptureSource.CAPTURE,
+        label=strings.label(int(recording.name[span])) if span >= 0 else "",
         spell=lambda code: (strings.raw(code), int(strings.oddities_of(np.array([code]))[0])),
         category=recording.category[members].tolist(),
         name=recording.name[members].tolist(),
@@ -182,6 +187,7 @@ def _calls_of_annotations(nested: NestedCalls) -> CallsOfGraph:
     code = {text: place for place, text in enumerate(texts)}
     return CallsOfGraph(
         source=CaptureSource.ANNOTATIONS,
+        label="",
         spell=lambda code: (spelled(texts[code]), 0),
         category=[code[call.category] for call in nested.calls],
         name=[code[call.name] for call in nested.calls],
@@ -288,6 +294,10 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays]) -> Trace:
         at += count * size
     own_launch, rows = np.concatenate(launch), np.concatenate(work)
     order = np.argsort(rows, kind="stable")
+    labels = tuple(dict.fromkeys(part.calls.label for part in parts))
+    replayed = np.concatenate([part.launch for part in parts])
+    label = np.concatenate([np.full(len(part.launch), labels.index(part.calls.label)) for part in parts])
+    by_launch = np.argsort(replayed, kind="stable")
     captured = CapturedCalls(
         recorded=len(trace),
         parent=np.concatenate(parent).astype(np.int32),
@@ -296,6 +306,9 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays]) -> Trace:
         work=rows[order].astype(np.int32),
         call=np.concatenate(call)[order].astype(np.int32),
         source=np.concatenate(source)[order].astype(np.int8),
+        replay=replayed[by_launch].astype(np.int32),
+        label=label[by_launch].astype(np.int32),
+        labels=labels,
         notes=tuple(notes),
     )
     columns = {name: np.concatenate(pieces) for name, pieces in added.items()}

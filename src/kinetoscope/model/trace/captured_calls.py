@@ -38,6 +38,9 @@ class CapturedCalls:
         work: int32 [attributed work], ascending rows of device work.
         call: int32 [attributed work], row of the captured call that each was launched in.
         source: int8 [attributed work], a `CaptureSource`.
+        replay: int32 [attributed replays], ascending rows of their launches.
+        label: int32 [attributed replays], place in `labels`.
+        labels: names of the annotations around captures, such as `capture_32_FULL`; "" for none.
         notes: sentences on what was joined, and what could not be.
     """
 
@@ -48,6 +51,9 @@ class CapturedCalls:
     work: Int32s
     call: Int32s
     source: Int8s
+    replay: Int32s
+    label: Int32s
+    labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     def calls_of(self, work: Int32s) -> Int32s:

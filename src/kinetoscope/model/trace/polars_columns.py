@@ -6,6 +6,7 @@ mask: `Series.to_numpy()` alone would turn integers with one null into float64 a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -59,6 +60,11 @@ def labelled(codes: NDArray[Any], label: Callable[[int], str]) -> pl.Series:
     physical = np.array([index[text] for text in labels] or [0], np.uint32)
     series = column(physical[np.maximum(places, 0)], places >= 0)
     return series.cat.to(pl.Enum(categories))
+
+
+def json_texts(strings: Strings, codes: NDArray[Any]) -> pl.Series:
+    """Nested JSON as a column of texts in one spelling, `[8, 1, 1]`, however the file spells it; null for code −1."""
+    return labelled(codes, lambda code: json.dumps(strings.nested(code))).cast(pl.String)
 
 
 def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
