@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from kinetoscope.model.execution.engines import parsed
 from kinetoscope.model.roofline.arguments import Cost, arguments_of
 from kinetoscope.model.roofline.registry import cost
 
@@ -13,9 +15,21 @@ Dims = Sequence[Any]
 
 
 def cost_of(
-    name: str, dims: Dims, concrete: dict[int, str] | None = None, types: str | dict[int, str] = "float"
+    name: str,
+    dims: Dims,
+    concrete: dict[int, str] | None = None,
+    types: str | dict[int, str] = "float",
+    step: str = "",
 ) -> Cost | None:
-    """The cost of a call with values at some places; types: of all tensors, or of those at some places (else float)."""
+    """The cost of a call with values at some places.
+
+    Args:
+        name: of the operator.
+        dims: shapes.
+        concrete: values by place.
+        types: of all tensors, or of those at some places (else float).
+        step: what a serving engine named the step that the call is in.
+    """
     kinds = types if isinstance(types, dict) else dict.fromkeys(range(len(dims)), types)
     count = max(len(dims), *(place + 1 for place in concrete or (0,)))
     shapes = [dims[place] if place < len(dims) and dims[place] != "" else [] for place in range(count)]
@@ -24,7 +38,7 @@ def cost_of(
         "" if place >= len(dims) or dims[place] == "" else _type(dims[place], kinds.get(place, "float"))
         for place in range(count)
     ]
-    return cost(name, arguments_of(shapes, names, concrete=texts))
+    return cost(name, replace(arguments_of(shapes, names, concrete=texts), batch=parsed(step)))
 
 
 def _type(dims: Any, kind: str) -> str:

@@ -230,6 +230,56 @@ def test_of_served_sequences_only_the_new_tokens_are_known() -> None:
     assert found.bytes == 2 * (2 * 32 * 64 * 64 + 2 * 32 * 8 * 64)
 
 
+requests = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), min_size=1, max_size=4)
+"""New tokens and tokens in the cache of each request."""
+
+
+def sums_of(lengths: list[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """Σ q, Σ kv, Σ q², Σ q·kv."""
+    pairs = [(q, q + cached) for q, cached in lengths]
+    return (
+        sum(q for q, _ in pairs),
+        sum(kv for _, kv in pairs),
+        sum(q * q for q, _ in pairs),
+        sum(q * kv for q, kv in pairs),
+    )
+
+
+@given(requests, requests)
+def test_the_name_of_a_step_gives_the_exact_cost_of_its_attention(
+    prefill: list[tuple[int, int]], decode: list[tuple[int, int]]
+) -> None:
+    c, g = sums_of(prefill), sums_of([(1, cached) for _, cached in decode])
+    name = (
+        f"execute_{c[0] + g[0]}_context_{len(prefill)}(sq{c[0]}sk{c[1]}sqsq{c[2]}sqsk{c[3]})"
+        f"_generation_{len(decode)}(sq{g[0]}sk{g[1]}sqsq{g[2]}sqsk{g[3]})"
+    )
+    tokens, keys = c[0] + g[0], c[1] + g[1]
+    seen = sum(cached + k for q, cached in prefill for k in range(1, q + 1)) + g[1]
+    query, cache = [tokens, 8, 64], [1000, 16, 2, 64]
+    dims: Dims = [query, cache, cache, query, [len(prefill) + len(decode) + 1], "", [4], "", [4, 2]]
+    texts = {10: "6", 11: "15", 15: "True", 16: "-1", 17: "-1"}
+    found = cost_of("_vllm_fa2_C::varlen_fwd", dims, texts, "c10::Half", name)
+    assert found is not None
+    assert (found.flop, found.is_range) == (2 * 8 * 128 * seen, False)
+    assert found.bytes == 2 * 2 * prod(query) + 4 * tokens * 8 + 2 * 2 * keys * 2 * 64
+    windowed = cost_of("_vllm_fa2_C::varlen_fwd", dims, {**texts, 16: "3", 17: "0"}, "c10::Half", name)
+    assert windowed == cost_of("_vllm_fa2_C::varlen_fwd", dims, {**texts, 16: "3", 17: "0"}, "c10::Half")
+    served = [[tokens, 8, 64], [tokens, 2, 64], [tokens, 2, 64], query]
+    most = cost_of("vllm::unified_attention_with_output", served, None, "c10::Half", name)
+    assert most is not None
+    assert (most.flop_most, most.is_least) == (2 * 8 * 128 * seen, False)
+    assert most.bytes_most == 2 * (2 * prod(query) + 2 * keys * 2 * 64)
+
+
+def test_a_graph_for_more_requests_computes_no_more_attention() -> None:
+    name = "step[DECODE bs=30 g_sk=900 g_sqsq=30 g_sqsk=900]"
+    dims: Dims = [[32, 64, 64], [32, 8, 64], [32, 8, 64], [32, 64, 64]]
+    found = cost_of("vllm::unified_attention_with_output", dims, None, "c10::BFloat16", name)
+    assert found is not None
+    assert (found.flop, found.flop_most) == (2 * 64 * 128 * 30, 2 * 64 * 128 * 900)
+
+
 def test_of_eight_bits_the_result_has_sixteen() -> None:
     dims = [QUERY, KEY, VALUE, [2, 8], [2, 8], [2, 8], "", "", "", ""]
     found = cost_of("aten::_scaled_dot_product_flash_attention", dims, {7: "True"}, "c10::Float8_e4m3fn")

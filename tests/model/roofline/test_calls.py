@@ -115,3 +115,19 @@ def test_of_winograds_algorithm_any_kernel_of_a_call_tells(tmp_path: Path) -> No
     """Its longest kernel is an ordinary product."""
     calls = costed_calls(drawn.job(tmp_path, *convolution(), NODE).trace())
     assert [(each.flop, each.least_flop) for each in calls.variants if each.is_product] == [(FLOP, FLOP // 4)]
+
+
+def test_the_step_around_a_call_says_how_long_its_sequences_are(tmp_path: Path) -> None:
+    shapes = {"Input Dims": [[2, 8, 64], [2, 2, 64], [2, 2, 64], [2, 8, 64]], "Input type": ["c10::Half"] * 4}
+    events = []
+    for k, name in enumerate(
+        ["step[DECODE bs=2 g_sk=30 g_sqsq=2 g_sqsk=30]", "step[DECODE bs=2 g_sk=70 g_sqsq=2 g_sqsk=70]"]
+    ):
+        events += [
+            drawn.annotation(name, 100 * k, 90),
+            drawn.op("vllm::unified_attention_with_output", 100 * k + 5, 50, **shapes),
+            drawn.launch(100 * k + 10, 5, k + 1),
+            drawn.kernel("attention", 100 * k + 20, 10, k + 1),
+        ]
+    found = costed_calls(drawn.job(tmp_path, *events).trace())
+    assert [found.variants[place].cost.flop_most for place in found.variant] == [2 * 8 * 128 * 30, 2 * 8 * 128 * 70]

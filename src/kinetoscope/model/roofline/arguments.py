@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, Literal, NamedTuple
 
+from kinetoscope.model.execution.engines import ServingStep
 from kinetoscope.model.trace.element_types import ElementType, element_type, scalar_type
 
 Shape = tuple[int, ...]
@@ -128,6 +129,7 @@ class Arguments:
             only for operators that need `blocks`, else 0.
         gradients: those that the trace accumulates; likewise, else None.
         estimate: what the compiler estimated; only for operators that need it, else None.
+        batch: what a serving engine named the step of the call, with sums of lengths; likewise.
     """
 
     values: tuple[Tensor | tuple[Tensor, ...] | None, ...]
@@ -142,6 +144,7 @@ class Arguments:
     launches: int = 0
     gradients: Gradients | None = None
     estimate: Estimate | None = None
+    batch: ServingStep | None = None
 
     def tensor(self, place: int) -> Tensor | None:
         """The tensor at a place; None where there is none. A number is none, a tensor without dimensions is one."""
@@ -197,7 +200,7 @@ class Arguments:
 Formula = Callable[[Arguments], Cost | None]
 """What a call costs; None where its arguments do not tell. It takes any arguments without raising."""
 
-Need = Literal["outer", "later", "twin", "node", "kernel", "algorithm", "blocks", "estimate"]
+Need = Literal["outer", "later", "twin", "node", "kernel", "algorithm", "blocks", "estimate", "batch"]
 """What a formula needs besides the arguments: the attribute of `Arguments` of this name."""
 
 

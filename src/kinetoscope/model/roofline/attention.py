@@ -7,10 +7,11 @@ dropout count nothing. Of packed sequences a file has the sum of the lengths and
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Final, Literal
 
+from kinetoscope.model.execution.engines import PartOfBatch, ServingStep
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.trace.element_types import scalar_type
 
@@ -177,6 +178,11 @@ class FusedAttention:
         if min(sequences, queries, held, *longest) < 1:
             return None
         mask = self._mask(given)
+        heads = query.shape[-2]
+        part = None if mask.width is not None or mask.left is not None else _part_of(given.batch, queries)
+        if part is not None and (mask.right is None or self.from_end):
+            pairs = heads * (part.causal_pairs if mask.right == 0 else part.pairs)
+            return _Extent((pairs, pairs), (min(part.keys, held), min(part.keys, held)), held)
         keys = (held, held)
         if pages:
             most = min(held, sequences * longest[1], prod(pages) * (key.shape[-3] if len(key.shape) > 3 else 1))
@@ -184,7 +190,6 @@ class FusedAttention:
             keys = (min(least, most), most)
         ends_of = [packed_pairs(queries, each, sequences, longest, mask) for each in keys]
         least_read = keys[0] if mask.width is None else min(keys[0], mask.width)
-        heads = query.shape[-2]
         return _Extent((heads * ends_of[0][0], heads * ends_of[1][1]), (least_read, keys[1]), held)
 
     def _mask(self, given: Arguments) -> Mask:
@@ -242,15 +247,66 @@ def _quantized(plain: FusedAttention, wider: FusedAttention, place: int) -> Form
 def _served(given: Arguments) -> Cost | None:
     """`vllm::unified_attention`: the new tokens of all sequences; neither what a cache holds nor a window is recorded.
 
-    At least each token sees itself.
+    At least each token sees itself. At most, without a window, it sees all before it, of which the engine's name of the
+    step may give the sums.
     """
     query, key, value = (given.tensor(place) for place in range(3))
     if query is None or key is None or value is None or len(query.shape) != 3 or len(key.shape) != 3:
         return None
     tokens, heads, size = query.shape
-    flop = 2 * tokens * heads * (size + value.shape[-1]) if value.shape else 0
+    each = 2 * heads * (size + value.shape[-1]) if value.shape else 0
     out = given.tensor(3) or Tensor(query.shape, None, query.type)
-    return Cost(flop, bytes=traffic(query, key, value, out), is_least=True, outputs=(out,))
+    once, new = traffic(query, out), traffic(key, value)
+    least = None if once is None or new is None else once + new
+    part = _part_of(given.batch, tokens, padded=True)
+    if part is None or once is None or new is None:
+        return Cost(tokens * each, bytes=least, is_least=True, outputs=(out,))
+    read = once + max(new * part.keys // max(tokens, 1), new)
+    # Tokens that fill up a graph see nothing.
+    return Cost(
+        min(part.tokens, part.causal_pairs) * each,
+        bytes=least,
+        flop_most=part.causal_pairs * each,
+        bytes_most=read,
+        outputs=(out,),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """Sums over sequences: of new tokens, of pairs of each with all keys and with those up to its own, of keys."""
+
+    tokens: int
+    pairs: int
+    causal_pairs: int
+    keys: int
+
+
+def _part_of(step: ServingStep | None, tokens: int, *, padded: bool = False) -> _Lengths | None:
+    """The sums of the part of a batch that a call with so many new tokens computes; None where they are not known.
+
+    A call is for the requests in prefill, for those in decode, or for all. A graph that is replayed may be for more
+    tokens than there are: so are those of decode steps, and of any step where the call says so (`padded`).
+    """
+    if step is None:
+        return None
+    parts = [(step.prefill,), (step.decode,), (step.prefill, step.decode)]
+    known = [each for each in map(_sums, parts) if each is not None]
+    fitting = [each for each in known if each.tokens == tokens]
+    if not fitting and (padded or step.prefill.requests == 0) and _sums(parts[-1]):
+        fitting = [each for each in known[-1:] if 0 < each.tokens < tokens]
+    return fitting[0] if fitting else None
+
+
+def _sums(parts: tuple[PartOfBatch, ...]) -> _Lengths | None:
+    """Each of q new tokens sees those before it and itself: q·kv − q·(q − 1)/2 pairs."""
+    lengths = [_Lengths(0, 0, 0, 0)]
+    for part in parts:
+        if part.sq is None or part.sk is None or part.sqsq is None or part.sqsk is None:
+            return None
+        causal = max(part.sqsk - (part.sqsq - part.sq) // 2, 0)
+        lengths.append(_Lengths(part.sq, part.sqsk, causal, part.sk))
+    return _Lengths(*(sum(getattr(each, field.name) for each in lengths) for field in fields(_Lengths)))
 
 
 # --- the table
@@ -349,5 +405,5 @@ _FORMULAS: Final[dict[str, Formula]] = {
     ),
 }  # fmt: skip
 
-ATTENTION: Final = {name: Entry(formula, is_product=True) for name, formula in _FORMULAS.items()}
+ATTENTION: Final = {name: Entry(formula, is_product=True, needs=("batch",)) for name, formula in _FORMULAS.items()}
 """Operators of attention, forward and backward."""

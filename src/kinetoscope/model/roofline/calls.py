@@ -24,6 +24,7 @@ from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.engines import STEP_WORDS, parsed
 from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Estimate, Need, arguments_of
 from kinetoscope.model.roofline.launches import accumulated_gradients, blocks_and_launches, estimates
 from kinetoscope.model.roofline.registry import cost, entry_of
@@ -32,6 +33,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.element_types import ElementType
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
+from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
 _PATTERNS: Final[dict[Need, re.Pattern[str]]] = {
@@ -229,7 +231,8 @@ def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Varian
     flop, moved = (np.full(len(rows), -1, np.int64) for _ in range(2))
     estimated = _needing(trace, rows, "estimate")
     flop[estimated], moved[estimated] = estimates(trace, rows[estimated])
-    others = [*chain(*beside.values()), *kernels.values(), blocks, launches, flop, moved]
+    batches = _batches(trace, rows)
+    others = [*chain(*beside.values()), *kernels.values(), blocks, launches, flop, moved, batches + 1]
     others = [codes for codes in others if (codes > 0).any()]
     code, first = group(call_names(trace)[rows], *own, *others)
     read = _Reader(trace)
@@ -246,6 +249,8 @@ def _variants(trace: Trace, rows: Int32s, work: DeviceWork) -> tuple[list[Varian
                 given = replace(given, blocks=int(blocks[place]), launches=int(launches[place]), gradients=passed)
             if moved[place] >= 0:
                 given = replace(given, estimate=Estimate(int(flop[place]), int(moved[place])))
+            if batches[place] >= 0:
+                given = replace(given, batch=parsed(trace.strings.label(int(batches[place]))))
         variants.append(None if given is None else _variant(name, given, int(own[0][place])))
     return variants, code
 
@@ -275,6 +280,24 @@ def _variant(name: str, given: Arguments, shapes: int) -> Variant | None:
 def _needing(trace: Trace, rows: Int32s, need: Need) -> Int64s:
     """The calls whose formulas have a need: their places in some rows."""
     return np.flatnonzero(_of_entries(trace, rows, lambda entry: need in entry.needs))
+
+
+def _batches(trace: Trace, rows: Int32s) -> Int64s:
+    """Code of the name of the step of a serving engine that each call stands in, of those whose formulas need it.
+
+    int64 [rows], −1 for none. A name counts that has sums of lengths.
+    """
+    codes, places = np.full(len(rows), -1, np.int64), _needing(trace, rows, "batch")
+    if len(places):
+        steps = rows_named(trace, _has_sums, EventKind.ANNOTATION, holding=STEP_WORDS)
+        step = ancestor(call_tree(trace).parent, steps)[rows[places]]
+        codes[places] = np.where(step >= 0, trace.name[step], -1)
+    return codes
+
+
+def _has_sums(name: str) -> bool:
+    step = parsed(name)
+    return step is not None and (step.prefill.sk is not None or step.decode.sk is not None)
 
 
 def _context(trace: Trace, rows: Int32s, has_values: Bools) -> dict[Need, Int32s]:
