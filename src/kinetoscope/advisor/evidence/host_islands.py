@@ -7,12 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.launches import launches
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_optimizer_range
 from kinetoscope.model.execution.synchronization import host_waits

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import inside
 from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.marks import OPTIMIZER, RANGE_KINDS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

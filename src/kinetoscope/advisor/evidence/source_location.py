@@ -74,11 +74,6 @@ def source_of(trace: Trace, row: int) -> CodeLocation:
     return NO_SOURCE
 
 
-def inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events are some calls, or lie in them: bool [events]."""
-    return np.asarray(ancestor(call_tree(trace).parent, calls) >= 0)
-
-
 def launched_in(trace: Trace, calls: Bools) -> Bools:
     """Which device work was launched by events of these (`inside`): bool [work]."""
     work = device_work(trace)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import inside, launched_in
+from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
@@ -14,6 +14,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, 
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.launches import launches
+from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
-from kinetoscope.advisor.evidence.source_location import inside, launched_in
+from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -16,7 +16,7 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
-from kinetoscope.model.execution.call_tree import call_tree, self_times
+from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.host_islands import HostIslands, host_islands
-from kinetoscope.advisor.evidence.source_location import in_source, inside, user_frame_of, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_frame_of, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
@@ -17,7 +17,7 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, merge
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op
+from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op, inside
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, inside, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
+from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops
 from kinetoscope.model.operators.categories import elementwise_ops
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind

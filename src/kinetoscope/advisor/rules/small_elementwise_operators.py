@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
-from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -25,7 +25,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.execution.call_tree import outermost_op, outermost_ops
+from kinetoscope.model.execution.call_tree import inside, outermost_op, outermost_ops
 from kinetoscope.model.operators.categories import elementwise_ops, view_ops
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.views.numbers import shown

@@ -16,8 +16,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
-from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.marks import is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.roofline.floors import floors
@@ -114,7 +113,7 @@ def _gains(rank: RankView, now: Floats, times: int, *, surely: bool) -> Floats:
     loads = np.concatenate([fetches(rank.trace, IN_PROCESS), fetches(rank.trace, FROM_WORKERS)])
     loading = np.zeros(len(rank.trace), np.bool_)
     loading[loads] = True
-    factors.host[ancestor(call_tree(rank.trace).parent, loading) >= 0] = float(times)
+    factors.host[inside(rank.trace, loading)] = float(times)
     return now - (now - rank.gains(factors)) / times
 
 
@@ -132,8 +131,8 @@ def _of_weights(rank: RankView, times: int) -> Floats:
 def _grows(rank: RankView) -> Bools:
     """Which device work grows with the batch: computation and copies, but not the optimizer's."""
     trace, work = rank.trace, rank.work
-    inside = ancestor(call_tree(trace).parent, is_optimizer_range(trace)) >= 0
-    updating = (work.launch >= 0) & inside[work.launch]
+    updates = inside(trace, is_optimizer_range(trace))
+    updating = (work.launch >= 0) & updates[work.launch]
     return np.asarray(work.of(WorkKind.COMPUTATION, WorkKind.MEMCPY) & ~updating)
 
 

@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, inside, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, merge, union
-from kinetoscope.model.execution.call_tree import main_thread, outermost_ops
+from kinetoscope.model.execution.call_tree import inside, main_thread, outermost_ops
 from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace import arguments

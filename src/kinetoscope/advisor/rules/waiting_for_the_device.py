@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.host_islands import host_islands
-from kinetoscope.advisor.evidence.source_location import in_source, inside, user_frame_of, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_frame_of, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
@@ -19,7 +19,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.copies import copy_direction
-from kinetoscope.model.execution.call_tree import enclosing_op, outermost_op
+from kinetoscope.model.execution.call_tree import enclosing_op, inside, outermost_op
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_data_loading

@@ -13,12 +13,12 @@ from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.trees.longest_path import paths
-from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
+from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.critical_path.graph import CriticalGraph, DependencyKind, critical_graph
 from kinetoscope.model.critical_path.points import NONE
 from kinetoscope.model.execution.activities import takes_next_batch
 from kinetoscope.model.execution.backward_handover import host_time
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, reached_by, runtime_call_kinds
@@ -238,9 +238,7 @@ def _doubts(graph: CriticalGraph, edges: Int64s, start: Int64s, begin: Int64s) -
 def host_causes(trace: Trace) -> Int8s:
     """Cause of the time in each call of the host, a `PathCause`: int8 [events]."""
     loading = is_data_loading(trace) | takes_next_batch(trace)
-    cause = np.where(ancestor(call_tree(trace).parent, loading) >= 0, PathCause.DATA_LOADING, PathCause.HOST).astype(
-        np.int8
-    )
+    cause = np.where(inside(trace, loading), PathCause.DATA_LOADING, PathCause.HOST).astype(np.int8)
     launches = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launched = device_work(trace).launch
     launches[launched[launched >= 0]] = True

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, inside
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -89,7 +89,7 @@ def engine_spans(trace: Trace) -> Bools:
 @derived
 def in_backward(trace: Trace) -> Bools:
     """What runs in the backward pass: bool [events]."""
-    return tree.ancestor(call_tree(trace).parent, engine_spans(trace)) >= 0
+    return inside(trace, engine_spans(trace))
 
 
 @derived
@@ -109,7 +109,7 @@ def recomputed_ops(trace: Trace) -> Bools:
         alike, first = group(trace.name[ops], arguments.codes(trace, "input_dims", ops))
         ran_before = np.bincount(alike[~is_inside], minlength=len(first)) > 0
         again[ops[is_numbered & ran_before[alike]]] = True
-    return tree.ancestor(call_tree(trace).parent, again) >= 0
+    return inside(trace, again)
 
 
 # --- flows

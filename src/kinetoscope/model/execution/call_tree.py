@@ -110,6 +110,11 @@ def enclosing_module(trace: Trace) -> Int32s:
     return tree.ancestor(call_tree(trace).parent, is_module_call(trace))
 
 
+def inside(trace: Trace, calls: Bools) -> Bools:
+    """Which events are some calls (bool [events]), or lie in them: bool [events]."""
+    return np.asarray(tree.ancestor(call_tree(trace).parent, calls) >= 0)
+
+
 @derived
 def outermost_ops(trace: Trace) -> Bools:
     """Calls of operators in no other operator: bool [events]. Steps, operators in files of 2021, are left out."""

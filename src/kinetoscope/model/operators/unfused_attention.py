@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s
-from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -64,7 +63,7 @@ def unfused_attention(trace: Trace) -> Attention:
     first, softmax, last = first[known], softmax[known], last[known]
     of_products = np.zeros(len(trace), np.bool_)
     of_products[first] = of_products[last] = True
-    of_products = _inside(trace, of_products)
+    of_products = inside(trace, of_products)
     between = _between(trace, first, last) & ~of_products
     forward = backward_links(trace).forward
     linked = np.flatnonzero(forward >= 0)
@@ -75,8 +74,8 @@ def unfused_attention(trace: Trace) -> Attention:
     nodes = rows_named(trace, lambda name: name.endswith(_GRADIENTS), EventKind.HOST_OP, holding=("mmBackward",))
     is_math = rows_named(trace, _MATH.__eq__, EventKind.HOST_OP, holding=(_MATH,))
     return Attention(
-        first, softmax, last, of_products | _inside(trace, product_nodes & nodes), between | _inside(trace, backward),
-        int(_inside(trace, is_math)[softmax].sum()),
+        first, softmax, last, of_products | inside(trace, product_nodes & nodes), between | inside(trace, backward),
+        int(inside(trace, is_math)[softmax].sum()),
     )  # fmt: skip
 
 
@@ -144,8 +143,3 @@ def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
         place = np.maximum(np.searchsorted(begin, trace.start[rows], side="right") - 1, 0)
         is_between[rows] = (trace.start[rows] >= begin[place]) & (trace.end[rows] <= end[place])
     return is_between
-
-
-def _inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events are some calls, or lie in them: bool [events]."""
-    return np.asarray(ancestor(call_tree(trace).parent, calls) >= 0)
