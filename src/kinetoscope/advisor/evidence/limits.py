@@ -56,7 +56,7 @@ def is_linear(trace: Trace) -> Bools:
     """The units of `floors` that are products of two matrices, not batches of them: bool [units]."""
     limits = floors(trace)
     names = [_LINEAR.fullmatch(each.name.rpartition("::")[2]) is not None for each in limits.calls.variants]
-    return np.append(limits.calls.of_calls([float(name) for name in names]) > 0, np.False_)[limits.call]
+    return limits.calls.at(limits.call, names) > 0
 
 
 def peak_in(trace: Trace, limits: Floors, precision: str) -> Floats:

@@ -85,7 +85,7 @@ def _copies_between_layouts(trace: Trace) -> Bools:
         and _layouts(*tensors) in (("first", "last"), ("last", "first"))
         for variant, tensors in zip(costed.variants, tensors_of(trace), strict=True)
     ]
-    return np.append(costed.of_calls(turns) > 0, False)[costed.call]
+    return costed.at(costed.call, turns) > 0
 
 
 def _layouts(*images: Tensor) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def _of_attention(trace: Trace) -> Bools:
     """Work of attention, fused or not, which grows with the square of the length: bool [work]."""
     limits, unfused = floors(trace), unfused_attention(trace)
     fused = [float(_ATTENTION.search(each.name) is not None) for each in limits.calls.variants]
-    is_fused = np.append(limits.calls.of_calls(fused) > 0, np.False_)[limits.call]
+    is_fused = limits.calls.at(limits.call, fused) > 0
     return np.asarray((is_fused | (unfused.products | unfused.between)[limits.row])[limits.unit])
 
 

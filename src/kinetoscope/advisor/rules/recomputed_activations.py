@@ -82,7 +82,7 @@ def _written(rank: RankView) -> float:
     """Bytes that recomputed operators write in an average step."""
     limits = floors(rank.trace)
     sizes = [sum(each.bytes or 0 for each in variant.cost.outputs) for variant in limits.calls.variants]
-    written = np.append(limits.calls.of_calls(sizes), np.nan)[limits.call]
+    written = limits.calls.at(limits.call, sizes)
     chosen = selected_units(rank) & recomputed_ops(rank.trace)[limits.row]
     return rank.per_step(float(np.nansum(written[chosen])))
 

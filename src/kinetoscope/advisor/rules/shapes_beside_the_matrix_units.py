@@ -97,7 +97,7 @@ def _products(rank: RankView, limits: Floors) -> Int64s:
     """Long products of 16 bits, but for those of attention, which are to be fused, whatever their sizes: units."""
     half = np.isin(limits.precision, [PRECISIONS.index("fp16"), PRECISIONS.index("bf16")])
     is_named = [float(each.name in _PRODUCTS) for each in limits.calls.variants]
-    half &= np.append(limits.calls.of_calls(is_named) > 0, np.False_)[limits.call]
+    half &= limits.calls.at(limits.call, is_named) > 0
     units = np.flatnonzero(half & selected_units(rank) & (limits.time >= _MIN_PRODUCT_NS) & limits.is_covered)
     return units[~unfused_attention(rank.trace).products[limits.row[units]]]
 

@@ -114,12 +114,12 @@ def _factors(rank: RankView, unfused: Attention, *, surely: bool) -> Factors:
 def _left(trace: Trace, unfused: Attention, otherwise: float, *, surely: bool) -> Floats:
     """The share of the time of each piece of work that is left if it is a part of fused attention: float64 [work]."""
     limits = floors(trace)
-    apart = np.append(limits.calls.of_calls([_beside_scores(trace, each) for each in limits.calls.variants]), np.nan)
+    apart = limits.calls.at(limits.call, [_beside_scores(trace, each) for each in limits.calls.variants])
     flop = np.where(in_backward(trace)[limits.row], _BACKWARD, 1.0) * limits.flop
     reaches = ATTENTION_REACHES if surely else 1.0
     if not surely and rows_named(trace, lambda name: bool(_MASKS.fullmatch(name)))[unfused.between].any():
         flop = flop / 2
-    time = np.fmax(flop / (reaches * limits.peak), apart[limits.call] / limits.bandwidth) * 1e9
+    time = np.fmax(flop / (reaches * limits.peak), apart / limits.bandwidth) * 1e9
     is_known = (limits.flop > 0) & ~np.isnan(time)
     return left(limits, np.ones(len(limits), np.bool_), np.where(is_known, time, otherwise * limits.time))
 

@@ -8,7 +8,7 @@ costs nothing itself. Copies over links, sets of memory and collectives have the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import chain
@@ -127,10 +127,14 @@ class CostedCalls:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def of_calls(self, values: list[Any]) -> Floats:
+    def of_calls(self, values: Sequence[Any]) -> Floats:
         """Values of the variants (None: unknown) as those of the calls: float64 [calls], NaN for unknown."""
         each = np.array([np.nan if value is None else value for value in values], np.float64)
         return each[self.variant] if len(each) else np.zeros(0)
+
+    def at(self, call: Int32s, values: Sequence[Any]) -> Floats:
+        """`of_calls` of some calls, by their places: float64 [call], NaN also for call −1."""
+        return np.append(self.of_calls(values), np.nan)[call]
 
     @property
     def flop(self) -> Floats:

@@ -101,4 +101,5 @@ def _operators(trace: Trace) -> DeviceWork:
         end=trace.start[rows] + own,
         launch=np.full(len(rows), -1, np.int32),
         op=rows.astype(np.int32),
+        captured=np.full(len(rows), -1, np.int32),
     )

@@ -141,7 +141,7 @@ def floors(trace: Trace, *, on_host: bool = False) -> Floors:
     variants = costed.variants
 
     def of_call(values: Sequence[float | None]) -> Floats:
-        return np.append(costed.of_calls(list(values)), np.nan)[call]
+        return costed.at(call, values)
 
     flop = of_call([each.flop for each in variants])
     vector_flop = of_call([each.cost.vector_flop for each in variants])
