@@ -15,6 +15,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from tests.catalog.samples import required
 from tests.drawn import Event, annotation, job, kernel, launch, op, python, written
+from tests.model.graphs.test_attach import captured, replayed
 
 
 def rows(of: Job, **params: Any) -> list[dict[str, Any]]:
@@ -163,6 +164,20 @@ def test_a_range_of_time_and_steps_choose_rows(tmp_path: Path) -> None:
     assert [
         row["step"] for row in rows(drawn, select=Selection(annotation="execute_context_1(6)_generation_4(4)"))
     ] == [1]
+
+
+def test_the_capture_of_a_graph_says_how_many_requests_it_is_for(tmp_path: Path) -> None:
+    events = [event | {"name": "step[DECODE bs=5]"} if event["name"] == "step" else event for event in replayed(2)]
+    graph, capture = written(tmp_path / "run.json", *events), written(tmp_path / "capture.json", *captured())
+    padded = [(row["batch"], row["padded_batch"]) for row in rows(read(graph, capture=capture, jobs=1))]
+    assert padded == [(5, 8), (5, 8)]
+    assert [row["padded_batch"] for row in rows(read(graph, jobs=1))] == [None, None]
+
+
+def test_what_was_launched_before_the_recording_is_no_gap(tmp_path: Path) -> None:
+    early = [annotation("step[DECODE bs=1]", 0, 100_000), *work("gemm", 10_000, 5_000_000, 1_000_000, 1)]
+    (row,) = rows(job(tmp_path, *early))
+    assert (row["gap"], row["duration"]) == (0, 1_000_000)
 
 
 spans = st.tuples(st.integers(0, 300), st.integers(0, 60))

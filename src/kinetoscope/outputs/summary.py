@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.analyses import named
+from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import opened, stored
@@ -34,11 +34,12 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     Raises:
         InputError: no rank can be read.
     """
-    job, select = opened(of), default_to_steady(select)
+    job, recorded, select = opened(of), select, default_to_steady(select)
     several = len(job.ranks) > 1
     asked = QUESTIONS | (QUESTIONS_ACROSS_RANKS if several else {})
     questions: dict[str, Callable[[Job], Any]] = {
-        name: partial(named(name), select=select, **params) for name, params in asked.items()
+        name: partial(named(name), select=recorded if name in GROUPS["Serving"] else select, **params)
+        for name, params in asked.items()
     }
     examined = _ranks_to_examine(job)
     if several or examined:

@@ -8,7 +8,7 @@ from functools import partial
 
 import polars as pl
 
-from kinetoscope.analyses import named
+from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, Selection
 from kinetoscope.model.steps.steps import STEADY_STEPS
@@ -45,7 +45,11 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of where a step goes."""
     del params
     questions = QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})
-    ask = {name: partial(named(name), select=select, **params) for name, params in questions.items()}
+    whole = replace(select, steps=None) if select.steps == STEADY_STEPS else select  # a long prefill is no warm-up
+    ask = {
+        name: partial(named(name), select=whole if name in GROUPS["Serving"] else select, **params)
+        for name, params in questions.items()
+    }
     ask["device_utilization"] = partial(named("device_utilization"), select=select)
     if len(job.ranks) == 1:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY_STEPS else select
@@ -69,6 +73,8 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
     if any(part.time for part in summary.parts):
         yield _parts(summary, steps)
     yield from _limits(results["roofline"], summary.limits)
+    if summary.serving:
+        yield NoteBlock(summary.serving)
     yield ElsewhereBlock("What to change", "findings", note=summary.loss)
     for title, tops in summary.tops:
         view, kind = _LEADS[title]

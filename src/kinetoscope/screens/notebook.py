@@ -120,6 +120,7 @@ def digest_html(digest: Digest) -> str:
         _paragraph(" · ".join(digest.facts), _SOFT),
         _bold(digest.headline),
         *(_paragraph(f"! {said}") for said in digest.damage),
+        _paragraph(digest.serving),
         _paragraph(digest.limits),
         _paragraph(digest.ranks),
         _paragraph("" if digest.changes else digest.loss),

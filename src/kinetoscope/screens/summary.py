@@ -53,8 +53,8 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
-    if digest.limits:
-        yield from (plain(line) for line in wrapped(printable(digest.limits), width))
+    for said in filter(None, (digest.serving, digest.limits)):
+        yield from (plain(line) for line in wrapped(printable(said), width))
     for said in digest.damage:
         yield from (plain(line, "warn") for line in wrapped(f"! {printable(said)}", width, indent="  "))
     if digest.ranks:

@@ -118,7 +118,10 @@ def test_of_winograds_algorithm_any_kernel_of_a_call_tells(tmp_path: Path) -> No
 
 
 def test_the_step_around_a_call_says_how_long_its_sequences_are(tmp_path: Path) -> None:
-    shapes = {"Input Dims": [[2, 8, 64], [2, 2, 64], [2, 2, 64], [2, 8, 64]], "Input type": ["c10::Half"] * 4}
+    shapes: dict[str, Any] = {
+        "Input Dims": [[2, 8, 64], [2, 2, 64], [2, 2, 64], [2, 8, 64]],
+        "Input type": ["c10::Half"] * 4,
+    }
     events = []
     for k, name in enumerate(
         ["step[DECODE bs=2 g_sk=30 g_sqsq=2 g_sqsk=30]", "step[DECODE bs=2 g_sk=70 g_sqsq=2 g_sqsk=70]"]

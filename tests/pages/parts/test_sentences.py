@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kinetoscope import serving_summary
 from kinetoscope.pages.parts.digest import LABELS
-from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss
+from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves
+from tests import drawn
 
 MS = 1_000_000
 
@@ -55,3 +59,18 @@ def test_it_does_not_ask_for_what_was_recorded() -> None:
     step = parts(computation=50, idle=50)
     assert "with_stack=True" in largest_loss(step, device=True)
     assert "with_stack" not in largest_loss(step, device=True, stacks=True)
+
+
+def test_what_a_server_does(tmp_path: Path) -> None:
+    names = ["execute_context_0(0)_generation_8(8)"] * 3 + ["execute_context_1(90)_generation_8(8)"]
+    events = []
+    for k, (name, duration) in enumerate(zip(names, (800, 800, 800, 1500), strict=True)):
+        at = 1000 * k
+        events += [drawn.annotation(name, at, 20), drawn.launch(at, 10, k + 1, name="cudaGraphLaunch")]
+        events.append(drawn.kernel("gemm", at + 10, duration, k + 1))
+    assert what_serves(serving_summary(drawn.job(tmp_path, *events))) == (
+        "vLLM ran 3 decode and 1 mixed steps. A decode step of 5\u20138 requests takes 1.00\u00a0µs, at worst"
+        " 1.00\u00a0µs (99th percentile), replayed as graphs. Prefill holds up decode for 700\u00a0ns, 15.5% of the time."
+        " Before steps the device waits 13.5% of the time, and nothing recorded says why."
+    )
+    assert what_serves(serving_summary(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)))) == ""

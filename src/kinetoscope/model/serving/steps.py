@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.serving.batches import acceptance, decode_delay
 from kinetoscope.model.serving.gap_causes import GAP_CAUSES, times_of_causes
 from kinetoscope.model.serving.named_steps import NamedSteps, named_steps, numbers_said
@@ -32,6 +34,9 @@ _NUMBERS: Final = {
     "context": "context",
 }
 """Columns, and where a name says them."""
+
+_CAPTURE: Final = re.compile(r"(?:capture_|bs_)(\d{1,9})_")
+"""How annotations around the capture of a graph are named: `capture_32_FULL`, `capture_32_DECODE`, `bs_32_rank0`."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,12 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     work, count = device_work(trace), len(named)
     first, last, launch = _spans(trace, count, step)
     runs = last > first
-    # The turn of a step begins when all steps before it are over on the device, the first one's with its range.
+    # The turn of a step begins when all steps before it are over on the device; that of the first with its range, or
+    # when the device is done with work from before the recording.
+    before = work_before(trace)
     over = np.maximum.accumulate(np.concatenate([[np.iinfo(np.int64).min], last])) if count else last
-    since = np.where(over[:count] > np.iinfo(np.int64).min, over[:count], np.minimum(named.host.start, first))
+    began = np.minimum(np.maximum(named.host.start, before.end), first)
+    since = np.where(over[:count] > np.iinfo(np.int64).min, over[:count], began)
     gap = Intervals(np.where(runs, np.minimum(since, first), 0), np.where(runs, first, 0))
     busy = union(work.start, work.end)
     causes = times_of_causes(trace, named, gap, busy, launch)
@@ -85,9 +93,11 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     share = dict(zip(SHARES, shares.T, strict=True))
     turn = np.where(runs, last - gap.start, 0)
     said = numbers_said(named, *_NUMBERS.values())
+    kinds = [each.kind for each in named.said]
+    captured = np.where([kind == "decode" for kind in kinds], _captured_batch(trace, named), -1)
+    said["padded_batch"] = np.where(said["padded_batch"] >= 0, said["padded_batch"], captured)
     largest = np.where(causes.any(axis=1), causes.argmax(axis=1), -1) if count else np.empty(0, np.int64)
     engines = [each.engine or None for each in named.said]
-    kinds = [each.kind for each in named.said]
     delay = decode_delay(kinds, said["decode.requests"], turn, runs)
     accepted = acceptance(kinds, said["batch"], said["decode.sq"], numbers_said(named, "decode.sk")["decode.sk"])
     replayed = _replayed(trace, step, count)
@@ -134,6 +144,18 @@ def _spans(trace: Trace, count: int, step: Int64s) -> tuple[Int64s, Int64s, Int3
     begins = inside[work.start[inside] == first[step[inside]]]
     launch[step[begins]] = work.launch[begins]
     return first, last, launch
+
+
+def _captured_batch(trace: Trace, named: NamedSteps) -> Int64s:
+    """The batch that the largest graph which each step replays was captured for: int64 [steps], −1 if unknown."""
+    result = np.full(len(named), -1, np.int64)
+    captured = trace.captured
+    if captured is not None and len(captured.replay):
+        sizes = [int(match[1]) if (match := _CAPTURE.match(label)) else -1 for label in captured.labels]
+        step = step_of(named.host, trace.start[captured.replay])
+        inside = step >= 0
+        np.maximum.at(result, step[inside], np.array(sizes, np.int64)[captured.label][inside])
+    return result
 
 
 def _replayed(trace: Trace, step: Int64s, count: int) -> Floats:

@@ -13,7 +13,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.parts import recorded
 from kinetoscope.pages.parts.device_limits import device_limits
-from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, who_waits
+from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves, who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import scale
@@ -24,6 +24,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "operators": {},
     "kernels": {"copies": True},
     "roofline": {"by": "step"},
+    "serving_summary": {},
 }
 """The analyses whose results are needed, and what they are asked."""
 
@@ -86,6 +87,7 @@ class Digest:
 
     Attributes:
         loss: the largest loss of the average step, as a sentence; "" where there is none.
+        serving: sentences on the steps of a serving engine; "" where there are none.
         limits: how far device work is from the limits of the device, as a sentence; "" where nothing tells.
         first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
         advice: all findings; None where the rules were not asked.
@@ -104,6 +106,7 @@ class Digest:
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
     limits: str = ""
+    serving: str = ""
     damage: tuple[str, ...] = ()
     advice: Advice | None = None
 
@@ -154,6 +157,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
         limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
+        serving=what_serves(results["serving_summary"]),
         damage=recorded.damage(info),
         advice=advice,
     )

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
@@ -109,6 +111,48 @@ def who_waits(stragglers: Result, balance: Result) -> str:
         cost = f"{shown(lost, 'ns')} in all, {shown(share, 'fraction')} of their steps"
         return f"The others wait for rank {rank}{why}{others}: {cost}."
     return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
+
+
+_GAP_WORDS = {
+    "scheduler": "most of it for the scheduler",
+    "inputs": "most of it while the host prepares inputs",
+    "synchronization": "most of it while the host waits in a synchronizing call",
+    "detokenizing": "most of it while the host handles the results of the step before",
+    "launch": "most of it for the launch",
+    "other": "and nothing recorded says why",
+}
+
+
+def what_serves(summary: Result) -> str:
+    """Sentences about the steps of a serving engine, of the first rank that has some; "" where there are none."""
+    frame = summary.frame.filter(pl.col("rank") == pl.col("rank").min())
+    total, whole = int(frame["steps"].sum()), float(frame["duration"].sum() or 0)
+    if not total or frame["kind"].null_count() == frame.height:
+        return ""
+    kinds = frame.group_by("kind").agg(pl.col("steps").sum()).sort("steps", "kind", descending=True).rows()
+    words = [f"{grouped(steps)} {kind or 'unknown'}" for kind, steps in kinds]
+    engine = next((each for each in frame["engine"] if each), "The engine")
+    where = f" on rank {frame['rank'][0]}" if summary.frame["rank"].n_unique() > 1 else ""
+    said = [
+        f"{engine} ran {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))} step{'s' * (total > 1)}{where}."
+    ]
+    decode = frame.filter(pl.col("kind").is_in(["decode", "verify"]) & pl.col("duration_median").is_not_null())
+    if decode.height:
+        row = decode.sort("steps", "batch_to", descending=True).row(0, named=True)
+        tail = f", at worst {shown(row['duration_p99'], 'ns')} (99th percentile)" if row["steps"] > 1 else ""
+        eager = row["steps"] - row["replayed"]
+        how = "replayed as graphs" if not eager else "without graphs" if eager == row["steps"] else "some as graphs"
+        of = f" of {(row['bucket'] or '').replace('-', '–')} requests" if row["bucket"] else ""
+        said.append(f"A {row['kind']} step{of} takes {shown(row['duration_median'], 'ns')}{tail}, {how}.")
+    delay, gap = (float(frame[name].sum() or 0) for name in ("decode_delay", "gap"))
+    if whole and delay >= _SMALL_LOSS_SHARE * whole:
+        said.append(
+            f"Prefill holds up decode for {shown(delay, 'ns')}, {shown(delay / whole, 'fraction')} of the time."
+        )
+    if whole and gap >= _SMALL_LOSS_SHARE * whole:
+        why = max(_GAP_WORDS, key=lambda cause: int(frame[f"gap_{cause}"].sum() or 0))
+        said.append(f"Before steps the device waits {shown(gap / whole, 'fraction')} of the time, {_GAP_WORDS[why]}.")
+    return " ".join(said)
 
 
 def is_part(select: Selection) -> bool:
