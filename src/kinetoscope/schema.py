@@ -402,6 +402,9 @@ class Analysis:
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""
 
+    of_device_work: bool = True
+    """It rests on the records of device work: it says so where some were lost."""
+
     @property
     def name(self) -> str:
         """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""

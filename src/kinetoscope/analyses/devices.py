@@ -47,7 +47,7 @@ def devices(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Devices", devices, RESULT, across_ranks=True)
+ANALYSIS = Analysis("Devices", devices, RESULT, across_ranks=True, of_device_work=False)
 
 _WORKER: Final = re.compile(r"(?!.*(?:step|rank|worker|epoch))(.+)_(\d{1,18})", re.IGNORECASE)
 """How torch's handler names a worker: the machine and the process; `worker0_step_12` is somebody's own name."""

@@ -69,7 +69,9 @@ def hardware_counters(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"))
+ANALYSIS = Analysis(
+    "Hardware counters", hardware_counters, RESULT, chart=Bars("operator", "total"), of_device_work=False
+)
 
 _LAUNCH_OF_RUNTIME: Final = re.compile(r"(?:cuda|hip)LaunchKernel")
 _SUM_NAME: Final = re.compile(r"\.sum$|^[^.]+$")

@@ -77,7 +77,9 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Memory by operator", memory_by_operator, RESULT, chart=Bars("name", "self_allocation_size"))
+ANALYSIS = Analysis(
+    "Memory by operator", memory_by_operator, RESULT, chart=Bars("name", "self_allocation_size"), of_device_work=False
+)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Memory curve", memory_curve, RESULT, chart=Lines("time", "allocated", by=("device",)))
+ANALYSIS = Analysis(
+    "Memory curve", memory_curve, RESULT, chart=Lines("time", "allocated", by=("device",)), of_device_work=False
+)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

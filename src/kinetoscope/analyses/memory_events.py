@@ -77,7 +77,7 @@ def memory_events(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Memory events", memory_events, RESULT)
+ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

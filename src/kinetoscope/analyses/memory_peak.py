@@ -102,7 +102,7 @@ def memory_peak(
     return job.map(_of_trace, ANALYSIS, select, at=at, group_by=group_by)
 
 
-ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"))
+ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"), of_device_work=False)
 
 
 def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:

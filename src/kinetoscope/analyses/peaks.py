@@ -57,7 +57,7 @@ def peaks(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Peaks", peaks, RESULT)
+ANALYSIS = Analysis("Peaks", peaks, RESULT, of_device_work=False)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

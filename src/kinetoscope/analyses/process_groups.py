@@ -61,7 +61,11 @@ def process_groups(job: Job, *, select: Selection = ALL) -> Result:
 
 
 ANALYSIS = Analysis(
-    "Process groups", process_groups, RESULT, chart=Bars("process_group", "duration"), across_ranks=True
+    "Process groups",
+    process_groups,
+    RESULT,
+    chart=Bars("process_group", "duration"),
+    across_ranks=True,
 )
 
 

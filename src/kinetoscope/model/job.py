@@ -13,6 +13,8 @@ import polars as pl
 
 from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.lost_work import lost_work, notes_of_lost_work
+from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import Source
@@ -92,12 +94,15 @@ class Task:
     of_trace: OfTrace
     select: Selection
     params: Mapping[str, Any]
+    of_device_work: bool = False
 
     def __call__(self, trace: Trace) -> Partial:
-        """The answer; the first of its notes names damage of the file."""
+        """The answer; the first of its notes name damage of the file, and lost records of device work."""
         answer = self.of_trace(trace, self.select, **self.params)
-        damage = damage_of(trace)
-        return replace(answer, notes=(damage, *answer.notes)) if damage else answer
+        notes = [damage] if (damage := damage_of(trace)) else []
+        if self.of_device_work and lost_work(trace):
+            notes += notes_of_lost_work(trace, scope(trace, self.select).host_mask)
+        return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
 
 
 class Engine(Protocol):
@@ -195,7 +200,7 @@ class Job:
             UsageError: every rank finds fault with the question.
         """
         _fit(params)
-        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params)))
+        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params, _of_device_work(declared))))
         frames, notes_of, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
         schema = _columns(declared)
@@ -231,7 +236,8 @@ class Job:
         """
         _fit(params)
         schema = _columns(declared)
-        folded, failures = self.engine.reduce(self.sources, Task(of_trace, select, params), combine)
+        task = Task(of_trace, select, params, _of_device_work(declared))
+        folded, failures = self.engine.reduce(self.sources, task, combine)
         self._require(failures, 0 if folded is None else 1)
         if folded is None:
             finished: pl.DataFrame | Partial = Partial(schema.empty())
@@ -284,6 +290,10 @@ def _fit(params: Mapping[str, Any]) -> None:
     for name, value in params.items():
         if isinstance(value, int) and not -_INTEGER_LIMIT < value < _INTEGER_LIMIT:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
+
+
+def _of_device_work(declared: Analysis | Schema) -> bool:
+    return isinstance(declared, Analysis) and declared.of_device_work
 
 
 def _columns(declared: Analysis | Schema) -> Schema:

@@ -10,8 +10,9 @@ import numpy as np
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.model.device.launches import capturing, launches
+from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import call_tree, self_times
+from kinetoscope.model.execution.lost_work import capturing
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits

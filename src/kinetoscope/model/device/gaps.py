@@ -13,9 +13,9 @@ from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.model.device.busy import counted_work, steps_window, whole_window, window_of
-from kinetoscope.model.device.launches import while_capturing
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.lost_work import while_capturing
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

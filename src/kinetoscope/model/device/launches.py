@@ -7,31 +7,18 @@ launched was recorded; and while a graph is captured, such a call launches nothi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.execution.lost_work import captured, launches_without_work
 from kinetoscope.model.steps.scope import Scope
-from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-
-_LAUNCHING: Final = (
-    RuntimeCallKind.LAUNCH,
-    RuntimeCallKind.GRAPH_LAUNCH,
-    RuntimeCallKind.COPY,
-    RuntimeCallKind.COPY_AND_WAIT,
-    RuntimeCallKind.SET,
-)
-"""Kinds of calls that launch device work."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Launches:
 def launches(trace: Trace) -> Launches:
     """The launch calls of a trace."""
     work = device_work(trace)
-    rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), _without_work(trace, work)]).astype(np.int32)
+    rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), launches_without_work(trace)]).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows]))]
     place_of = np.full(len(trace), -1, np.int32)
     place_of[rows] = np.arange(len(rows), dtype=np.int32)
@@ -93,57 +80,6 @@ def is_selected(view: Scope, calls: Launches) -> Bools:
         if wanted is not None:
             chosen &= (calls.first >= 0) & np.isin(have[calls.first], wanted) if len(work) else False
     return chosen
-
-
-@derived
-def capturing(trace: Trace) -> Intervals:
-    """Time in which any thread captures a graph, a union; a capture without end lasts until that of the recording."""
-    kinds = runtime_call_kinds(trace)
-    rows = np.flatnonzero((kinds == RuntimeCallKind.BEGIN_CAPTURE) | (kinds == RuntimeCallKind.END_CAPTURE))
-    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
-    begins = rows[kinds[rows] == RuntimeCallKind.BEGIN_CAPTURE]
-    last = np.array([trace.end.max()]) if len(begins) else trace.end[begins]
-    until = []
-    for track in np.unique(trace.track[begins]).tolist():
-        here = rows[trace.track[rows] == track]
-        ends = np.concatenate([trace.end[here[kinds[here] == RuntimeCallKind.END_CAPTURE]], last])
-        until.append(ends[np.searchsorted(ends, trace.start[begins[trace.track[begins] == track]])])
-    return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
-
-
-@derived
-def captured(trace: Trace) -> Bools:
-    """Calls that became part of a graph instead of launching work: bool [events]."""
-    silent = np.zeros(len(trace), np.bool_)
-    silent[_silent(trace)] = True
-    return silent & while_capturing(trace)
-
-
-def while_capturing(trace: Trace) -> Bools:
-    """Events that begin while a graph is captured: bool [events]."""
-    windows = capturing(trace)
-    place = np.searchsorted(windows.start, trace.start, side="right") - 1
-    return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
-
-
-def _silent(trace: Trace) -> Int32s:
-    """Calls that launch by their name, without recorded work."""
-    launching = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
-    launch = device_work(trace).launch
-    launching[launch[launch >= 0]] = False
-    return np.flatnonzero(launching).astype(np.int32)
-
-
-def _without_work(trace: Trace, work: DeviceWork) -> Int32s:
-    """Calls that launch by their name and are not captured, without recorded work.
-
-    Calls with the correlation id of a call that launched work are left out: drivers record a call in a call.
-    """
-    calls = _silent(trace)
-    calls = calls[~captured(trace)[calls]]
-    ids = arguments.integers(trace, "correlation", calls)
-    used = np.unique(work.launch[work.launch >= 0])
-    return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
 
 
 def _union_lengths(work: DeviceWork, linked: Int32s, place: Int32s, launches: int) -> Int64s:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kinetoscope.model.health import data_quality, missing_data
+from kinetoscope.model.health import data_quality, lost_records, missing_data
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health, Symptom
 from kinetoscope.model.trace.trace import Trace
@@ -17,6 +17,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.ended_early,
     data_quality.stray_times,
     data_quality.unknown_events,
+    data_quality.empty_keys,
     data_quality.impossible_durations,
     data_quality.negative_durations,
     data_quality.grid_of_times,
@@ -24,6 +25,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     data_quality.partial_overlap,
     data_quality.kernel_replay,
     data_quality.unlinked_work,
+    lost_records.lost_launches,
+    lost_records.lost_at_end,
+    lost_records.work_before_launch,
+    lost_records.ranges_without_device_part,
     data_quality.no_device_number,
     data_quality.graphs,
     data_quality.unfinished,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
 from kinetoscope.model.trace.shapes import FALSE
 from kinetoscope.model.trace.symptoms import Severity, Symptom
@@ -55,11 +56,19 @@ def unknown_events(trace: Trace) -> Iterator[Symptom]:
         spans = np.isin(trace.ph[rows], SPANS)
         words = [trace.strings.label(code) or "none" for code in np.unique(trace.category[rows[spans]]).tolist()]
         words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
-        named = ", ".join(word[:_MAX_WORD_LENGTH] for word in words[:_MAX_WORDS]) + (
-            ", …" if len(words) > _MAX_WORDS else ""
-        )
-        message = f"{number_of(len(rows), 'event is', 'events are')} of no category or phase that is known ({named}): "
+        message = f"{number_of(len(rows), 'event is', 'events are')} of no category or phase that is known "
+        message += f"({some_of(words)}): "
         yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
+
+
+def empty_keys(trace: Trace) -> Iterator[Symptom]:
+    """Counters whose value has no name of its own."""
+    samples = counters(trace)
+    rows = samples.rows[samples.key == trace.strings.code("")]
+    if len(rows):
+        named = some_of(trace.strings.labels(np.unique(trace.name[rows]).tolist()))
+        message = f"{number_of(len(rows), 'sample')} of counters ({named}) stand under an empty key: the name counts."
+        yield Symptom("EMPTY_KEYS", "note", message, len(rows))
 
 
 def negative_durations(trace: Trace) -> Iterator[Symptom]:
@@ -220,17 +229,20 @@ def no_device_number(trace: Trace) -> Iterator[Symptom]:
 
 def graphs(trace: Trace) -> Iterator[Symptom]:
     """Launches of more than one piece of device work."""
-    launch = device_work(trace).launch
-    _, counts = np.unique(launch[launch >= 0], return_counts=True)
+    work = device_work(trace)
+    linked = work.launch >= 0
+    _, place, counts = np.unique(work.launch[linked], return_inverse=True, return_counts=True)
     several = counts[counts > 1]
     if len(several):
+        known = int(np.count_nonzero((counts[place] > 1) & (work.captured[linked] >= 0)))
         message = (
             f"{number_of(len(several), 'launch', 'launches')} started {pieces_of_work(int(several.sum()))}, up to "
         )
-        message += (
-            f"{several.max():,} each: graphs, as a rule. Their work is linked to that launch and not to operators "
-        )
-        message += "of its own."
+        message += f"{several.max():,} each: graphs, as a rule. Their work is linked to that launch"
+        if known:
+            message += f", and {known:,} of its pieces to the operators that it was captured in."
+        else:
+            message += " and not to operators of its own; a capture trace (--capture) has these."
         yield Symptom("GRAPHS", "note", message, len(several))
 
 
@@ -255,6 +267,11 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
 
 
 # --- words
+
+
+def some_of(words: Sequence[str]) -> str:
+    """The first few words, each cut to a length that a sentence bears."""
+    return ", ".join([word[:_MAX_WORD_LENGTH] for word in words[:_MAX_WORDS]] + ["…"] * (len(words) > _MAX_WORDS))
 
 
 def pieces_of_work(count: int) -> str:

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.model.device.launches import captured
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.lost_work import captured
 from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps

@@ -1,0 +1,163 @@
+"""Records of device work that a trace lost or misplaced: launches without their work, and work before its launch.
+
+Profilers drop what the device's clock puts before the window of the recording, lose buffers, and convert clocks badly.
+Captures of graphs are told apart here: while one runs, a launch starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.trace import arguments
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.trace import Trace
+
+_LAUNCHING: Final = (
+    RuntimeCallKind.LAUNCH,
+    RuntimeCallKind.GRAPH_LAUNCH,
+    RuntimeCallKind.COPY,
+    RuntimeCallKind.COPY_AND_WAIT,
+    RuntimeCallKind.SET,
+)
+"""Kinds of calls that launch device work."""
+
+_KERNELS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
+"""Calls that always start work; a copy of nothing starts none."""
+
+CLOCK_TOLERANCE_NS: Final = 1_000
+"""What work may start before its launch by: times are whole microseconds in older files."""
+
+
+@derived
+def capturing(trace: Trace) -> Intervals:
+    """Time in which any thread captures a graph, a union; a capture without end lasts until that of the recording."""
+    kinds = runtime_call_kinds(trace)
+    rows = np.flatnonzero((kinds == RuntimeCallKind.BEGIN_CAPTURE) | (kinds == RuntimeCallKind.END_CAPTURE))
+    rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    begins = rows[kinds[rows] == RuntimeCallKind.BEGIN_CAPTURE]
+    last = np.array([trace.end.max()]) if len(begins) else trace.end[begins]
+    until = []
+    for track in np.unique(trace.track[begins]).tolist():
+        here = rows[trace.track[rows] == track]
+        ends = np.concatenate([trace.end[here[kinds[here] == RuntimeCallKind.END_CAPTURE]], last])
+        until.append(ends[np.searchsorted(ends, trace.start[begins[trace.track[begins] == track]])])
+    return union(trace.start[begins], np.concatenate(until)) if until else Intervals(last, last)
+
+
+@derived
+def captured(trace: Trace) -> Bools:
+    """Calls that became part of a graph instead of launching work: bool [events]."""
+    silent = np.zeros(len(trace), np.bool_)
+    silent[_silent(trace)] = True
+    return silent & while_capturing(trace)
+
+
+def while_capturing(trace: Trace) -> Bools:
+    """Events that begin while a graph is captured: bool [events]."""
+    windows = capturing(trace)
+    place = np.searchsorted(windows.start, trace.start, side="right") - 1
+    return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
+
+
+def _silent(trace: Trace) -> Int32s:
+    """Calls that launch by their name, without recorded work."""
+    launching = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launch = device_work(trace).launch
+    launching[launch[launch >= 0]] = False
+    return np.flatnonzero(launching).astype(np.int32)
+
+
+@derived
+def launches_without_work(trace: Trace) -> Int32s:
+    """Rows of calls that launch by their name and are not captured, without recorded work, in file order.
+
+    Calls with the correlation id of a call that launched work are left out: drivers record a call in a call.
+    """
+    calls = _silent(trace)
+    calls = calls[~captured(trace)[calls]]
+    ids = arguments.integers(trace, "correlation", calls)
+    launch = device_work(trace).launch
+    used = np.unique(launch[launch >= 0])
+    return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
+
+
+# --- what was lost
+
+
+@dataclass(frozen=True)
+class LostWork:
+    """What a trace lacks of its device work, and what it has at impossible times.
+
+    Attributes:
+        launches: calls that launched a kernel or a graph, with recorded work or without; captured ones are none.
+        at_start, between, at_end: int32, rows of those whose work was not recorded: before the first one whose work
+            was, among them, and after the last one.
+        early: int32 [early], places in `device_work` of what starts before the call that launched it.
+        earliest: the longest time by which it does, ns.
+    """
+
+    launches: int
+    at_start: Int32s
+    between: Int32s
+    at_end: Int32s
+    early: Int64s
+    earliest: int
+
+    def __bool__(self) -> bool:
+        return bool(len(self.at_start) or len(self.between) or len(self.early))
+
+
+@derived
+def lost_work(trace: Trace) -> LostWork:
+    """What was lost or misplaced; nothing where no launch has recorded work, as on a host without a device."""
+    work, kinds = device_work(trace), runtime_call_kinds(trace)
+    linked = np.flatnonzero(work.launch >= 0)
+    lead = trace.start[work.launch[linked]] - work.start[linked]
+    early = linked[lead > CLOCK_TOLERANCE_NS]
+    lost = launches_without_work(trace)
+    lost = lost[np.isin(kinds[lost], _KERNELS)]
+    kept = np.unique(work.launch[linked])
+    kept = kept[np.isin(kinds[kept], _KERNELS)]
+    if not len(kept):
+        lost = lost[:0]
+    start = trace.start[lost]
+    first, last = (int(trace.start[kept].min()), int(trace.start[kept].max())) if len(kept) else (0, 0)
+    return LostWork(
+        launches=len(kept) + len(lost),
+        at_start=lost[start < first],
+        between=lost[(start >= first) & (start <= last)],
+        at_end=lost[start > last],
+        early=early,
+        earliest=int(lead.max(initial=0)) if len(early) else 0,
+    )
+
+
+def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[str]:
+    """The notes on numbers that rest on the records of device work.
+
+    selected: bool [events], which calls are asked about.
+    """
+    lost = lost_work(trace)
+    missing = int(selected[lost.at_start].sum() + selected[lost.between].sum())
+    if missing:
+        yield (
+            f"Of {number_of(missing, 'launch', 'launches')} the device's records were lost: times and counts of device "
+            "work are too low, and idle time is too high (kinetoscope doctor says more)."
+        )
+    early = int(selected[device_work(trace).launch[lost.early]].sum())
+    if early:
+        what = "piece of device work starts before its launch", "pieces of device work start before their launches"
+        yield (
+            f"{number_of(early, *what)}, by up to {lost.earliest / 1e3:,.1f} µs: the clocks of host and device "
+            "disagree, and delays, queues and causes of idle time rest on both."
+        )
