@@ -33,6 +33,7 @@ each_analysis = pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysi
 
 SUMS = {
     "critical_path": (CAUSES, "duration"),
+    "graphs": (("busy", "idle"), "duration"),
     "overlap": (("overlap", "exposed_communication"), "communication"),
     "rank_balance": (
         ("computation", "overlap", "exposed_communication", "exposed_memory", "other"),

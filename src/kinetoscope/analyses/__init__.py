@@ -34,6 +34,8 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "kernel_kinds",
         "categories",
         "kernel_sequences",
+        "graphs",
+        "graph_nodes",
         "overlap",
         "device_utilization",
         "device_utilization_series",

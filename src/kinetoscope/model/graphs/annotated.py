@@ -23,6 +23,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.replays import replays
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.arguments import ARGUMENTS
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, INT, RAW, STRING
 from kinetoscope.model.trace.trace import Trace
 
@@ -35,6 +36,9 @@ BACKWARD: Final = "backward"
 
 MAX_LEVELS: Final = 100
 """Calls around a node; what is deeper counts as one."""
+
+INLINE_KEY: Final = "cudaGraphInlineAnnotated"
+"""At the top level of files whose annotations the exporter wrote."""
 
 _MODULE: Final = "nn.Module: "
 _FRAME: Final = re.compile(r"(?P<file>.*):(?P<line>\d+):(?P<function>.*)", re.DOTALL)
@@ -176,6 +180,17 @@ def annotated_replays(trace: Trace) -> list[AnnotatedReplays]:
             rows = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
             result.append(AnnotatedReplays(calls, every.launch[members], rows))
     return result
+
+
+@derived
+def has_lost_streams(trace: Trace) -> bool:
+    """Whether the script of torch 2.12 and 2.13 moved work of graphs to lanes, and so lost the streams that it ran on.
+
+    Exporters that annotate say so in the file, or keep the stream as `original_stream`.
+    """
+    if INLINE_KEY in trace.metadata or trace.strings.code("original_stream") >= 0:
+        return False
+    return any(len(each.calls.calls) for each in annotated_replays(trace))
 
 
 def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:

@@ -103,6 +103,11 @@ def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[
     return {name: column(computed[name], None if name == "calls" else known) for name in names}
 
 
+def medians(codes: Int32s, groups: int, values: Int64s) -> pl.Series:
+    """The median of the values of each group, null where it has none; negative codes are in no group."""
+    return statistics(codes, groups, values, "median")["median"]
+
+
 def integers(series: pl.Series) -> tuple[Int64s, Bools]:
     """A column of integers as int64 [rows], 0 where null, and which are not null: bool [rows]."""
     valid = series.is_not_null().to_numpy()
