@@ -108,6 +108,19 @@ def fusion(
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def graph_nodes(
+    job: Job,
+    *,
+    select: Selection = ...,
+    template: int | None = None,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def graphs(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def hardware_counters(
     job: Job,
     *,
