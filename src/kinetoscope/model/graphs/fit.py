@@ -1,0 +1,95 @@
+"""Whether the work of a replay is what a capture recorded, and which node each piece of it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.model.graphs.captures import UNKNOWN, CapturedGraph, Nodes
+from kinetoscope.model.trace.event_kinds import EventKind
+
+
+class Fit(NamedTuple):
+    """A replay that a capture fits.
+
+    Attributes:
+        node: int32 [work], the node of the capture that each piece is a run of, −1 for none.
+        validated: pieces whose kernel has the name, or the grid and block, of the node.
+    """
+
+    node: Int32s
+    validated: int
+
+
+def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> Fit | None:
+    """The nodes of a capture that some work is; None where it is not that of the capture.
+
+    The i-th piece is the i-th node: as many of the same kinds in the same order, with the same kernels where the capture
+    states them. Work of several streams that is not in the order of the capture is told by kernel instead: the k-th
+    piece with a kernel is the k-th node with it, in the order of the capture on each stream. Copies and sets that only
+    one of the two records are left out.
+
+    Args:
+        work: in the order of the ids of its nodes, else of its start.
+        stream: int64 [work], that each piece ran on.
+        graph: the capture.
+        cut: the recording ended with this work: more nodes may follow.
+    """
+    if len(work) == len(graph.nodes) or (cut and len(work) < len(graph.nodes)):
+        return _in_order(work, graph, cut=cut) or _by_kernel(work, stream, graph)
+    kernels, nodes = work.event == EventKind.KERNEL, graph.nodes.event == EventKind.KERNEL
+    if cut or kernels.sum() != nodes.sum() or (kernels.all() and nodes.all()) or not kernels.any():
+        return None
+    only = _part(graph, nodes)
+    found = _in_order(work.part(kernels), only, cut=False) or _by_kernel(work.part(kernels), stream[kernels], only)
+    if found is None:
+        return None
+    node = np.full(len(work), -1, np.int32)
+    node[kernels] = np.flatnonzero(nodes)[found.node]
+    return Fit(node, found.validated)
+
+
+def _in_order(work: Nodes, graph: CapturedGraph, *, cut: bool) -> Fit | None:
+    nodes, is_stated = graph.nodes.part(slice(len(work))), graph.is_stated[: len(work)]
+    if cut and not (nodes.name != UNKNOWN).any():  # kinds alone begin like many others
+        return None
+    same = (nodes.event == work.event) & ((nodes.name == work.name) | ~is_stated)
+    return _judged(work, nodes, is_stated, np.arange(len(work), dtype=np.int32)) if same.all() else None
+
+
+def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> Fit | None:
+    nodes = graph.nodes
+    several = len(stream) > 0 and bool((stream != stream[0]).any())
+    if not several or len(work) != len(nodes) or (nodes.name[nodes.event == EventKind.KERNEL] == UNKNOWN).any():
+        return None
+    orders = [np.lexsort((np.arange(len(each)), each.name, each.event)) for each in (work, nodes)]
+    if any((ours[orders[0]] != theirs[orders[1]]).any() for ours, theirs in _fields(work, nodes)):
+        return None
+    node = np.empty(len(work), np.int32)
+    node[orders[0]] = orders[1]
+    by_stream = np.argsort(stream, kind="stable")
+    back = (np.diff(node[by_stream]) < 0) & (np.diff(stream[by_stream]) == 0)
+    return None if back.any() else _judged(work, nodes.part(node), graph.is_stated[node], node)
+
+
+def _fields(work: Nodes, nodes: Nodes) -> list[tuple[Int64s, Int64s]]:
+    return [(work.event.astype(np.int64), nodes.event.astype(np.int64)), (work.name, nodes.name)]
+
+
+def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> Fit | None:
+    """The fit, unless most kernels differ of those that only a run before the capture names."""
+    named = nodes.name != UNKNOWN
+    same = named & (nodes.name == work.name)
+    inferred = named & ~is_stated
+    if 2 * int((same & inferred).sum()) < int(inferred.sum()):
+        return None
+    shaped = (nodes.shape != UNKNOWN) & (nodes.shape == work.shape)
+    return Fit(node, int((same | shaped).sum()))
+
+
+def _part(graph: CapturedGraph, chosen: Bools) -> CapturedGraph:
+    from dataclasses import replace
+
+    return replace(graph, nodes=graph.nodes.part(chosen), is_stated=graph.is_stated[chosen])
