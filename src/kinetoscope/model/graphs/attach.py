@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import is_repeat
 from kinetoscope.model.execution.marks import MODULE, is_step
 from kinetoscope.model.graphs.annotated import NestedCalls, annotated_replays
-from kinetoscope.model.graphs.captures import captures
-from kinetoscope.model.graphs.join import JoinedReplays, joined
+from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs, captures
+from kinetoscope.model.graphs.join import JoinedReplays, joined, relabelled
 from kinetoscope.model.trace.captured_calls import CapturedCalls, CaptureSource
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
@@ -34,6 +34,9 @@ MAX_CALLS: Final = 2_000_000
 """Captured calls up to which those of Python are kept, in a file of fewer events; beyond, only calls of modules are."""
 
 _FRAME: Final = b"python_function"
+
+OWN: Final = -1
+"""The number, among recordings, of the trace that replays."""
 
 _TEXTS: Final = (STRING, RAW, NUMBER_TEXT)
 """Kinds of values that are codes of strings."""
@@ -113,44 +116,57 @@ class AttributedReplays:
     work: Int32s
 
 
+class CaptureRecording(Protocol):
+    """A trace that was recorded while graphs were captured: engines write one for each size."""
+
+    def graphs(self) -> Sequence[CapturedGraph]:
+        """Its captures."""
+        ...
+
+    def trace(self) -> Trace:
+        """The trace."""
+        ...
+
+
 def replays_graphs(trace: Trace) -> bool:
     """Whether a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
     return bool(trace.strings.holding(("GraphLaunch", "graph node id")).any())
 
 
-def with_captured_calls(trace: Trace, recordings: Sequence[Trace] = ()) -> Trace:
+def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = ()) -> Trace:
     """The trace with the calls that its replays were captured in, as far as they can be told.
 
     Args:
         trace: as it was read.
-        recordings: traces recorded while its graphs were captured. What the trace itself holds of that counts first.
+        recordings: recordings of the capture of its graphs, beside what the trace itself holds of that.
     """
     taken = np.zeros(len(trace), np.bool_)
     parts = list[AttributedReplays]()
-    for recording in (trace, *recordings):
-        for each in joined(trace, recording):
-            fresh = (each.launch >= 0) & ~taken[each.work].any(axis=1)
-            if fresh.any():
-                taken[each.work[fresh]] = True
-                parts.append(
-                    AttributedReplays(_calls_of_capture(recording, each), each.launch[fresh], each.work[fresh])
-                )
+    graphs = captured_graphs(trace, OWN)
+    for number, recording in enumerate(recordings):
+        graphs += relabelled(recording.graphs(), number)
+    found = joined(trace, graphs)
+    for each in sorted(found.replays, key=lambda each: each.graph.recording):
+        taken[each.work] = True
+        recorded = trace if each.graph.recording == OWN else recordings[each.graph.recording].trace()
+        parts.append(AttributedReplays(_calls_of_capture(recorded, each), each.launch, each.work))
     for annotated in annotated_replays(trace):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
         if fresh.any():
             calls = _calls_of_annotations(annotated.calls)
             parts.append(AttributedReplays(calls, annotated.launch[fresh], annotated.work[fresh]))
-    return _attached(trace, parts) if parts else trace
+    return _attached(trace, parts, found.notes) if parts or found.notes else trace
 
 
 def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     """The calls in which a capture launched its nodes: those that began after it, without what repeats another."""
-    parent = call_tree(recording).parent
-    begin = int(captures(recording).begin[replays.capture])
+    parent, found = call_tree(recording).parent, captures(recording)
+    place = replays.graph.capture
+    call = found.launch[found.offsets[place] : found.offsets[place + 1]][replays.node]
     shown = np.isin(recording.kind, (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON))
-    shown &= (recording.start >= begin) & ~is_repeat(recording) & ~is_step(recording)
+    shown &= (recording.start >= int(found.begin[place])) & ~is_repeat(recording) & ~is_step(recording)
     around = ancestor(parent, shown)
-    node = around[replays.call]
+    node = around[call]
     inside = np.zeros(len(recording), np.bool_)
     rows = np.unique(node[node >= 0])
     while len(rows):

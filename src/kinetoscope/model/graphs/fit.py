@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,4 @@ def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> Fit | 
 
 
 def _part(graph: CapturedGraph, chosen: Bools) -> CapturedGraph:
-    from dataclasses import replace
-
     return replace(graph, nodes=graph.nodes.part(chosen), is_stated=graph.is_stated[chosen])
