@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from kinetoscope.caching import SharedCache
 from kinetoscope.errors import NotFoundError
 from kinetoscope.model.graphs.attach import replays_graphs, with_captured_calls
+from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
 from kinetoscope.model.trace.source import Source, SourceOptions
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
@@ -25,8 +27,19 @@ READERS: Final[dict[str, Reader]] = {
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
 
+MAX_KEPT_CAPTURE_FILES: Final = 4
+"""Capture traces of a rank that are kept in memory between the choice of those that it replays and their use."""
+
+MAX_KEPT_NODES: Final = 1 << 22
+"""Nodes of captures that are kept for other ranks."""
+
 MAX_BESIDE_BYTES: Final = 1 << 30
 """Bytes of text of a file beside a trace, such as a log of torch.compile, beyond which reading it stops."""
+
+
+_GRAPHS: Final[SharedCache[list[CapturedGraph]]] = SharedCache(
+    MAX_KEPT_NODES, lambda graphs: 1 + sum(len(graph.nodes) for graph in graphs)
+)
 
 
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
@@ -34,10 +47,36 @@ def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     read = partial(READERS[source.reader].load, progress=progress)
     trace = load_part(source, stamp(source), read) if source.part else read(source)
     if replays_graphs(trace):
-        recordings = (Source(url, options=source.options) for url in source.captures)
-        trace = with_captured_calls(trace, [READERS[each.reader].load(each, progress=progress) for each in recordings])
+        keeps = len(source.captures) <= MAX_KEPT_CAPTURE_FILES
+        recordings = [_CaptureFile(Source(url, options=source.options), progress, keeps) for url in source.captures]
+        trace = with_captured_calls(trace, recordings)
     trace.opener = partial(_blocks, source.options)
     return trace
+
+
+class _CaptureFile:
+    """A capture trace.
+
+    Engines write one for each size, hundreds in all, of which a run replays a few. What tells which are kept, for other
+    ranks may replay them; the traces are read again.
+    """
+
+    def __init__(self, source: Source, progress: ProgressCallback | None, keeps: bool) -> None:
+        self._source, self._progress, self._keeps = source, progress, keeps
+        self._trace: Trace | None = None
+
+    def graphs(self) -> Sequence[CapturedGraph]:
+        """Its captures."""
+        return _GRAPHS.get((self._source.url, stamp(self._source)), self._graphs)
+
+    def _graphs(self) -> list[CapturedGraph]:
+        trace = self.trace()
+        self._trace = trace if self._keeps else None
+        return captured_graphs(trace, 0)
+
+    def trace(self) -> Trace:
+        """The trace."""
+        return self._trace or READERS[self._source.reader].load(self._source, progress=self._progress)
 
 
 def _blocks(options: SourceOptions, path: str) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.compiled import compiled, frozen
+from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 IMPOSSIBLE: Final = 1 << 28
 """Cost of a state that does not allow the observation."""
@@ -50,7 +50,12 @@ def cheapest_walk(kind: Int32s, allowed: Bools, rounds: Int64s, content: Int64s)
     state, is_sole = np.full(count, -1, np.int32), np.ones(count, np.bool_)
     if count and states:
         last = np.append(first[1:], True)
-        given = frozen(kind, np.int32), frozen(allowed.ravel(), np.bool_), frozen(first, np.bool_), frozen(last, np.bool_)
+        given = (
+            frozen(kind, np.int32),
+            frozen(allowed.ravel(), np.bool_),
+            frozen(first, np.bool_),
+            frozen(last, np.bool_),
+        )
         _costs_ahead(*given, ahead)
         behind = np.empty((2, states), np.int32)
         _choose(*given, frozen(content, np.int64), ahead, behind, state, is_sole)
@@ -96,23 +101,10 @@ def _choose(
     count, states = ahead.shape
     least = IMPOSSIBLE
     for state in range(states):
-        behind[0, state] = 0 if allowed[kind[0] * states + state] else IMPOSSIBLE
         least = min(least, ahead[0, state])
     for at in range(count):
         here, before = at % 2, (at + 1) % 2
-        if at:
-            anywhere, ended = IMPOSSIBLE, IMPOSSIBLE
-            for state in range(states):
-                anywhere = min(anywhere, behind[before, state])
-                if last[state]:
-                    ended = min(ended, behind[before, state])
-            for state in range(states):
-                cost = anywhere + 1
-                if first[state]:
-                    cost = min(cost, ended)
-                else:
-                    cost = min(cost, behind[before, state - 1])
-                behind[here, state] = cost if allowed[kind[at] * states + state] else IMPOSSIBLE
+        _costs_behind(at, kind, allowed, first, last, behind[before], behind[here])
         best, best_cost = -1, IMPOSSIBLE
         for state in range(states):
             cost = ahead[at, state]
@@ -126,3 +118,22 @@ def _choose(
         for state in range(states):
             if behind[here, state] + ahead[at, state] == least and content[state] != content[best]:
                 is_sole[at] = False
+
+
+@inlined
+def _costs_behind(
+    at: int, kind: Int32s, allowed: Bools, first: Bools, last: Bools, before: Int32s, here: Int32s
+) -> None:  # pragma: no cover - compiled
+    """Cost of the walk up to each state at an observation, from those at the one before."""
+    states = len(here)
+    anywhere, ended = IMPOSSIBLE, IMPOSSIBLE
+    if at:
+        for state in range(states):
+            anywhere = min(anywhere, before[state])
+            if last[state]:
+                ended = min(ended, before[state])
+    for state in range(states):
+        cost = 0
+        if at:
+            cost = min(anywhere + 1, ended if first[state] else before[state - 1])
+        here[state] = cost if allowed[kind[at] * states + state] else IMPOSSIBLE

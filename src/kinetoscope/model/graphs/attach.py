@@ -16,7 +16,7 @@ from kinetoscope.model.execution.marks import MODULE, is_step
 from kinetoscope.model.graphs.annotated import NestedCalls, annotated_replays
 from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs, captures
 from kinetoscope.model.graphs.join import JoinedReplays, joined, relabelled
-from kinetoscope.model.trace.captured_calls import CapturedCalls, CaptureSource
+from kinetoscope.model.trace.captured_calls import CapturedCalls, CaptureSource, nothing_captured
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
 from kinetoscope.model.trace.strings import Strings, spelled
@@ -161,10 +161,10 @@ def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = (
 def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     """The calls in which a capture launched its nodes: those that began after it, without what repeats another."""
     parent, found = call_tree(recording).parent, captures(recording)
-    place = replays.graph.capture
-    call = found.launch[found.offsets[place] : found.offsets[place + 1]][replays.node]
+    number = replays.graph.capture
+    call = found.launch[found.offsets[number] : found.offsets[number + 1]][replays.node]
     shown = np.isin(recording.kind, (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON))
-    shown &= (recording.start >= int(found.begin[place])) & ~is_repeat(recording) & ~is_step(recording)
+    shown &= (recording.start >= int(found.begin[number])) & ~is_repeat(recording) & ~is_step(recording)
     around = ancestor(parent, shown)
     node = around[call]
     inside = np.zeros(len(recording), np.bool_)
@@ -184,10 +184,9 @@ def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     kept = [_without_links(strings, items) for items in shapes.items]
     chosen = [kept[shape] for shape in recording.shape[members].tolist()]
     first = recording.first[members].tolist()
-    span = int(captures(recording).span[replays.capture])
     return CallsOfGraph(
         source=CaptureSource.CAPTURE,
-        label=strings.label(int(recording.name[span])) if span >= 0 else "",
+        label=replays.graph.label,
         spell=lambda code: (strings.raw(code), int(strings.oddities_of(np.array([code]))[0])),
         category=recording.category[members].tolist(),
         name=recording.name[members].tolist(),
@@ -283,8 +282,11 @@ def _kinds(items: tuple[Item, ...]) -> list[int]:
     return [kind for _, kind, _ in items if kind < SLOTS]
 
 
-def _attached(trace: Trace, parts: Sequence[AttributedReplays]) -> Trace:
-    notes = list[str]()
+def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequence[str]) -> Trace:
+    notes = list(on_joins)
+    if not parts:
+        trace.captured = nothing_captured(len(trace), notes)
+        return trace
     if sum(len(part.launch) * len(part.calls.name) for part in parts) > max(MAX_CALLS, len(trace)):
         parts = [replace(part, calls=part.calls.without_frames()) for part in parts]
         notes.append("The Python calls of captured graphs are left out, but for modules: with them there are too many.")

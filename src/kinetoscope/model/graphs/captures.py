@@ -61,7 +61,7 @@ class Captures:
         event: int8 [nodes], the `EventKind` of its work: KERNEL, MEMCPY or MEMSET.
         kernel: int32 [nodes], code of the kernel's name; −1 where nothing tells.
         shape: int32 [nodes], row whose arguments tell the grid and the block; −1 where nothing does.
-        is_stated: bool [nodes], the launch itself, or its operator, names the kernel; else a run before the capture does.
+        is_stated: bool [nodes], the launch or its operator names the kernel; else a run before the capture does.
     """
 
     begin: Int64s
@@ -95,7 +95,7 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.event)
 
-    def part(self, chosen: Bools | slice) -> Nodes:
+    def part(self, chosen: Bools | Int32s | slice) -> Nodes:
         """Some of them."""
         return Nodes(self.event[chosen], self.name[chosen], self.shape[chosen])
 

@@ -27,10 +27,10 @@ class Fit(NamedTuple):
 def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> Fit | None:
     """The nodes of a capture that some work is; None where it is not that of the capture.
 
-    The i-th piece is the i-th node: as many of the same kinds in the same order, with the same kernels where the capture
-    states them. Work of several streams that is not in the order of the capture is told by kernel instead: the k-th
-    piece with a kernel is the k-th node with it, in the order of the capture on each stream. Copies and sets that only
-    one of the two records are left out.
+    The i-th piece is the i-th node: as many, of the same kinds in the same order, with the same kernels where the
+    capture states them. Work of several streams that is not in the order of the capture is told by kernel instead: the
+    k-th piece with a kernel is the k-th node with it, in the order of the capture on each stream. Copies and sets that
+    only one of the two records are left out.
 
     Args:
         work: in the order of the ids of its nodes, else of its start.

@@ -79,15 +79,13 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
 
 
-def _fits(
-    trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph]
-) -> list[list[Fit | None]]:
+def _fits(trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph]) -> list[list[Fit | None]]:
     """How each capture fits each template; captures with the same nodes fit alike."""
     work = device_work(trace)
     pattern = [
         hash((graph.is_stated.tobytes(), *(part.tobytes() for part in vars(graph.nodes).values()))) for graph in graphs
     ]
-    first = {number: graph for number, graph in reversed(list(zip(pattern, graphs, strict=True)))}
+    first = dict(zip(pattern, graphs, strict=True))
     result = list[list[Fit | None]]()
     for model in kinds.model.tolist():
         places = every.work_of(model)
@@ -160,7 +158,8 @@ def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
     for number in needed:
         enough = allowed & (size >= number)
         if enough.any():
-            return enough & (size == size[enough].min())
+            smallest: Bools = enough & (size == size[enough].min())
+            return smallest
     return allowed
 
 

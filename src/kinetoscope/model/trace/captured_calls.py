@@ -7,6 +7,7 @@ a kernel, for its shapes, its module or its call stack gets the same answer as f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -70,3 +71,9 @@ class CapturedCalls:
         there = place < len(self.work)
         there[there] = self.work[place[there]] == work[there]
         return np.where(there, place, -1)
+
+
+def nothing_captured(recorded: int, notes: Iterable[str]) -> CapturedCalls:
+    """No captured calls, and why."""
+    none = np.empty(0, np.int32)
+    return CapturedCalls(recorded, none, none, none, none, none, none.astype(np.int8), none, none, (), tuple(notes))
