@@ -35,7 +35,7 @@ MAX_CALLS: Final = 2_000_000
 
 _FRAME: Final = b"python_function"
 
-OWN: Final = -1
+OWN_RECORDING: Final = -1
 """The number, among recordings, of the trace that replays."""
 
 _TEXTS: Final = (STRING, RAW, NUMBER_TEXT)
@@ -142,13 +142,13 @@ def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = (
     """
     taken = np.zeros(len(trace), np.bool_)
     parts = list[AttributedReplays]()
-    graphs = captured_graphs(trace, OWN)
+    graphs = captured_graphs(trace, OWN_RECORDING)
     for number, recording in enumerate(recordings):
         graphs += relabelled(recording.graphs(), number)
     found = joined(trace, graphs)
     for each in sorted(found.replays, key=lambda each: each.graph.recording):
         taken[each.work] = True
-        recorded = trace if each.graph.recording == OWN else recordings[each.graph.recording].trace()
+        recorded = trace if each.graph.recording == OWN_RECORDING else recordings[each.graph.recording].trace()
         parts.append(AttributedReplays(_calls_of_capture(recorded, each), each.launch, each.work))
     for annotated in annotated_replays(trace):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)

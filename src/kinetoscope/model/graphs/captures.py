@@ -32,7 +32,7 @@ NODE_CALLS: Final = (
 )
 """Calls of the runtime that become nodes with work of the device."""
 
-UNKNOWN: Final = 0
+UNKNOWN_TEXT: Final = 0
 """The hash of a text that nothing tells."""
 
 _SIZE: Final = re.compile(r"capture_(\d{1,9})(?!\d)")
@@ -84,8 +84,8 @@ class Nodes:
 
     Attributes:
         event: int8 [nodes], the `EventKind` of each.
-        name: int64 [nodes], a hash of the kernel's name, UNKNOWN where nothing tells; copies and sets have none.
-        shape: int64 [nodes], a hash of grid and block, UNKNOWN where nothing tells.
+        name: int64 [nodes], a hash of the kernel's name, UNKNOWN_TEXT where nothing tells; copies and sets have none.
+        shape: int64 [nodes], a hash of grid and block, UNKNOWN_TEXT where nothing tells.
     """
 
     event: Int8s
@@ -211,7 +211,7 @@ def nodes_of_work(trace: Trace, rows: Int32s) -> Nodes:
     for kind, words in ((EventKind.MEMCPY, _COPY_KERNEL), (EventKind.MEMSET, _SET_KERNEL)):
         by_kernel = codes[[label.startswith(words) for label in labels]]
         event[np.isin(trace.name[rows], by_kernel)] = kind
-    name = np.where(event == EventKind.KERNEL, _hashed(trace, trace.name[rows]), UNKNOWN)
+    name = np.where(event == EventKind.KERNEL, _hashed(trace, trace.name[rows]), UNKNOWN_TEXT)
     return Nodes(event, name, _shapes(trace, rows))
 
 
@@ -296,11 +296,11 @@ def _shapes(trace: Trace, rows: Int32s) -> Int64s:
         _hashed(trace, np.where(rows >= 0, arguments.codes(trace, key, rows), -1), lambda text: text.replace(" ", ""))
         for key in ("grid", "block")
     )
-    return np.where((grid != UNKNOWN) & (block != UNKNOWN), grid * 31 + block, UNKNOWN)
+    return np.where((grid != UNKNOWN_TEXT) & (block != UNKNOWN_TEXT), grid * 31 + block, UNKNOWN_TEXT)
 
 
 def _hashed(trace: Trace, codes: Int64s | Int32s, spelling: Callable[[str], str] = str) -> Int64s:
-    """Hashes of texts, the same in all traces of this process; UNKNOWN for a negative code."""
+    """Hashes of texts, the same in all traces of this process; UNKNOWN_TEXT for a negative code."""
     unique, places = np.unique(codes, return_inverse=True)
-    hashes = [hash(spelling(trace.strings.label(code))) if code >= 0 else UNKNOWN for code in unique.tolist()]
+    hashes = [hash(spelling(trace.strings.label(code))) if code >= 0 else UNKNOWN_TEXT for code in unique.tolist()]
     return np.array(hashes, np.int64)[places]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.model.graphs.captures import UNKNOWN, CapturedGraph, Nodes
+from kinetoscope.model.graphs.captures import UNKNOWN_TEXT, CapturedGraph, Nodes
 from kinetoscope.model.trace.event_kinds import EventKind
 
 
-class Fit(NamedTuple):
+class NodesOfWork(NamedTuple):
     """A replay that a capture fits.
 
     Attributes:
@@ -24,7 +24,7 @@ class Fit(NamedTuple):
     validated: int
 
 
-def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> Fit | None:
+def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> NodesOfWork | None:
     """The nodes of a capture that some work is; None where it is not that of the capture.
 
     The i-th piece is the i-th node: as many, of the same kinds in the same order, with the same kernels where the
@@ -49,21 +49,21 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False)
         return None
     node = np.full(len(work), -1, np.int32)
     node[kernels] = np.flatnonzero(nodes)[found.node]
-    return Fit(node, found.validated)
+    return NodesOfWork(node, found.validated)
 
 
-def _in_order(work: Nodes, graph: CapturedGraph, *, cut: bool) -> Fit | None:
+def _in_order(work: Nodes, graph: CapturedGraph, *, cut: bool) -> NodesOfWork | None:
     nodes, is_stated = graph.nodes.part(slice(len(work))), graph.is_stated[: len(work)]
-    if cut and not (nodes.name != UNKNOWN).any():  # kinds alone begin like many others
+    if cut and not (nodes.name != UNKNOWN_TEXT).any():  # kinds alone begin like many others
         return None
     same = (nodes.event == work.event) & ((nodes.name == work.name) | ~is_stated)
     return _judged(work, nodes, is_stated, np.arange(len(work), dtype=np.int32)) if same.all() else None
 
 
-def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> Fit | None:
+def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork | None:
     nodes = graph.nodes
     several = len(stream) > 0 and bool((stream != stream[0]).any())
-    if not several or len(work) != len(nodes) or (nodes.name[nodes.event == EventKind.KERNEL] == UNKNOWN).any():
+    if not several or len(work) != len(nodes) or (nodes.name[nodes.event == EventKind.KERNEL] == UNKNOWN_TEXT).any():
         return None
     orders = [np.lexsort((np.arange(len(each)), each.name, each.event)) for each in (work, nodes)]
     if any((ours[orders[0]] != theirs[orders[1]]).any() for ours, theirs in _fields(work, nodes)):
@@ -79,15 +79,15 @@ def _fields(work: Nodes, nodes: Nodes) -> list[tuple[Int64s, Int64s]]:
     return [(work.event.astype(np.int64), nodes.event.astype(np.int64)), (work.name, nodes.name)]
 
 
-def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> Fit | None:
+def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> NodesOfWork | None:
     """The fit, unless most kernels differ of those that only a run before the capture names."""
-    named = nodes.name != UNKNOWN
+    named = nodes.name != UNKNOWN_TEXT
     same = named & (nodes.name == work.name)
     inferred = named & ~is_stated
     if 2 * int((same & inferred).sum()) < int(inferred.sum()):
         return None
-    shaped = (nodes.shape != UNKNOWN) & (nodes.shape == work.shape)
-    return Fit(node, int((same | shaped).sum()))
+    shaped = (nodes.shape != UNKNOWN_TEXT) & (nodes.shape == work.shape)
+    return NodesOfWork(node, int((same | shaped).sum()))
 
 
 def _part(graph: CapturedGraph, chosen: Bools) -> CapturedGraph:

@@ -19,7 +19,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.engines import parsed
 from kinetoscope.model.graphs.captures import CapturedGraph, nodes_of_work
-from kinetoscope.model.graphs.fit import Fit, fit
+from kinetoscope.model.graphs.fit import NodesOfWork, fit
 from kinetoscope.model.graphs.replays import Replays, replays
 from kinetoscope.model.graphs.templates import Templates, templates
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -79,14 +79,16 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
 
 
-def _fits(trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph]) -> list[list[Fit | None]]:
+def _fits(
+    trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph]
+) -> list[list[NodesOfWork | None]]:
     """How each capture fits each template; captures with the same nodes fit alike."""
     work = device_work(trace)
     pattern = [
         hash((graph.is_stated.tobytes(), *(part.tobytes() for part in vars(graph.nodes).values()))) for graph in graphs
     ]
     first = dict(zip(pattern, graphs, strict=True))
-    result = list[list[Fit | None]]()
+    result = list[list[NodesOfWork | None]]()
     for model in kinds.model.tolist():
         places = every.work_of(model)
         nodes, stream = nodes_of_work(trace, work.rows[places]), work.stream[places]
