@@ -1,0 +1,114 @@
+"""Where graphs of torch.compile break, why, and what lies between their pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.grouping import reduce_by, sum_by
+from kinetoscope.model.compile.breaks import UNKNOWN_SITE, broken_calls
+from kinetoscope.model.compile.log import log_entries
+from kinetoscope.model.compile.regions import compiled_regions
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("file", pl.String, "File of the place where the graph breaks; null if unknown."),
+    Column("line", pl.Int64, "Its line."),
+    Column("function", pl.String, "Its function."),
+    Column("code", pl.String, "Text of the line."),
+    Column("reason", pl.String, "Why, in torch's words."),
+    Column("explanation", pl.String, "What torch adds to it."),
+    Column("hint", pl.String, "What torch advises."),
+    Column("skipped", pl.Boolean, "Nothing of the function was compiled, as torch could not go on behind the break."),
+    Column("compile_ids", pl.String, "Compilations that broke there."),
+    Column("calls", pl.Int64, "How often the pieces before and behind it ran one after the other in the selection."),
+    Column("between", pl.Int64, "Time of the host from the end of the piece before to the start of that behind.", "ns"),
+    Column("longest", pl.Int64, "The longest of these times.", "ns"),
+    Column("row", pl.Int64, "Row of the piece behind the longest, among the events of the trace."),
+    across={
+        "key": "file line function reason",
+        "agreed": "code explanation hint skipped compile_ids",
+        "sum": "calls between",
+        "greatest": "longest",
+        "own": "row",
+    },
+)
+
+
+def graph_breaks(job: Job, *, select: Selection = ALL) -> Result:
+    """Where do the graphs of torch.compile break, why, and how much time passes between their pieces?
+
+    Method. A row for each place that torch's structured log names (see `compilations` for where it comes from), the
+    most time first. The piece before a break is a compiled region of a compilation that broke there; the piece behind
+    is the next region on its thread, where that is of the function with which torch goes on
+    (`torch_dynamo_resume_in_forward_at_20`). Without the log the place is the name of that function, if Python calls
+    were recorded; else two regions of different frames count that follow one another in a step within 5 ms, and the
+    place is unknown.
+
+    How to read it. In between Python runs, the guards of the next piece are checked, and nothing is fused across.
+    `torch.compile(fullgraph=True)` raises at each break, `hint` says how it goes away. A skipped function runs as if it
+    was never compiled.
+
+    Limits. A break behind which nothing is compiled has no second piece, and so no calls. What a larger graph would gain
+    by fusion is not known.
+    """
+    return job.map(_of_trace, ANALYSIS, select)
+
+
+ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"))
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    view, breaks, regions = scope(trace, select), broken_calls(trace), compiled_regions(trace)
+    before, after = regions.rows[breaks.before], regions.rows[breaks.after]
+    chosen = view.host_mask[before]
+    gap = np.where(chosen, trace.start[after] - trace.end[before], 0)
+    count = len(breaks.sites)
+    longest = reduce_by(breaks.site, count, gap).greatest
+    calls = sum_by(breaks.site, count, chosen.astype(np.int64))
+    row = np.full(count, -1, np.int64)
+    is_longest = chosen & (gap == longest[breaks.site])
+    row[breaks.site[is_longest]] = after[is_longest]
+    between = sum_by(breaks.site, count, gap)
+    rows = [
+        (
+            site.file or None,
+            site.line,
+            site.function or None,
+            site.code or None,
+            site.reason or None,
+            site.explanation or None,
+            site.hint or None,
+            site.is_skipped if site.reason else None,
+            ", ".join(breaks.compile_ids[place]) or None,
+            int(calls[place]),
+            int(between[place]),
+            int(longest[place]) if calls[place] else None,
+            int(row[place]) if calls[place] else None,
+        )
+        for place, site in enumerate(breaks.sites)
+        if site.reason or calls[place]
+    ]
+    frame = RESULT.per_rank.frame(rows).sort(["between", "file", "line"], descending=[True, False, False], nulls_last=True)
+    return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(trace, len(rows))))
+
+
+def _notes(trace: Trace, found: int) -> Iterator[str]:
+    has_log = bool(log_entries(trace))
+    if not found:
+        regions = len(compiled_regions(trace).rows)
+        yield "No graph break was recorded." if regions or has_log else "Nothing that torch.compile made was recorded."
+    elif not has_log:
+        yield (
+            "Torch's structured log is not there (kinetoscope record keeps it; TORCH_TRACE=FOLDER and --compile FOLDER "
+            "give it): reasons are not known."
+        )
+    elif UNKNOWN_SITE in broken_calls(trace).sites:
+        yield "Breaks without a place are of code that was compiled before the log began."
