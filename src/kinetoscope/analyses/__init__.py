@@ -49,6 +49,10 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_bandwidth_series",
     ),
     "Serving": ("serving_steps", "serving_summary"),
+    "Compiled code": (
+        "compilations",
+        "graph_breaks",
+    ),
     "Launching": (
         "launches",
         "launch_statistics",
@@ -78,7 +82,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
 NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-RECORDED: "Final" = ("trace_info", *GROUPS["Memory"], *GROUPS["Serving"])
+RECORDED: "Final" = ("trace_info", "compilations", *GROUPS["Memory"], *GROUPS["Serving"])
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
 OWN: "Final" = "Your own"

@@ -10,8 +10,17 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.compile.compilations import Compilation, compilations as logged
-from kinetoscope.model.compile.regions import PHASES, compiled_regions, compiler_spans, time_by_phase
+from kinetoscope.model.compile.compilations import Compilation
+from kinetoscope.model.compile.compilations import compilations as logged
+from kinetoscope.model.compile.regions import (
+    PHASES,
+    compiled_regions,
+    compiler_spans,
+    is_compiler,
+    is_region,
+    time_by_phase,
+)
+from kinetoscope.model.execution.call_tree import owned_times
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -21,13 +30,17 @@ from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("compile_id", pl.String, "The frame and which compilation of it, as torch counts: 1/2; null if unknown."),
-    Column("function", pl.String, "The compiled function; torch_dynamo_resume_in_f_at_20 goes on behind a graph break."),
+    Column(
+        "function", pl.String, "The compiled function; torch_dynamo_resume_in_f_at_20 goes on behind a graph break."
+    ),
     Column("file", pl.String, "File of the function."),
     Column("line", pl.Int64, "First line of the function."),
     Column("reason", pl.String, "What did not fit the compilation before it; null for the first of a frame."),
     Column("time", pl.Int64, "Time of compiling: the sum of the six phases, that of the backward pass included.", "ns"),
     Column("tracing", pl.Int64, "Dynamo: tracing Python, building guards.", "ns"),
-    Column("aot_autograd", pl.Int64, "AOTAutograd: joint graph of forward and backward, its passes and partition.", "ns"),
+    Column(
+        "aot_autograd", pl.Int64, "AOTAutograd: joint graph of forward and backward, its passes and partition.", "ns"
+    ),
     Column("inductor", pl.Int64, "Inductor: passes over the graph, lowering.", "ns"),
     Column("code_generation", pl.Int64, "Inductor: scheduling, fusion, writing and loading code.", "ns"),
     Column("kernel_compilation", pl.Int64, "Waiting for Triton's or the C++ compiler.", "ns"),
@@ -41,7 +54,7 @@ RESULT = Schema(
     Column("guards", pl.Int64, "Conditions that are checked before each call."),
     Column("attempts", pl.Int64, "How often tracing was begun: anew after each graph break in a called function."),
     Column("calls", pl.Int64, "Calls of the compiled region that begin in the selection."),
-    Column("run", pl.Int64, "Time of the host in these calls.", "ns"),
+    Column("run", pl.Int64, "Time of the host in them, without compiling and without regions inside.", "ns"),
     Column("failure", pl.String, "Why no code came of it."),
     across={
         "key": "compile_id function file line",
@@ -101,6 +114,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         facts = log.get(compile_id or "", Compilation(compile_id or ""))
         in_trace = time[mine].sum(axis=0).tolist()
         phases = facts.phases if facts.is_measured else in_trace
+        is_known = facts.is_measured or len(mine) > 0
         start = facts.start - trace.base if facts.start is not None else _least(trace.start[spans.rows[mine]])
         rows.append(
             {
@@ -109,8 +123,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
                 "file": facts.file or None,
                 "line": facts.line,
                 "reason": "; ".join(facts.reasons) or None,
-                "time": sum(phases),
-                **dict(zip(PHASES, phases, strict=True)),
+                "time": sum(phases) if is_known else None,
+                **{name: took if is_known else None for name, took in zip(PHASES, phases, strict=True)},
                 "backward": facts.backward if facts.is_measured else None,
                 "in_trace": sum(in_trace),
                 "start": None if start is None else start - origin_of_time(trace),
@@ -132,11 +146,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 def _called(view: Scope) -> tuple[Int64s, Int64s]:
     """How often each compiled region is called in the selection, and the host's time in it: int64 [compile ids]."""
     regions, trace = compiled_regions(view.trace), view.trace
-    start, end = view.clipped(trace.start[regions.rows], trace.end[regions.rows])
-    begun = view.host_mask[regions.rows].astype(np.int64)
-    counted = view.host_mask_untimed[regions.rows] & (end > start)
+    own = owned_times(trace, is_region(trace) | is_compiler(trace), view.clip)[regions.rows]
+    begun, counted = view.host_mask[regions.rows], view.host_mask_untimed[regions.rows]
     count = len(regions.compile_ids)
-    return sum_by(regions.compile_id, count, begun), sum_by(regions.compile_id, count, np.where(counted, end - start, 0))
+    return sum_by(regions.compile_id, count, begun.astype(np.int64)), sum_by(
+        regions.compile_id, count, np.where(counted, own, 0)
+    )
 
 
 def _least(times: Int64s) -> int | None:

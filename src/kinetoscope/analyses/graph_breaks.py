@@ -28,8 +28,8 @@ RESULT = Schema(
     Column("hint", pl.String, "What torch advises."),
     Column("skipped", pl.Boolean, "Nothing of the function was compiled, as torch could not go on behind the break."),
     Column("compile_ids", pl.String, "Compilations that broke there."),
-    Column("calls", pl.Int64, "How often the pieces before and behind it ran one after the other in the selection."),
-    Column("between", pl.Int64, "Time of the host from the end of the piece before to the start of that behind.", "ns"),
+    Column("calls", pl.Int64, "Calls in the selection that went on in another piece behind it."),
+    Column("between", pl.Int64, "Time of the host between the pieces, without compiling.", "ns"),
     Column("longest", pl.Int64, "The longest of these times.", "ns"),
     Column("row", pl.Int64, "Row of the piece behind the longest, among the events of the trace."),
     across={
@@ -46,17 +46,17 @@ def graph_breaks(job: Job, *, select: Selection = ALL) -> Result:
     """Where do the graphs of torch.compile break, why, and how much time passes between their pieces?
 
     Method. A row for each place that torch's structured log names (see `compilations` for where it comes from), the
-    most time first. The piece before a break is a compiled region of a compilation that broke there; the piece behind
-    is the next region on its thread, where that is of the function with which torch goes on
-    (`torch_dynamo_resume_in_forward_at_20`). Without the log the place is the name of that function, if Python calls
-    were recorded; else two regions of different frames count that follow one another in a step within 5 ms, and the
-    place is unknown.
+    most time first. A compiled region that lies in another one goes on behind a break of that one, whose compile id
+    says which break it is. The time between is counted from the end of the graph, or of the region, before it;
+    compiling in between does not count. Without the log the place follows from the name of the function that goes on
+    (`torch_dynamo_resume_in_forward_at_20`), if Python calls were recorded; else it is unknown.
 
     How to read it. In between Python runs, the guards of the next piece are checked, and nothing is fused across.
     `torch.compile(fullgraph=True)` raises at each break, `hint` says how it goes away. A skipped function runs as if it
     was never compiled.
 
-    Limits. A break behind which nothing is compiled has no second piece, and so no calls. What a larger graph would gain
+    Limits. A break behind which nothing is compiled has no second piece, and so no calls. Graphs of other backends than
+    AOTAutograd's and Inductor's leave no span: the time before the next piece is then 0. What a larger graph would gain
     by fusion is not known.
     """
     return job.map(_of_trace, ANALYSIS, select)
@@ -67,16 +67,16 @@ ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "be
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view, breaks, regions = scope(trace, select), broken_calls(trace), compiled_regions(trace)
-    before, after = regions.rows[breaks.before], regions.rows[breaks.after]
-    chosen = view.host_mask[before]
-    gap = np.where(chosen, trace.start[after] - trace.end[before], 0)
-    count = len(breaks.sites)
-    longest = reduce_by(breaks.site, count, gap).greatest
-    calls = sum_by(breaks.site, count, chosen.astype(np.int64))
-    row = np.full(count, -1, np.int64)
-    is_longest = chosen & (gap == longest[breaks.site])
-    row[breaks.site[is_longest]] = after[is_longest]
-    between = sum_by(breaks.site, count, gap)
+    count, site = len(breaks.sites), breaks.site
+    after = regions.rows[breaks.between.region]
+    chosen = view.host_mask[after]
+    gap = np.where(chosen, breaks.time, 0)
+    between = reduce_by(site, count, gap)
+    _, once = np.unique(breaks.call, return_index=True)
+    calls = sum_by(site[once], count, chosen[once].astype(np.int64))
+    longest, row = between.greatest, np.full(count, -1, np.int64)
+    is_longest = chosen & (gap == longest[site])
+    row[site[is_longest]] = after[is_longest]
     rows = [
         (
             site.file or None,
@@ -89,14 +89,16 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
             site.is_skipped if site.reason else None,
             ", ".join(breaks.compile_ids[place]) or None,
             int(calls[place]),
-            int(between[place]),
+            int(between.total[place]),
             int(longest[place]) if calls[place] else None,
             int(row[place]) if calls[place] else None,
         )
         for place, site in enumerate(breaks.sites)
         if site.reason or calls[place]
     ]
-    frame = RESULT.per_rank.frame(rows).sort(["between", "file", "line"], descending=[True, False, False], nulls_last=True)
+    frame = RESULT.per_rank.frame(rows).sort(
+        ["between", "file", "line"], descending=[True, False, False], nulls_last=True
+    )
     return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(trace, len(rows))))
 
 

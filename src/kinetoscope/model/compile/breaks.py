@@ -9,11 +9,17 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.compile.compilations import compilations
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.compile.log import GRAPH_BREAK, LogEntry, first_line, log_entries
-from kinetoscope.model.compile.regions import RESUMED, compiled_regions, graph_pieces
+from kinetoscope.model.compile.regions import (
+    RESUMED,
+    TimeBetweenPieces,
+    compiled_regions,
+    compiler_spans,
+    time_between_pieces,
+)
 from kinetoscope.model.execution.call_stacks import frame_text, user_source
 from kinetoscope.model.execution.call_tree import enclosing_frame
 from kinetoscope.model.trace.derived import derived
@@ -102,17 +108,20 @@ def _labelled(text: str, label: str) -> str:
 
 @dataclass(frozen=True)
 class BrokenCalls:
-    """Calls of compiled code behind which the graph is broken, and the calls of the code that goes on.
+    """The times between the pieces of broken graphs, and the place in the source of each.
 
     Attributes:
-        before, after: int32 [calls], places in `CompiledRegions`.
-        site: int32 [calls], place in `sites`.
+        between: the times.
+        time: int64 [times], their lengths less what the compiler took of them, ns.
+        call: int32 [times], place in `CompiledRegions` of the call whose graph is broken.
+        site: int32 [times], place in `sites`.
         sites: the places in the source; those that the log names first, whether or not they were called.
         compile_ids: of each site the compilations that break there.
     """
 
-    before: Int32s
-    after: Int32s
+    between: TimeBetweenPieces
+    time: Int64s
+    call: Int32s
     site: Int32s
     sites: tuple[BreakSite, ...]
     compile_ids: tuple[tuple[str, ...], ...]
@@ -123,24 +132,28 @@ def broken_calls(trace: Trace) -> BrokenCalls:
     """The graph breaks of a trace, by what the log says, else by the names of functions that go on behind a break."""
     sites = sites_of_log(log_entries(trace))
     known = {compile_id: site for site, ids in sites.items() for compile_id in ids}
-    unbroken = {each.compile_id for each in compilations(trace) if each.is_measured} - known.keys()
-    regions, pieces = compiled_regions(trace), graph_pieces(trace)
-    frame = enclosing_frame(trace)[regions.rows[pieces.after]]
-    function = np.where(frame >= 0, trace.name[frame], np.int32(-1))
-    codes, first = group(regions.compile_id[pieces.before].astype(np.int64), function.astype(np.int64))
-    kinds: list[BreakSite | None] = []
+    regions, between = compiled_regions(trace), time_between_pieces(trace)
+    call = regions.around[between.region]
+    frame = enclosing_frame(trace)[regions.rows[between.region]]
+    function = np.where(frame >= 0, trace.name[frame], np.int32(-1)) if len(trace) else frame
+    codes, first = group(regions.compile_id[call].astype(np.int64), function.astype(np.int64))
+    kinds: list[BreakSite] = []
     for at in first.tolist():
-        of_id = int(regions.compile_id[pieces.before[at]])
+        of_id = int(regions.compile_id[call[at]])
         compile_id = regions.compile_ids[of_id] if of_id >= 0 else ""
-        site = known.get(compile_id)
-        if site is None and (function[at] >= 0 or compile_id not in unbroken):
-            site = _resumed_site(trace, int(function[at]))
-            sites[site] = tuple(dict.fromkeys((*sites.get(site, ()), *filter(None, (compile_id,)))))
+        site = known.get(compile_id) or _resumed_site(trace, int(function[at]))
+        sites[site] = tuple(dict.fromkeys((*sites.get(site, ()), *filter(None, (compile_id,)))))
         kinds.append(site)
     places = {site: place for place, site in enumerate(sites)}
-    place = np.array([-1 if site is None else places[site] for site in kinds], np.int32)[codes]
-    chosen = place >= 0
-    return BrokenCalls(pieces.before[chosen], pieces.after[chosen], place[chosen], tuple(sites), tuple(sites.values()))
+    site_of = np.array([places[site] for site in kinds], np.int32)[codes]
+    return BrokenCalls(between, _less_compiling(trace, between), call, site_of, tuple(sites), tuple(sites.values()))
+
+
+def _less_compiling(trace: Trace, between: TimeBetweenPieces) -> Int64s:
+    """Lengths of the times, ns, less what outermost spans of the compiler on any thread take of them."""
+    rows = compiler_spans(trace).rows
+    compiling = union(trace.start[rows], trace.end[rows])
+    return between.end - between.start - covered(Intervals(between.start, between.end), compiling)
 
 
 _RESUMED: Final = re.compile(rf"{RESUMED}(.*)_at_(\d{{1,9}})")

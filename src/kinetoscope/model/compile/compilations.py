@@ -99,7 +99,9 @@ def _add(compilation: Compilation, entry: LogEntry) -> None:
     else:
         run_time = 0
         if is_backward:  # it has no tracing: what is not Inductor's is AOTAutograd's
-            cumulative[:2] = [max(cumulative[2], _nanoseconds(facts, "backward_cumulative_compile_time_us", "") or 0)] * 2
+            cumulative[:2] = [
+                max(cumulative[2], _nanoseconds(facts, "backward_cumulative_compile_time_us", "") or 0)
+            ] * 2
     for place in range(1, len(cumulative)):
         cumulative[place] = min(cumulative[place], cumulative[place - 1])
     own = [time - inner for time, inner in zip(cumulative, [*cumulative[1:], 0], strict=True)]
@@ -113,7 +115,10 @@ def _add(compilation: Compilation, entry: LogEntry) -> None:
         compilation.function = _text(facts.get("co_name"))
         compilation.file = _text(facts.get("co_filename"))
         compilation.line = _count(facts.get("co_firstlineno"))
-        compilation.operators, compilation.guards = _count(facts.get("graph_op_count")), _count(facts.get("guard_count"))
+        compilation.operators, compilation.guards = (
+            _count(facts.get("graph_op_count")),
+            _count(facts.get("guard_count")),
+        )
         compilation.attempts = entry.attempt + 1
         compilation.failure = first_line(_text(facts.get("fail_reason")))
         compilation.reasons = compilation.reasons or _reasons(_text(facts.get("recompile_reason")))
@@ -136,7 +141,7 @@ _SOURCE: Final = re.compile(r"\s{2,}# .*", re.DOTALL)
 
 def _guard(text: str) -> str:
     """A failed guard in one line: without the line of source that torch prints behind it, and without its advice."""
-    line = _ADVICE.sub("", text.split("\nUser stack trace:")[0])
+    line = _ADVICE.sub("", text.split("\nUser stack trace:", maxsplit=1)[0])
     return _SPACES.sub(" ", _SOURCE.sub("", line)).strip()[:_MAX_REASON_CHARACTERS]
 
 

@@ -122,7 +122,14 @@ def _record(line: str) -> tuple[str, str, str, int, int, Mapping[str, Any]] | No
     name = metadata.get("name") if kind == ARTIFACT else kind
     if not isinstance(name, str) or (kind == ARTIFACT and name not in _ARTIFACTS):
         return None
-    return kind, name, _compile_id(record), _integer(record.get("attempt"), 0), _integer(record.get("rank"), -1), metadata
+    return (
+        kind,
+        name,
+        _compile_id(record),
+        _integer(record.get("attempt"), 0),
+        _integer(record.get("rank"), -1),
+        metadata,
+    )
 
 
 def _compile_id(record: Mapping[str, Any]) -> str:

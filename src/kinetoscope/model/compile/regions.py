@@ -10,9 +10,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
+from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.marks import RANGE_KINDS
-from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.names import rows_beginning, rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -41,47 +40,54 @@ _REGION: Final = "Torch-Compiled Region"
 _COMPILE_ID: Final = re.compile(r"(!?\d{1,9}(?:/\d{1,9}){1,2}|!\d{1,9})\Z")
 _DATA: Final = "compile_id="
 _UNKNOWN_ID: Final = "None"
-_MAX_PAUSE_NS: Final = 5_000_000
-"""Between two regions: what lies further apart are two functions and not the pieces of one."""
+_GRAPH: Final = "CompiledFunction"
+_FX_GRAPH: Final = "## Call CompiledFxGraph "
 
 
 @dataclass(frozen=True)
 class CompiledRegions:
-    """Calls of compiled code, by thread and time; those inside another are left out.
+    """Calls of compiled code, by thread and time.
+
+    A region lasts until the compiled function returns: where its graph is broken, the regions of what goes on behind
+    the break lie in it.
 
     Attributes:
         rows: int32 [regions], their events.
+        around: int32 [regions], the region that each lies in, −1 for none.
         compile_id: int32 [regions], place in `compile_ids`, −1 where the name has none (until torch 2.5).
         compile_ids: texts such as `0/1`, the frame and which compilation of it.
-        frame: int32 [regions], place of the compile id without its last number among all of them, −1 for none.
     """
 
     rows: Int32s
+    around: Int32s
     compile_id: Int32s
     compile_ids: tuple[str, ...]
-    frame: Int32s
+
+
+@derived
+def is_region(trace: Trace) -> Bools:
+    """Spans of compiled regions: bool [events]."""
+    return rows_beginning(trace, (_REGION,), *RANGE_KINDS) & call_tree(trace).member
 
 
 @derived
 def compiled_regions(trace: Trace) -> CompiledRegions:
     """The compiled regions of a trace."""
-    calls = call_tree(trace)
-    is_region = rows_beginning(trace, (_REGION,), *RANGE_KINDS) & calls.member
-    around = ancestor(calls.parent, is_region)
-    order = calls.order[is_region[calls.order]]
-    rows = order[(calls.parent[order] < 0) | (around[calls.parent[order]] < 0)]
+    calls, mask = call_tree(trace), is_region(trace)
+    rows = calls.order[mask[calls.order]]
     texts = {code: _compile_id(trace.strings.glance(code)) for code in np.unique(trace.name[rows]).tolist()}
     ids = tuple(sorted({text for text in texts.values() if text}))
-    frames = sorted({text.rpartition("/")[0] for text in ids})
     place = {code: ids.index(text) if text else -1 for code, text in texts.items()}
-    frame = {code: frames.index(text.rpartition("/")[0]) if text else -1 for code, text in texts.items()}
-    names = trace.name[rows].tolist()
-    return CompiledRegions(
-        rows,
-        np.array([place[code] for code in names], np.int32),
-        ids,
-        np.array([frame[code] for code in names], np.int32),
-    )
+    compile_id = np.array([place[code] for code in trace.name[rows].tolist()], np.int32)
+    return CompiledRegions(rows, _places(trace, rows, calls.parent[rows], mask), compile_id, ids)
+
+
+def _places(trace: Trace, rows: Int32s, inner: Int32s, mask: Bools) -> Int32s:
+    """Which of `rows` each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
+    place = np.full(len(trace) + 1, -1, np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    around = ancestor(call_tree(trace).parent, mask)
+    return place[np.where(inner >= 0, around[inner], -1)] if len(trace) else place[:0]
 
 
 def _compile_id(name: str) -> str:
@@ -93,36 +99,47 @@ def _compile_id(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class GraphPieces:
-    """Where a piece of a broken graph ends and the next begins, on one thread.
+class TimeBetweenPieces:
+    """Where Python runs between two pieces of a broken graph.
 
     Attributes:
-        before, after: int32 [pairs], places in `CompiledRegions`.
+        region: int32 [times], place in `CompiledRegions` of the region that goes on behind the break.
+        start, end: int64 [times], from the end of the graph or region before it to its own start, ns; equal where the
+            trace does not mark where a graph ends.
     """
 
-    before: Int32s
-    after: Int32s
+    region: Int32s
+    start: Int64s
+    end: Int64s
 
 
 @derived
-def graph_pieces(trace: Trace) -> GraphPieces:
-    """The pairs of compiled regions between which a graph is broken.
+def time_between_pieces(trace: Trace) -> TimeBetweenPieces:
+    """The times between the pieces of broken graphs: before each region that lies in another one."""
+    calls, regions = call_tree(trace), compiled_regions(trace)
+    graphs = np.flatnonzero(_is_graph(trace) & calls.member).astype(np.int32)
+    # A graph, or a region, ends a piece of the region directly around it.
+    rows = np.concatenate([regions.rows, graphs])
+    around = np.concatenate([regions.around, _places(trace, regions.rows, calls.parent[graphs], is_region(trace))])
+    region = np.concatenate([np.arange(len(regions.rows)), np.full(len(graphs), -1)]).astype(np.int32)
+    order = np.lexsort((trace.start[rows], around))
+    order = order[around[order] >= 0]
+    rows, around, region = rows[order], around[order], region[order]
+    follows = np.append(False, around[1:] == around[:-1])[: len(rows)]
+    before = np.where(follows, trace.end[np.roll(rows, 1)], trace.start[rows]) if len(rows) else trace.start[rows]
+    nested = region >= 0
+    end = trace.start[rows][nested]
+    return TimeBetweenPieces(region[nested], np.minimum(before[nested], end), end)
 
-    The function behind a break has a name of its own, `torch_dynamo_resume_in_forward_at_20`. Where Python calls were
-    not recorded, two regions of different frames count that follow one another in a step within 5 ms.
-    """
-    regions = compiled_regions(trace)
-    rows = regions.rows
-    start, end, track = trace.start[rows], trace.end[rows], trace.track[rows]
-    step = step_of(steps(trace).host, start)
-    follows = (track[1:] == track[:-1]) & (step[1:] == step[:-1]) & (start[1:] > end[:-1])
-    frame = enclosing_frame(trace)[rows]
-    known = frame >= 0
-    resumed = rows_containing(trace, (RESUMED,))
-    goes_on = known & resumed[np.maximum(frame, 0)] if len(trace) else known
-    guessed = (regions.frame[1:] != regions.frame[:-1]) & (start[1:] - end[:-1] < _MAX_PAUSE_NS) & (step[1:] >= 0)
-    before = np.flatnonzero(follows & np.where(known[1:], goes_on[1:], guessed)).astype(np.int32)
-    return GraphPieces(before, before + np.int32(1))
+
+def _is_graph(trace: Trace) -> Bools:
+    """Spans of compiled graphs, the outermost: bool [events]."""
+    fits = rows_named(
+        trace, lambda name: name == _GRAPH or name.startswith(_FX_GRAPH), *RANGE_KINDS, holding=(_GRAPH, _FX_GRAPH)
+    )
+    parent = call_tree(trace).parent
+    around = ancestor(parent, fits)
+    return fits & ((parent < 0) | (around[parent] < 0)) if len(trace) else fits
 
 
 # --- the compiler
@@ -169,10 +186,7 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     outermost = every & ((parent < 0) | (around[parent] < 0))
     phase[outermost & (phase < 0)] = PHASES.index("at_run_time")
     rows = np.flatnonzero(outermost).astype(np.int32)
-    which = np.full(len(trace), -1, np.int32)
-    which[rows] = np.arange(len(rows), dtype=np.int32)
-    inside = ancestor(parent, outermost)
-    span = np.where(inside >= 0, which[np.maximum(inside, 0)], -1).astype(np.int32) if len(trace) else which
+    span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), outermost)
     told = _told_ids(trace, span, len(rows))
     ids = tuple(sorted({text for text in told if text and text != _UNKNOWN_ID}))
     keep = np.array([text != _UNKNOWN_ID for text in told], np.bool_)
@@ -198,8 +212,6 @@ def time_by_phase(trace: Trace, window: tuple[int, int] | None, chosen: Bools) -
         window: the range of time that counts; None for all.
         chosen: bool [spans], those that count.
     """
-    from kinetoscope.model.execution.call_tree import owned_times
-
     spans = compiler_spans(trace)
     opens = (spans.phase >= 0) & (spans.span >= 0)
     rows = np.flatnonzero(opens)
