@@ -51,6 +51,12 @@ def collectives(
     select: Selection = ...,
     by: Literal["size", "kind", "rank", "call"] = "size",
 ) -> Result: ...
+def compilations(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def critical_path(
     job: Job,
     *,
@@ -103,6 +109,12 @@ def flops(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def fusion(
+    job: Job,
+    *,
+    select: Selection = ...,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
+def graph_breaks(
     job: Job,
     *,
     select: Selection = ...,
