@@ -106,6 +106,7 @@ def test_for_an_assistant(extension: Path, tmp_path: Path) -> None:
     assert json.loads(call(folders, "explain_finding", {"code": "mine001"}))["title"] == "A step has many events"
 
 
+@pytest.mark.slow
 def test_on_a_cluster(extension: Path) -> None:
     pytest.importorskip("distributed", reason="the extra dask is not installed")
     kinetoscope.extend(extension)

@@ -70,6 +70,7 @@ for name in ("_nrt", "forceinline"):
 """
 
 
+@pytest.mark.slow
 def test_a_version_of_numba_without_the_private_options_gives_the_same_with_a_warning(folder: Path) -> None:
     *printed, warning = run(WITHOUT_PRIVATE_OPTIONS + REPORT, folder)
     assert printed == ["outer True", "outer False", "4", "2.0"]

@@ -245,6 +245,7 @@ def test_ranks_are_joined_in_order(folder: Path, pattern: str, ranks: range) -> 
             assert result.frame.filter(rank=rank).equals(analysis(alone[rank]).frame), analysis.name
 
 
+@pytest.mark.slow
 def test_one_job_at_a_time_answers_the_same() -> None:
     job = read(BUNDLED / "ddp2", jobs=2)
     alone = replace(job, engine=Threads(load, jobs=1, keep=0))

@@ -62,6 +62,7 @@ def test_a_page_of_a_rule_has_its_headings() -> None:
     assert "**What it checks.** Everything.\n\n**Why it matters.** It grows.\n\n**What to do.** Water it." in text
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = ["--root", str(tmp_path)]
     assert generate.main([*root, "--check"]) == 1

@@ -63,6 +63,7 @@ def test_a_report_of_a_job_is_about_its_files_alone(tmp_path: Path) -> None:
         kinetoscope.report(MLP, tmp_path / "none" / "x.html")
 
 
+@pytest.mark.slow
 def test_of_large_ranks_some_are_examined_and_all_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = kinetoscope.summary(required(SHARED / "dlrm_ddp_v100_8rank"))
     assert whole.advice is not None

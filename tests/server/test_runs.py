@@ -120,6 +120,7 @@ def test_a_folder_of_parquet_is_a_run(tmp_path: Path) -> None:
         assert (told["events"], told["bytes"] > 0) == (len(read(MLP).trace()), True)
 
 
+@pytest.mark.slow
 def test_files_of_an_object_store() -> None:
     import fsspec
 

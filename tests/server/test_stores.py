@@ -31,6 +31,7 @@ def filled(patch: pytest.MonkeyPatch, folder: Path) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.slow
 def test_a_run_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with filled(monkeypatch, tmp_path) as store:
         with serving(f"{store.scheme}://jobs") as client:

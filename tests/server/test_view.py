@@ -146,6 +146,7 @@ def test_slips_are_told_at_once(
     assert printed.out == ""
 
 
+@pytest.mark.slow
 def test_ctrl_c_does_not_wait_for_what_is_being_computed(tmp_path: Path) -> None:
     fifo = tmp_path / "rank0.json"
     os.mkfifo(fifo)  # whoever reads it waits for ever

@@ -97,6 +97,7 @@ def test_a_clock_that_is_ahead_is_set_by_the_ends_of_collectives(tmp_path: Path)
     assert min(float(event["ts"]) for event in events if event["ph"] == "X") == 0
 
 
+@pytest.mark.slow
 def test_of_real_ranks_every_event_is_there_and_collectives_overlap(tmp_path: Path) -> None:
     job = read(required(SHARED / "dlrm_ddp_v100_8rank"), jobs=2)
     whole = document(job, tmp_path)
