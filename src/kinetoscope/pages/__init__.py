@@ -58,6 +58,7 @@ PAGES: Final[dict[str, View]] = {
     "memory": View("Memory", recorded=True),
     "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),
+    "serving": View("Serving", ranks="job", recorded=True),
     "distributed": View("Distributed", ranks="all"),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2),

@@ -327,10 +327,12 @@ function Drawn({
       at.setSelected(null, []);
       clicked.current = null;
     } else if (facts) {
+      const known = clicked.current;
       const mark = markOf(lanes, chosen, facts);
+      // Work beside replays has a place in the folded lane, too.
+      if (known?.row === chosen.row && known.rank === chosen.rank && known.lane === mark.lane) mark.depth = known.depth;
       at.setSelected(mark, facts.arrows ?? []);
       say(`Selected: ${printable(facts.name)}, ${shown(facts.duration, "ns")}`);
-      const known = clicked.current;
       if (!known && !landed.current && !given.current) at.show(fitted(mark, lanes, 5), true);
       if (known?.row !== chosen.row || known.rank !== chosen.rank) at.reveal(mark);
       clicked.current = mark;

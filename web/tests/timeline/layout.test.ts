@@ -172,3 +172,44 @@ test("a selected mark is unfolded, wherever it is", () => {
   expect(shown({ ...PLAIN, folded }, 30)).toEqual([false, true]);
   expect(shown(PLAIN, 0, "none")).toEqual([true, false]);
 });
+
+const replaying: Lanes = {
+  ranks: [
+    {
+      rank: 0,
+      offset: 0,
+      groups: [
+        { id: "d", title: "GPU 0", kind: "device", lanes: [{ id: "7w", title: "stream 7", depth: 6, slices: 2 }] },
+      ],
+    },
+  ],
+  start: 0,
+  end: 100,
+};
+
+test("a folded stream with replays is one row of slices, as high as work", () => {
+  const key = keyOf.lane(0, "7w");
+  const [item] = layout(replaying, { ...PLAIN, folded: new Set([key]) }, 1200).scrolled;
+  expect(item && drawnDepths(item)).toEqual([2]);
+  expect(item?.bar).toBe(20);
+  expect(item?.foldable).toBe(true);
+});
+
+test("an open stream has its replays and what was captured in them above the work", () => {
+  const at = layout(replaying, PLAIN, 1200);
+  const [item] = at.scrolled;
+  expect(item && drawnDepths(item)).toEqual([3, 4, 5, 0, 1]);
+  expect(rowAt(at, 0, "7w", 0, 0)?.top).toBe(at.scrollTop + 3 * (item?.pitch ?? 0));
+  expect(spotAt(at, at.scrollTop + 3 * (item?.pitch ?? 0) + 5, 0)?.depth).toBe(0);
+});
+
+test("rows of replays that hold nothing in view take no room, and work in a folded one opens it", () => {
+  const key = keyOf.lane(0, "7w");
+  const known = { used: new Map([[key, { depths: [0, 2, 3], from: 0 }]]), ranks: new Map() };
+  const [item] = layout(replaying, PLAIN, 1200, 0, known).scrolled;
+  expect(item && drawnDepths(item)).toEqual([3, 0]);
+  const folded = { ...PLAIN, folded: new Set([key]) };
+  const at = layout(replaying, folded, 1200);
+  expect(unfolded(replaying, folded, at, { rank: 0, lane: "7w", depth: 2 })).toBe(folded);
+  expect(unfolded(replaying, folded, at, { rank: 0, lane: "7w", depth: 0 }).folded.has(key)).toBe(false);
+});

@@ -84,7 +84,7 @@ def launched_in(trace: Trace, row: int) -> Int32s:
     high = int(np.searchsorted(launched, max(trace.end[row], trace.start[row] + 1)))
     places = places[low:high]
     places = places[trace.track[work.launch[places]] == trace.track[row]]
-    at = work.launch[places]
+    at = work.caller[places]
     for _ in range(MAX_DEPTH):
         climbing = np.flatnonzero((at >= 0) & (at != row))
         if not len(climbing):

@@ -18,10 +18,11 @@ from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.stream_waits import stream_waits
 from kinetoscope.model.steps.steps import step_of, steps
-from kinetoscope.model.timeline.call_context import Frame, call_context, launch_of, launched_in
+from kinetoscope.model.timeline.call_context import Frame, ancestors, call_context, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.timeline.limits import EventLimit, event_limit
+from kinetoscope.model.timeline.replays import drawn_events, place_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -89,7 +90,7 @@ class EventDetails:
         stack: the outermost frame first; of device work that of its launch.
         stack_note: why the stack is another call's, or empty.
         module: the innermost module, "" where none is known.
-        parent: the call around it.
+        parent: the call around it; of replayed work the call that it was captured in.
         launched: device work of this call and those inside it, in order of launch, the first 200.
         launched_by: the call that launched this device work.
         forward, backward: the operator of the other pass that belongs to it.
@@ -131,32 +132,31 @@ class EventDetails:
 @derived
 def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventDetails:
     """Details of the event at a row; `steps_by` as for `steps`."""
-    layout, calls, work = timeline(trace), call_tree(trace), device_work(trace)
-    start, end = (int(each[row]) - layout.origin for each in times(trace))
-    end = max(start, end)
+    calls, work, place = call_tree(trace), device_work(trace), place_of(trace, row)
+    start, end = (each - timeline(trace).origin for each in (place.start, place.end))
     launch, places = launch_of(trace, row), launched_in(trace, row)
     launched = work.rows[places]
     forward = int(backward_links(trace).forward[row])
     backward = np.flatnonzero(backward_links(trace).forward == row)
-    context = call_context(trace, launch if launch >= 0 else row)
-    lane = lane_of(trace, row)
+    caller = _caller(work, row)
+    context = call_context(trace, caller if caller >= 0 else row)
     return EventDetails(
         row=row,
         name=trace.strings.label(int(trace.name[row])),
         category=trace.strings.label(int(trace.category[row])),
         kind=MARK_KINDS[mark_kinds(trace)[row]],
-        lane=lane.id if lane else None,
-        depth=int(layout.depth[row]),
+        lane=place.lane,
+        depth=place.depth,
         start=start,
         end=end,
         duration=end - start,
-        self_time=int(self_times(trace)[row]) if calls.member[row] else None,
+        self_time=int(self_times(trace)[row]) if calls.member[row] and row < trace.recorded else None,
         step=_step(trace, launch if launch >= 0 else row, steps_by),
         arguments=_arguments(trace, row),
         stack=context.stack,
         stack_note=_FORWARD_STACK if context.stack and context.of_forward else "" if context.stack else _NO_STACK,
         module=context.module,
-        parent=_row_or_none(int(calls.parent[row])),
+        parent=_above(trace, caller if caller != launch else int(calls.parent[row])),
         launched=tuple(launched[:_MAX_ARROWS].tolist()),
         launched_by=_row_or_none(launch),
         forward=_row_or_none(forward),
@@ -172,6 +172,19 @@ def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventD
 
 _FORWARD_STACK: Final = "From the forward pass: the backward pass runs without a Python stack."
 _NO_STACK: Final = "No stack was recorded here (with_stack=True records them)."
+
+
+def _caller(work: DeviceWork, row: int) -> int:
+    """The captured call of replayed work, else the launch of device work; −1 where it is not known, or for others."""
+    place = int(np.searchsorted(work.rows, row))
+    here = place < len(work) and work.rows[place] == row
+    return int(max(work.captured[place], work.launch[place])) if here else -1
+
+
+def _above(trace: Trace, row: int) -> int | None:
+    """The call, or the nearest around it that is drawn: of captured calls not all are."""
+    chain = ancestors(trace, row) if row >= 0 else []
+    return next((each for each in chain if place_of(trace, each).lane is not None), None)
 
 
 def _row_or_none(row: int) -> int | None:
@@ -218,7 +231,7 @@ def _delay(trace: Trace, work: DeviceWork, row: int, launch: int, places: Int32s
 def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -> SameName:
     """All events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
     calls = call_tree(trace)
-    alike = (call_names(trace) == name) & (trace.kind == kind) & (timeline(trace).layer >= 0)
+    alike = (call_names(trace) == name) & (trace.kind == kind) & drawn_events(trace).mask
     count, number = int(np.count_nonzero(alike)), len(steps(trace, steps_by))
     total, of_all = _device_time(trace, alike)
     on_device = total > 0
@@ -238,7 +251,7 @@ def _device_time(trace: Trace, alike: Bools) -> tuple[int, int]:
     counted = alike[work.rows]
     if not counted.any() and len(work):
         within = ancestor(calls.parent, alike & calls.member) >= 0
-        counted = (work.launch >= 0) & within[work.launch]
+        counted = (work.launch >= 0) & within[work.caller]
     return int(work.duration[counted].sum()), int(work.duration.sum())
 
 

@@ -15,7 +15,8 @@ from kinetoscope.algorithms.layout.packing import by_number
 from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.timeline.argument_search import rows_with_argument
-from kinetoscope.model.timeline.layout import lane_of, timeline, times
+from kinetoscope.model.timeline.layout import timeline
+from kinetoscope.model.timeline.replays import drawn_events, place_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -85,12 +86,11 @@ def search(
     marked = every.rows.tolist() if every.by_arguments and len(every.rows) <= MAX_CODES else None
     if place < 0:
         return SearchResult(len(inside.rows), place, counts, codes, marked)
-    row, lane = int(inside.rows[place]), lane_of(trace, int(inside.rows[place]))
-    start, stop = (int(each[row]) - layout.origin for each in times(trace))
-    name = trace.strings.label(int(trace.name[row]))
+    row = int(inside.rows[place])
+    drawn, name = place_of(trace, row), trace.strings.label(int(trace.name[row]))
     return SearchResult(
-        len(inside.rows), place, counts, codes, marked, row, name, start, max(stop, start), lane.id if lane else None,
-        int(layout.depth[row]),
+        len(inside.rows), place, counts, codes, marked, row, name, drawn.start - layout.origin,
+        drawn.end - layout.origin, drawn.lane, drawn.depth,
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def hits(trace: Trace, text: str) -> Hits:
         return Hits(in_time[matches[trace.name[in_time]]], codes)
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = np.sort(by_name.rows[np.repeat(by_name.offsets[codes], counts) + steps])
-    return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], codes)
+    return Hits(rows[np.argsort(drawn_events(trace).start[rows], kind="stable")], codes)
 
 
 def rows_with_text_or_argument(trace: Trace, text: str, go_on: Callable[[], None]) -> Int32s:
@@ -115,8 +115,8 @@ def rows_with_text_or_argument(trace: Trace, text: str, go_on: Callable[[], None
     `go_on` is called now and then; what it raises ends the search.
     """
     rows = rows_with_argument(trace, text, go_on)
-    rows = np.union1d(rows[timeline(trace).layer[rows] >= 0], hits(trace, text).rows).astype(np.int32)
-    return rows[np.argsort(times(trace)[0][rows], kind="stable")]
+    rows = np.union1d(rows[drawn_events(trace).mask[rows]], hits(trace, text).rows).astype(np.int32)
+    return rows[np.argsort(drawn_events(trace).start[rows], kind="stable")]
 
 
 def argument_hits(trace: Trace, rows: Int32s) -> Hits:
@@ -128,9 +128,9 @@ def argument_hits(trace: Trace, rows: Int32s) -> Hits:
 def same_name_hits(trace: Trace, row: int) -> Hits:
     """The events of the name and kind of an event, as `event.same_name` counts them; by start, then by row."""
     names = call_names(trace)
-    alike = (names == names[row]) & (trace.kind == trace.kind[row]) & (timeline(trace).layer >= 0)
+    alike = (names == names[row]) & (trace.kind == trace.kind[row]) & drawn_events(trace).mask
     rows = np.flatnonzero(alike).astype(np.int32)
-    return Hits(rows[np.argsort(times(trace)[0][rows], kind="stable")], np.unique(trace.name[rows]))
+    return Hits(rows[np.argsort(drawn_events(trace).start[rows], kind="stable")], np.unique(trace.name[rows]))
 
 
 def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> int:
@@ -142,7 +142,7 @@ def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> 
         return -1
     if after is None:
         return 0 if direction == "next" else len(every.rows) - 1
-    time = int(times(trace)[0][after])
+    time = int(drawn_events(trace).start[after])
     low, high = _place(trace, every, time), _place(trace, every, time + 1)
     same = every.rows[low:high]  # of one instant, by row
     if direction == "next":
@@ -167,7 +167,7 @@ def by_bucket(trace: Trace, every: Hits) -> Int64s:
 
 def _place(trace: Trace, every: Hits, time: int) -> int:
     """The place of the first hit that starts at a time or later."""
-    start = times(trace)[0]
+    start = drawn_events(trace).start
     return bisect_left(every.rows, time, key=start.__getitem__)
 
 
@@ -181,15 +181,15 @@ class _ByName:
 
 @derived
 def _by_name(trace: Trace) -> _ByName:
-    drawn = np.flatnonzero((timeline(trace).layer >= 0) & (trace.name >= 0)).astype(np.int32)
+    drawn = np.flatnonzero(drawn_events(trace).mask & (trace.name >= 0)).astype(np.int32)
     return _ByName(*by_number(trace.name, drawn, len(trace.strings)))
 
 
 @derived
 def _in_time(trace: Trace) -> Int32s:
     """The events that are drawn and have a name, by start, then by row: int32 [drawn]."""
-    rows = np.flatnonzero((timeline(trace).layer >= 0) & (trace.name >= 0)).astype(np.int32)
-    return rows[np.argsort(times(trace)[0][rows], kind="stable")]
+    rows = np.flatnonzero(drawn_events(trace).mask & (trace.name >= 0)).astype(np.int32)
+    return rows[np.argsort(drawn_events(trace).start[rows], kind="stable")]
 
 
 @derived

@@ -15,6 +15,7 @@ from kinetoscope.model.execution.calls import call_names, calls, launching_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.blocks import ChartBlock, Link, NoteBlock
@@ -88,11 +89,11 @@ def _thinned(frame: pl.DataFrame) -> pl.DataFrame:
 def _of_trace(trace: Trace, select: Selection, *, name: str, measure: Measure) -> Partial:
     view = scope(trace, select)
     rows, time = _kernels(view, name) if measure == "duration" else _calls(view, name, measure)
-    start = trace.start[rows]
+    _, start, end = (each[rows] for each in drawn_events(trace))
     columns = {
         "row": rows.astype(np.int64),
         "start": start - origin_of_time(trace),
-        "length": trace.end[rows] - start,
+        "length": end - start,
         "time": time,
     }
     return Partial(pl.DataFrame(columns))

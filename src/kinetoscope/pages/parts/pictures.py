@@ -45,13 +45,18 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point: a place in the units of the axes, a kind for its colour, words for who points at it, a link."""
+    """A point: a place in the units of the axes, a kind for its colour, words for who points at it, a link.
+
+    A `group` is in the key; its colour is the one at the place `owner` among those of owners, instead of a kind's.
+    """
 
     x: float
     y: float
     kind: str = "computation"
     name: str = ""
     link: Link | None = None
+    group: str = ""
+    owner: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def points(
     of_x, of_y = _scale([dot.x for dot in shown], x), _scale([dot.y for dot in shown], y)
     rows = [_dot(dot, of_x, of_y) for dot in shown]
     encoding = {"x": _axis(x, of_x, "x"), "y": _axis(y, of_y, "y")}
-    by_colour = {"field": "colour", "type": "nominal", "scale": None}
+    by_colour = _by_group(shown) or {"field": "colour", "type": "nominal", "scale": None}
     layers: list[Row] = [
         {
             "mark": {"type": "circle", "size": 36, "opacity": 0.75},
@@ -109,6 +114,15 @@ def points(
     return _chart(title, drawing, note, width)
 
 
+def _by_group(dots: Sequence[Dot]) -> Row:
+    """The colour of each group, and the key of them; nothing where there are no groups."""
+    owners = {dot.group: dot.owner for dot in sorted(dots, key=lambda dot: dot.owner) if dot.group}
+    if not owners:
+        return {}
+    colours = {"domain": [*map(printable, owners)], "range": [OWNERS[owner].light for owner in owners.values()]}
+    return {"field": "group", "type": "nominal", "title": None, "scale": colours, "legend": {"symbolType": "circle"}}
+
+
 def _dot(dot: Dot, of_x: Scale, of_y: Scale) -> Row:
     row = {
         "x": dot.x / of_x.divisor,
@@ -118,7 +132,7 @@ def _dot(dot: Dot, of_x: Scale, of_y: Scale) -> Row:
         "is": of_y.with_unit(dot.y),
         "colour": colour(dot.kind),
     }
-    return row | _linked(dot.link)
+    return row | ({"group": printable(dot.group)} if dot.group else {}) | _linked(dot.link)
 
 
 def bins(

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.timeline.layout import REST, timeline, times
+from kinetoscope.model.timeline.layout import REST, timeline
+from kinetoscope.model.timeline.replays import drawn_events, replay_rows
 from kinetoscope.model.timeline.search import Hits
 from kinetoscope.model.trace.polars_columns import column, labelled, texts
 from kinetoscope.model.trace.trace import Trace
@@ -32,10 +33,15 @@ def hits_table(found: Sequence[tuple[Trace, Hits]], notes: Sequence[str] = ()) -
 
 def _frame(trace: Trace, hits: Hits) -> pl.DataFrame:
     rows, layout = hits.rows, timeline(trace)
-    start, end = (each[rows] for each in times(trace))
+    _, start, end = (each[rows] for each in drawn_events(trace))
     lanes = layout.lanes
     number = np.full((len(trace.tracks), REST + 1), -1, np.int32)
     number[[lane.track for lane in lanes], [lane.layer for lane in lanes]] = np.arange(len(lanes))
+    of_hit = number[trace.track[rows], layout.layer[rows]]
+    captured = np.flatnonzero(rows >= trace.recorded)
+    if len(captured) and (replayed := replay_rows(trace)) is not None:
+        places = np.array([place for place, lane in enumerate(lanes) if lane.id in replayed.of_lane], np.int32)
+        of_hit[captured] = places[replayed.calls.lane[rows[captured] - trace.recorded]]
     titles = [_title(lane.group.title, lane.title) for lane in lanes]
     frame = pl.DataFrame(
         {
@@ -43,7 +49,7 @@ def _frame(trace: Trace, hits: Hits) -> pl.DataFrame:
             "start": column(start - layout.origin),
             "duration": column(np.maximum(end - start, 0)),
             "name": texts(trace.strings, trace.name[rows]),
-            "lane": labelled(number[trace.track[rows], layout.layer[rows]], titles.__getitem__),
+            "lane": labelled(of_hit, titles.__getitem__),
             "row": column(rows),
         }
     )

@@ -14,6 +14,7 @@ from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.layers import class_of_module
@@ -36,7 +37,7 @@ def hue_of(text: str) -> int:
 def name_hues(trace: Trace) -> UInt8s:
     """The hue of each event's name, as tables know it (`calls.call_name`): uint8 [events]."""
     names = call_names(trace)
-    drawn = np.flatnonzero((timeline(trace).layer >= 0) & (names >= 0))
+    drawn = np.flatnonzero(drawn_events(trace).mask & (names >= 0))
     event = np.full(len(trace.strings) + 1, -1, np.int64)
     event[names[drawn]] = drawn  # any event of each name
     hues = np.full(len(event), NO_HUE, np.uint8)

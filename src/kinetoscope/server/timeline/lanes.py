@@ -16,6 +16,7 @@ from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.timeline.counters import Counter, all_counters, counter_lanes
 from kinetoscope.model.timeline.layout import REST, WORK, Lane, timeline, timeline_body
 from kinetoscope.model.timeline.range import BUCKETS, minimap
+from kinetoscope.model.timeline.replays import replay_rows
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -130,10 +131,19 @@ def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
         groups[-1]["lanes"] = [
             {"id": lane.id, "title": lane.title, "depth": lane.rows, "sort": place, "kind": kind, "events": lane.events}
             | ({"outer": _outer(trace, lane)} if kind == "host" else {})
+            | _slices(trace, lane)
             for place, lane in enumerate(lanes)
         ]
     ruler = _steps(trace, steps_by)
     return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": shown.left_out, "steps": ruler}
+
+
+def _slices(trace: Trace, lane: Lane) -> dict[str, int]:
+    """Of a lane with replays: its depth with their rows, and the first of these, which is what is seen of it folded."""
+    replayed = replay_rows(trace)
+    if replayed is None or lane.id not in replayed.of_lane:
+        return {}
+    return {"depth": lane.rows + replayed.of_lane[lane.id][1], "slices": lane.rows}
 
 
 def _outer(trace: Trace, lane: Lane) -> int:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from kinetoscope.algorithms.layout.pyramid import MAX_SCALE
 from kinetoscope.model.timeline.cut import rows_between
 from kinetoscope.model.timeline.event import event_details
-from kinetoscope.model.timeline.layout import timeline
+from kinetoscope.model.timeline.replays import place_of
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import JSON, BadValueError, MissingError
@@ -74,7 +74,7 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
     def event(request: ApiRequest) -> Response:
         trace = trace_of(workspace.run(request.path["run"]), request)
         row = row_of(request, trace, "row")
-        if timeline(trace).layer[row] < 0:
+        if place_of(trace, row).lane is None:
             raise MissingError(f"event {row} is not in the timeline", "It is a name, a flow, a counter or memory.")
         return json_response(event_details(trace, row, run_part(request.query).select.steps_by))
 

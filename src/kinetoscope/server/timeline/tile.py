@@ -15,18 +15,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Float32s, Int32s, UInt8s
+from kinetoscope.algorithms.arrays import Float32s, Int32s, Int64s, UInt8s
 from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN, MAX_SCALE, UNITS, Marks, marks
 from kinetoscope.algorithms.layout.sampling import sample
 from kinetoscope.model.timeline.categories import MARK_KINDS
 from kinetoscope.model.timeline.counters import Counter, counter_curve
 from kinetoscope.model.timeline.layout import Lane, timeline
+from kinetoscope.model.timeline.replays import replay_rows
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.timeline.hues import NO_HUE, module_hues, name_hues
 from kinetoscope.server.timeline.path import PATH_LANE, path_lane
 
-FORM: Final = "2"
+FORM: Final = "3"
 """Version of the form of tiles: part of their addresses, so that a browser does not use those of another one."""
 
 MIN_NAMED_UNITS: Final = 24
@@ -55,52 +56,73 @@ def tile(
     """
     begin = begin_of(scale, number)
     layout = timeline(trace)
-    rows = np.concatenate([np.arange(lane.first, lane.first + lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
-    drawn = marks(layout.pyramid, rows.astype(np.int64), origin=layout.origin, scale=scale, tile=number)
-    ends = drawn.rows[np.concatenate([[0], np.cumsum([lane.rows for lane in lanes])]).astype(np.int64)].tolist()
-    depths = np.concatenate([np.arange(lane.rows) for lane in lanes] or [np.empty(0, np.int64)])
-    depth = np.repeat(depths, np.diff(drawn.rows)).astype(np.uint16)
-    parts = [_columns(trace, drawn, depth, drawn.span, by_module=by_module)]
-    ids = [lane.id for lane in lanes]
+    at = {"origin": layout.origin, "scale": scale, "tile": number}
+    rows, place, depths = _rows([(lane.first, lane.rows, 0) for lane in lanes])
+    drawn = marks(layout.pyramid, rows, **at)
+    parts = [_columns(trace, drawn, place, depths, drawn.span, by_module=by_module)]
+    ids, titles = [lane.id for lane in lanes], dict[int, str]()
+    if (replayed := replay_rows(trace)) is not None:
+        slices = [(*replayed.of_lane.get(lane.id, (0, 0)), lane.rows) for lane in lanes]
+        rows, place, depths = _rows(slices)
+        drawn = marks(replayed.pyramid, rows, **at)
+        columns = _columns(trace, drawn, place, depths, replayed.event[drawn.span], by_module=by_module)
+        parts.append({**columns, "name": replayed.name[drawn.span]})
+        titles = dict(enumerate(replayed.titles, len(trace.strings)))
     if with_path:
         of_path = path_lane(trace)
-        pieces = marks(of_path.pyramid, np.zeros(1, np.int64), origin=layout.origin, scale=scale, tile=number)
+        pieces = marks(of_path.pyramid, np.zeros(1, np.int64), **at)
         event = np.where(pieces.span >= 0, of_path.row[pieces.span], -1).astype(np.int32)
-        parts.append(_columns(trace, pieces, np.zeros(len(pieces), np.uint16), event, by_module=by_module))
-        ids, ends = [*ids, PATH_LANE], [*ends, ends[-1] + len(pieces)]
+        parts.append(_columns(trace, pieces, np.array([len(ids)]), np.zeros(1, np.int64), event, by_module=by_module))
+        ids.append(PATH_LANE)
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    of_lane = columns.pop("lane")
+    if len(parts) > 1:  # the marks of a lane stand together, by row
+        order = np.argsort(of_lane, kind="stable")
+        columns = {key: column[order] for key, column in columns.items()}
+    ends = [0, *np.cumsum(np.bincount(of_lane, minlength=len(ids))).tolist()]
     names = columns["name"][columns["end"] - columns["start"] >= MIN_NAMED_UNITS]
     sampled = [_sampled(trace, counter, layout.origin + begin, 1 << scale) for counter in counters]
-    for place, key in enumerate(("time", "mean", "max")):
-        columns[key] = np.concatenate([parts[place] for parts in sampled] or [np.empty(0, np.float32)])
-    points = np.cumsum([0, *(len(parts[0]) for parts in sampled)]).tolist()
+    for which, key in enumerate(("time", "mean", "max")):
+        columns[key] = np.concatenate([each[which] for each in sampled] or [np.empty(0, np.float32)])
+    points = np.cumsum([0, *(len(each[0]) for each in sampled)]).tolist()
     header = {
         "z": scale,
         "i": number,
         "lanes": _slices(ids, ends),
         "counters": _slices([counter.id for counter in counters], points),
         "kinds": MARK_KINDS,
-        "names": _names(trace, np.unique(names[names >= 0])),
+        "names": _names(trace, np.unique(names[names >= 0]), titles),
     }
     return packed(header, columns)
 
 
+def _rows(lanes: Sequence[tuple[int, int, int]]) -> tuple[Int64s, Int64s, Int64s]:
+    """The rows of a pyramid that lanes have, the lane of each, and its depth there.
+
+    A lane is its first row in the pyramid, how many it has, and the depth of the first.
+    """
+    first, count, depth = np.array(lanes, np.int64).reshape(-1, 3).T
+    inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(first, count) + inside, np.repeat(np.arange(len(lanes)), count), np.repeat(depth, count) + inside
+
+
 def _columns(
-    trace: Trace, drawn: Marks, depth: NDArray[np.uint16], row: Int32s, *, by_module: bool
+    trace: Trace, drawn: Marks, lane: Int64s, depth: Int64s, event: Int32s, *, by_module: bool
 ) -> dict[str, NDArray[Any]]:
-    """The columns of some marks; those of row −1 are no events."""
-    known = row >= 0
+    """The columns of some marks, of rows with these lanes and depths; those of event −1 are no events."""
+    known, sizes = event >= 0, np.diff(drawn.rows)
     hues = module_hues(trace) if by_module else name_hues(trace)
     return {
         "start": drawn.start,
         "end": drawn.end,
-        "depth": depth,
-        "row": row,
+        "depth": np.repeat(depth, sizes).astype(np.uint16),
+        "row": event,
         "count": drawn.count,
         "kind": drawn.kind,
-        "name": np.where(known, trace.name[row], -1).astype(np.int32),
-        "hue": np.where(known, hues[row], NO_HUE).astype(np.uint8),
+        "name": np.where(known, trace.name[event], -1).astype(np.int32),
+        "hue": np.where(known, hues[event], NO_HUE).astype(np.uint8),
         "cover": _cover(drawn),
+        "lane": np.repeat(lane, sizes),
     }
 
 
@@ -146,8 +168,8 @@ def _cover(drawn: Marks) -> UInt8s:
     return cover
 
 
-def _names(trace: Trace, codes: Int32s) -> dict[str, str]:
-    texts = ((code, trace.strings.label(code)) for code in codes.tolist())
+def _names(trace: Trace, codes: Int32s, titles: Mapping[int, str]) -> dict[str, str]:
+    texts = ((code, titles.get(code) or trace.strings.label(code)) for code in codes.tolist())
     return {
         str(code): text if len(text) <= _MAX_NAME_CHARACTERS else text[: _MAX_NAME_CHARACTERS - 1] + "…"
         for code, text in texts

@@ -349,6 +349,7 @@ export class Gestures {
     const counter = spot?.item.kind === "counter";
     const mark = spot && spot.depth >= 0 && !counter ? await this.stage.markAt(spot, x) : null;
     if (again && mark) {
+      if (spot && this.stage.hasSlices(spot.item) && spot.item.folded) this.stage.toggle(spot.item, "folded");
       this.stage.fit(mark);
       return;
     }

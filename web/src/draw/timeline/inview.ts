@@ -1,4 +1,4 @@
-/** Which depths of the host's lanes hold something in view, and where calls begin to follow one another. */
+/** Which depths of the lanes of the host, and of replays, hold something in view, and where calls begin to follow one another. */
 
 import { Painter } from "./paint";
 import type { Piece, Store } from "./store";
@@ -24,8 +24,9 @@ export function inView(scene: Scene, lanes: Lanes, store: Store): InView[] {
     for (let i = first; i <= last; i++) pieces.push(...store.standing({ rank, share: "marks", z, i }, top));
     if (!pieces.length) continue;
     for (const group of groups)
-      if (group.kind === "host")
-        for (const { id } of group.lanes) found.push({ rank, lane: id, ...depths(pieces, id, start, end) });
+      for (const { id, slices } of group.lanes)
+        if (group.kind === "host" || slices !== undefined)
+          found.push({ rank, lane: id, ...depths(pieces, id, start, end) });
   }
   return found;
 }

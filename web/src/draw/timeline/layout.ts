@@ -68,6 +68,11 @@ const range = (from: number, to: number): number[] =>
 
 /** The depths of a lane that are to be seen, and how many hold something at all. */
 function depthsOf(lane: Lane, deep: number, full: boolean, used: Used | undefined): { depths: number[]; all: number } {
+  if (lane.slices !== undefined) {
+    const every = [...range(lane.slices + 1, deep), ...range(0, lane.slices)];
+    const depths = used?.depths.length ? every.filter((depth) => used.depths.includes(depth)) : every;
+    return { depths: depths.length ? depths : [0], all: depths.length };
+  }
   const outer = Math.min(lane.outer ?? 0, deep - 1);
   const every = used?.depths.length ? used.depths : range(0, deep);
   const from = full ? 0 : used ? used.from : outer > 2 ? outer : 0;
@@ -95,9 +100,15 @@ function laneItem(
   const folded = how.folded.has(key) && deep > 1;
   const full = how.full.has(key);
   const idle = group.kind === "host" && used !== undefined && used.depths.length === 0;
-  const { depths, all } = idle ? { depths: [0], all: 1 } : depthsOf(lane, deep, full, used);
-  const most = folded ? 1 : full || depths.length <= ROWS + 2 ? depths.length : ROWS;
-  const size = sizeOf(group, folded || idle);
+  const replays = lane.slices !== undefined;
+  const { depths, all } =
+    replays && folded
+      ? { depths: [lane.slices ?? 0], all: 1 }
+      : idle
+        ? { depths: [0], all: 1 }
+        : depthsOf(lane, deep, full, used);
+  const most = folded ? 1 : full || replays || depths.length <= ROWS + 2 ? depths.length : ROWS;
+  const size = sizeOf(group, (folded && !replays) || idle);
   const pitch = Math.max(4, Math.round(size.pitch * heightOf(how, key)));
   const { gap } = size;
   const bar = Math.max(3, pitch - size.pitch + size.bar);
@@ -427,10 +438,13 @@ export function rowAt(
   ] as const) {
     const item = list.find((one) => one.what === "lane" && one.rank === rank && one.lane === lane);
     if (!item) continue;
-    const row = Math.max(
-      0,
-      drawnDepths(item).findLastIndex((one) => one <= depth),
-    );
+    const drawn = drawnDepths(item);
+    const row = drawn.includes(depth)
+      ? drawn.indexOf(depth)
+      : Math.max(
+          0,
+          drawn.findLastIndex((one) => one <= depth),
+        );
     return { top: from + item.top + item.inset + row * item.pitch, bar: item.bar, item, pinned };
   }
   return null;

@@ -11,12 +11,13 @@ export interface Chosen {
   readonly row: number;
 }
 
-/** Folded at first: what the server says, counters but the first, and of several ranks each. */
+/** Folded at first: what the server says, replays of graphs, counters but the first, and of several ranks each. */
 export function startOf(lanes: Lanes): Arrangement {
   const folded = new Set<string>();
   for (const { rank, groups } of lanes.ranks) {
     if (lanes.ranks.length > 1) folded.add(keyOf.rank(rank));
     for (const group of groups) {
+      for (const lane of group.lanes) if (lane.slices !== undefined) folded.add(keyOf.lane(rank, lane.id));
       if (!group.collapsed && !(group.kind === "counter" && group.lanes.length > 2)) continue;
       folded.add(keyOf.group(rank, group.id));
       if (group.lanes.length === 1 && group.kind !== "counter")

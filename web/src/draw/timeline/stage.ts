@@ -434,9 +434,10 @@ export class Stage {
   /** The mark in the next row of the lane, among those that hold something in view. */
   private async beneath(from: Mark, by: 1 | -1): Promise<Mark | null> {
     const item = this.marksOf().find((one) => one.rank === from.rank && one.lane === from.lane);
-    const depths = (item?.depths ?? []).filter((depth) => (depth - from.depth) * by > 0);
+    const depths = item?.depths ?? [];
+    const place = depths.indexOf(from.depth);
     const long = from.end - from.start;
-    for (const depth of by > 0 ? depths : depths.toReversed()) {
+    for (const depth of by > 0 ? depths.slice(place + 1) : depths.slice(0, Math.max(0, place)).toReversed()) {
       const mark = await this.link.hit(from.rank, from.lane, depth, from.start + long / 2, by > 0 ? long / 2 : long);
       if (mark) return mark;
     }
@@ -511,6 +512,12 @@ export class Stage {
   resizeHere(by: number): void {
     const item = this.here();
     if (item?.what === "lane") this.told.arrange(resized(this.how, item.key, by));
+  }
+
+  /** Replays of graphs are slices in it, which a double click opens. */
+  hasSlices({ rank, lane }: Item): boolean {
+    const own = this.lanes?.ranks.find((one) => one.rank === rank);
+    return !!own?.groups.some(({ lanes }) => lanes.some(({ id, slices }) => id === lane && slices !== undefined));
   }
 
   toggle(item: Item, what: Flipped): void {

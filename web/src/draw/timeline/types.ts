@@ -21,6 +21,11 @@ export interface Lane {
   kind?: string;
   /** How many there are. */
   events?: number;
+  /**
+   * Of a stream that replays graphs: the depth at which each replay is one slice, all that is seen of a folded lane.
+   * Deeper ones, of replays and of the calls in them, stand above the work itself.
+   */
+  slices?: number;
 }
 
 export interface Group {
