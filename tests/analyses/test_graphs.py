@@ -25,7 +25,8 @@ SMALL = (Node("copy", 1, 40),)
 
 
 def table(folder: Path, *events: drawn.Event, asked: Any = graphs, **options: Any) -> list[dict[str, Any]]:
-    return asked(drawn.job(folder, *events, **INLINE), **options).frame.to_dicts()
+    rows: list[dict[str, Any]] = asked(drawn.job(folder, *events, **INLINE), **options).frame.to_dicts()
+    return rows
 
 
 def decode(count: int) -> list[drawn.Event]:
@@ -104,8 +105,7 @@ def test_the_runs_of_nodes(tmp_path: Path) -> None:
         (1, 2, "nccl_all_reduce", "communication", 8, 3, 150, 50, 60, 150 / 640),
         (2, 3, "norm", "computation", 7, 3, 90, 30, 0, 90 / 640),
     ]
-    columns = ("module", "annotation", "phase")
-    assert [tuple(row[name] for name in columns) for row in large] == [
+    assert [tuple(row[name] for name in ("module", "annotation", "phase")) for row in large] == [
         ("layers/0", "attention", "forward"),
         ("layers/0", None, "backward"),
         (None, None, None),
