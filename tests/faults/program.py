@@ -70,7 +70,8 @@ class Program(Host):
         super().__post_init__()
         self.pool = Pool(int(self.allocated), int(max(self.reserved, self.allocated)))
         self._loaders: dict[str, Workers] = {}
-        self._graphs = 0
+        self.ready = 0
+        """When the host had what it last waits for: for bodies that wait for the step before."""
         self.step_time = 0.0
 
     # --- device work
@@ -100,7 +101,7 @@ class Program(Host):
         **args: Any,
     ) -> None:
         """A launch call, and a kernel of `us` on a stream; more arguments are the kernel's own."""
-        correlation = self._launched(launch)
+        correlation = self.launched(launch)
         start, end = self.gpu.submit(self.now, stream, self.drawn(us))
         if self.launch_blocking:
             self.now = max(self.now, end) + self.drawn(2)
@@ -109,28 +110,33 @@ class Program(Host):
         shape = self._shape(grid, block, blocks_per_sm, occupancy, registers)
         self._on_device("kernel", name, start, end, stream, correlation, **shape, **args)
 
-    def graph_launch(self, kernels: Sequence[tuple[str, float]], *, stream: int = COMPUTE, us: float = 12.0) -> None:
+    def graph_launch(
+        self, kernels: Sequence[tuple[str, float]], *, stream: int = COMPUTE, us: float = 12.0, graph: int = 3
+    ) -> None:
         """One call launches a graph of kernels, each a name and its us; they follow each other closely."""
-        correlation = self._launched("cudaGraphLaunch", us)
-        self._graphs += 1
+        correlation = self.launched("cudaGraphLaunch", us)
         before = 0
         for node, (name, takes) in enumerate(kernels):
             if node:
                 start, before = self.gpu.follow(before, stream, self.drawn(takes), 700)
             else:
                 start, before = self.gpu.submit(self.now, stream, self.drawn(takes))
-            shape = self._shape((1056, 1, 1), (256, 1, 1), None, None, 64)
-            graph = {"graph id": 3, "graph node id": 3 * 2**32 + node}
-            self._on_device("kernel", name, start, before, stream, correlation, **shape, **graph)
+            self.node(name, start, before, stream, correlation, graph, node)
+
+    def node(self, name: str, start: int, end: int, stream: int, correlation: int, graph: int, node: int) -> None:
+        """A kernel of a graph that is replayed."""
+        shape = self._shape((1056, 1, 1), (256, 1, 1), None, None, 64)
+        ids = {"graph id": graph, "graph node id": graph * 2**32 + node}
+        self._on_device("kernel", name, start, end, stream, correlation, **shape, **ids)
 
     def memset(self, us: float, *, size: int = 4096, stream: int = COMPUTE) -> None:
         """The device sets memory."""
-        correlation = self._launched("cudaMemsetAsync")
+        correlation = self.launched("cudaMemsetAsync")
         start, end = self.gpu.submit(self.now, stream, self.drawn(us))
         rate = {"bytes": size, "memory bandwidth (GB/s)": size / max(end - start, 1)}
         self._on_device("gpu_memset", "Memset (Device)", start, end, stream, correlation, **rate)
 
-    def _launched(self, call: str, us: float | None = None) -> int:
+    def launched(self, call: str, us: float | None = None) -> int:
         """A call that puts something into the queue; its correlation. The clock is at its end."""
         correlation, start = self.number(), self.now
         self.now = self.gpu.room(start) + self.drawn(self.launch_us if us is None else us)
@@ -226,11 +232,16 @@ class Program(Host):
             with self.op("aten::copy_", 4):
                 self.copy("DtoH", size, pinned=pinned)
 
-    def synchronize(self, call: str = "cudaStreamSynchronize", *, stream: int = COMPUTE) -> None:
-        """The host waits for a stream; for all of them with `cudaDeviceSynchronize` or `cudaEventSynchronize`."""
+    def synchronize(
+        self, call: str = "cudaStreamSynchronize", *, stream: int = COMPUTE, until: int | None = None
+    ) -> None:
+        """The host waits for a stream; for all of them with `cudaDeviceSynchronize` or `cudaEventSynchronize`.
+
+        until: when the event that it waits for comes.
+        """
         correlation, start = self.number(), self.now
         one = call == "cudaStreamSynchronize"
-        done = self.gpu.end(stream) if one else self.gpu.end()
+        done = until if until is not None else self.gpu.end(stream) if one else self.gpu.end()
         self.now = max(start, done) + self.drawn(2.5)
         self._runtime(call, start, correlation)
         if self.sync_events and done > start:
@@ -350,22 +361,37 @@ class Program(Host):
         Steps −warm … −1 come before the recording. The mean is of all recorded steps but those at their head that are
         more than 1.25 times as long as the median; a step ends when both the host and the device are through with it.
         """
-        self._work: list[Event] = []
-        self._firsts: dict[str, float] = {}
-        ends = [self.now]
-        began = 0
+        self.begin()
         for n in range(-warm, steps):
             if n == 0:
-                self.recording, began = True, self.now
-                ends = [max(self.now, self.gpu.end())]
+                self.record_from_here()
             with self.annotation(f"ProfilerStep#{n + 10}") if self.marks else nullcontext():
                 body(self, n)
-            ends.append(max(self.now, self.gpu.end()))
-            self.host(8)  # the profiler's own
-        self.step_time = _mean(ends)
+            self.end_step()
+        return self.finish(path)
+
+    def begin(self) -> None:
+        """Before the first step."""
+        self._work: list[Event] = []
+        self._firsts: dict[str, float] = {}
+        self._ends, self._began = [self.now], 0
+
+    def record_from_here(self) -> None:
+        """The profiler starts."""
+        self.recording, self._began = True, self.now
+        self._ends = [max(self.now, self.gpu.end())]
+
+    def end_step(self) -> None:
+        """A step is over when both the host and the device are through with it."""
+        self._ends.append(max(self.now, self.gpu.end()))
+        self.host(8)  # the profiler's own
+
+    def finish(self, path: Path) -> float:
+        """Write the trace, and return the mean step in ns."""
+        self.step_time = _mean(self._ends)
         if self.device:
             self.synchronize("cudaDeviceSynchronize")
-        self.events += [event for event in self._work if event["ts"] + event["dur"] >= began]
+        self.events += [event for event in self._work if event["ts"] + event["dur"] >= self._began]
         write(path, self.events, self._header(), amd=self.amd)
         return self.step_time
 
