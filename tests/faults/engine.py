@@ -75,6 +75,7 @@ class Engine:
         mixed: tokens of prompts share a step with requests that decode.
         sizes: batches that graphs were captured for, ascending; none: each kernel is launched by itself.
         ahead: the next batch is scheduled and launched while the device still works on this one.
+        asks: us of the host for each operator that is not in a graph.
         schedules, prepares, answers: us of the host for a step: which requests, the tensors, the texts.
         sampler: takes the greatest; draws with one kernel; or sorts all logits first.
         fetches: values that the host fetches from the device before it samples.
@@ -97,6 +98,7 @@ class Engine:
     mixed: bool = True
     sizes: tuple[int, ...] = SIZES
     ahead: bool = True
+    asks: float = 14
     schedules: float = 250
     prepares: float = 100
     answers: float = 150
@@ -226,7 +228,7 @@ class Engine:
 
     def _launch(self, p: Program, pieces: Sequence[Piece] | Iterator[Piece]) -> None:
         for op, kernel, us in pieces:
-            with p.op(op, 4):
+            with p.op(op, self.asks):
                 p.kernel(kernel, us)
 
     def _part(self, p: Program, part: str) -> AbstractContextManager[object]:

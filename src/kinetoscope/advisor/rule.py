@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.step_statistics import margin
 from kinetoscope.advisor.wording import each_step
-from kinetoscope.algorithms.arrays import Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
@@ -75,6 +75,10 @@ _MAX_MARGIN_SHARE: Final = 0.3
 """Share of a mean by which few and uneven steps may move it at most."""
 
 
+_LONGEST_PAUSE: Final = 10.0
+"""Times the median step: a server that does nothing for longer has no requests, and no step is charged with it."""
+
+
 class RankView(_View):
     """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it."""
 
@@ -94,8 +98,23 @@ class RankView(_View):
 
     @cached_property
     def windows(self) -> Intervals:
-        """The selected device steps, ns: int64 [steps] each."""
-        return self.scope.clipped(*self.scope.steps.device)
+        """The selected device steps, ns: int64 [steps] each; those of a server with the time since the step before."""
+        return self.scope.clipped(self._begins[self.scope.places], self.scope.steps.device.end)
+
+    @cached_property
+    def _follows(self) -> Bools:
+        """Steps that begin with the end of the one before: bool [all steps]. It is what a server does between steps."""
+        device = find_steps(self.trace, self.select.steps_by).device
+        if self.program != "serving":
+            return np.zeros(len(device.start), np.bool_)
+        pause = device.start[1:] - device.end[:-1]
+        longest = _LONGEST_PAUSE * float(np.median(device.end - device.start)) if len(device.start) else 0.0
+        return np.concatenate([[False], pause <= longest])[: len(device.start)]
+
+    @cached_property
+    def _begins(self) -> Int64s:
+        device = find_steps(self.trace, self.select.steps_by).device
+        return np.where(self._follows, np.concatenate([[0], device.end[:-1]])[: len(device.end)], device.start)
 
     @property
     def step_count(self) -> int:
@@ -204,7 +223,7 @@ class RankView(_View):
         See `model.critical_path.what_if`. Negative in a step whose predecessor ends sooner by more.
         """
         places = self.scope.places
-        new, _ = replayed(self.trace, factors, self.select.steps_by)
+        new, _ = replayed(self.trace, factors, self.select.steps_by, self._follows)
         return np.asarray(self._now[places] - new[places], np.float64)
 
     def by_step(self, time: Intervals) -> Floats:
@@ -226,8 +245,7 @@ class RankView(_View):
 
     @cached_property
     def _now(self) -> Int64s:
-        device = find_steps(self.trace, self.select.steps_by).device
-        return device.end - device.start
+        return find_steps(self.trace, self.select.steps_by).device.end - self._begins
 
 
 OF_JOB: Final[tuple[tuple[str, dict[str, str]], ...]] = (

@@ -101,14 +101,18 @@ def _rule(text: str) -> ScalingRule:
     return ScalingRule(text, lambda name: what in name, None, factor)
 
 
-def replayed(trace: Trace, factors: Factors, steps_by: str | None = None) -> tuple[Int64s, int]:
+def replayed(
+    trace: Trace, factors: Factors, steps_by: str | None = None, follows: Bools | None = None
+) -> tuple[Int64s, int]:
     """The duration of each step, int64 [steps], and of the whole run of them, ns, with scaled times.
 
-    Events that begin before the first step keep their time: it is not the steps that would gain.
+    Events that begin before the first step keep their time: it is not the steps that would gain. follows: bool [steps],
+    steps that last from the end of the step before, whatever is between the two.
     """
     graph, every = critical_graph(trace, steps_by), steps(trace, steps_by)
     weight = _scaled(trace, graph, factors, int(every.device.start.min()) if len(every) else 0)
-    return _durations(trace, graph, every, longest(graph.time, graph.edges._replace(weight=weight)))
+    time = longest(graph.time, graph.edges._replace(weight=weight))
+    return _durations(trace, graph, every, time, follows)
 
 
 def what_if(trace: Trace, rules: tuple[ScalingRule, ...], steps_by: str | None = None) -> WhatIf:
@@ -261,7 +265,9 @@ class _Saved:
         return np.where(place >= 0, inside, self.before[self.time.offsets[track]])
 
 
-def _durations(trace: Trace, graph: CriticalGraph, every: Steps, time: Int64s) -> tuple[Int64s, int]:
+def _durations(
+    trace: Trace, graph: CriticalGraph, every: Steps, time: Int64s, follows: Bools | None = None
+) -> tuple[Int64s, int]:
     """The steps' durations by the formula of `steps.device_steps`, with other times, and that of all of them."""
     work = device_work(trace)
     start = (
@@ -278,7 +284,7 @@ def _durations(trace: Trace, graph: CriticalGraph, every: Steps, time: Int64s) -
     result = np.empty(len(every), np.int64)
     before = int(every.device.start[0]) if len(every) else 0
     for place in range(len(every)):
-        begun = max(int(start[place]), before)
+        begun = before if follows is not None and follows[place] else max(int(start[place]), before)
         before = max(int(end[place]), begun)
         result[place] = before - begun
     return result, before - int(every.device.start[0]) if len(every) else 0
