@@ -147,19 +147,25 @@ class Engine:
         read = 4.0 * held * batch.decode * self.context  # keys and values
         pairs = batch.prompt * (batch.prompt / 2 + self.context / 2)
         attends = microseconds(chip, "bf16", 4.0 * self.width // ranks * pairs, read + 4.0 * wide / ranks)
-        attention = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, cutlass::bfloat16_t>>"
+        attention = (
+            "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, cutlass::bfloat16_t>>"
+        )
         yield Piece("aten::embedding", "void at::native::(anonymous namespace)::indexSelectLargeIndex", copied)
         for _ in range(self.layers):
             yield norm
             yield product("aten::linear", self.width, (self.width + 2 * self.width // 4) // ranks)
             yield Piece("_C::rotary_embedding", "void vllm::rotary_embedding_kernel<c10::BFloat16, true>", copied)
-            yield Piece("_C_cache_ops::reshape_and_cache_flash", "void vllm::reshape_and_cache_flash_kernel", copied / 4)
+            yield Piece(
+                "_C_cache_ops::reshape_and_cache_flash", "void vllm::reshape_and_cache_flash_kernel", copied / 4
+            )
             yield Piece("_vllm_fa2_C::varlen_fwd", attention, attends)
             yield product("aten::linear", self.width // ranks, self.width)
             yield from reduced
             yield norm
             yield product("aten::linear", self.width, 2 * self.inner // ranks)
-            yield Piece("_C::silu_and_mul", "void vllm::act_and_mul_kernel<c10::BFloat16>", copied * self.inner / self.width)
+            yield Piece(
+                "_C::silu_and_mul", "void vllm::act_and_mul_kernel<c10::BFloat16>", copied * self.inner / self.width
+            )
             yield product("aten::linear", self.inner // ranks, self.width)
             yield from reduced
         yield norm
@@ -169,7 +175,9 @@ class Engine:
         """Its kernels, which read all logits once, three times, or many times."""
         each = microseconds(silicon(p.device), "bf16", 0, 4.0 * max(requests, 1) * self.vocabulary)
         if self.sampler == "greatest":
-            yield Piece("aten::argmax", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ArgMaxOps>>", each)
+            yield Piece(
+                "aten::argmax", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ArgMaxOps>>", each
+            )
         elif self.sampler == "fused":
             yield Piece("flashinfer::softmax", "void flashinfer::sampling::OnlineSoftmaxFusedKernel<1024u>", 2 * each)
             kernel = "void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, false, float, int>"
@@ -180,7 +188,9 @@ class Engine:
                 yield Piece("aten::sort", sort, 4 * each)
             for op in ("softmax", "cumsum", "masked_fill_", "scatter", "softmax", "exponential_", "div_"):
                 yield Piece(f"aten::{op}", elementwise(op.title().rstrip("_") + "Functor", "float"), 2 * each)
-            yield Piece("aten::argmax", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ArgMaxOps>>", each)
+            yield Piece(
+                "aten::argmax", "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ArgMaxOps>>", each
+            )
 
     # --- a step
 

@@ -7,6 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
@@ -16,7 +18,10 @@ from kinetoscope.model.execution.lost_work import capturing
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.numbers import shown
 
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
@@ -24,6 +29,21 @@ _PAUSE: Final = 50_000
 
 ONE_TIME_NS: Final = 5_000_000
 """Own time of a call from which on it does something once: load a library, compile a kernel, open a device."""
+
+CERTAIN_SHARE_OF_GRAPHS: Final = 0.9
+"""Certain share of the gain of a graph: some parts, such as the optimizer or a loss, may not be captured."""
+
+_MAX_GAIN_RATIO: Final = 1.1
+"""Greatest ratio of the gain to the idle time of launching: work that was launched late delays other work, too."""
+
+_GAP_NS: Final = 1_000
+"""Between kernels of a graph, ns; those of a device that waits for launches do not tell what it would be."""
+
+_MIN_LAUNCHES: Final = 20
+"""Launches a step from which on a graph is worth its trouble."""
+
+_MIN_IDLE_SHARE: Final = 0.05
+"""Share of the time in which the device must wait for launches."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,11 @@ class LaunchingTime:
     def length(self) -> int:
         """Of all stretches, ns."""
         return sum(stretch.length for stretch in self.stretches.values())
+
+    def within(self, trace: Trace, time: Intervals) -> LaunchingTime:
+        """The part in some time of the host, a union."""
+        calls = self.calls[step_of(time, trace.start[self.calls]) >= 0]
+        return LaunchingTime(calls, {track: intersection(each, time) for track, each in self.stretches.items()})
 
 
 def launching_time(rank: RankView) -> LaunchingTime:
@@ -67,3 +92,53 @@ def launching_time(rank: RankView) -> LaunchingTime:
         without = merge(union(trace.start[others], trace.end[others]), capturing(trace))
         stretches[track] = intersection(difference(bridged, without), rank.time)
     return LaunchingTime(calls, stretches)
+
+
+@dataclass(frozen=True)
+class LaunchBound:
+    """Time in which the device waits for launches.
+
+    Attributes:
+        launching: when the host launches.
+        exposed: the part that no device work hides.
+        stake: what a graph brings.
+    """
+
+    launching: LaunchingTime
+    exposed: Intervals
+    stake: Stake
+
+    def launches(self, rank: RankView) -> str:
+        """How many there are, how long each takes, and how long the kernels, in words."""
+        calls, every = self.launching.calls, launches(rank.trace)
+        busy = every.busy[np.isin(every.rows, calls) & (every.first >= 0)]
+        return (
+            f"{rank.each_step(len(calls), 'launch', 'launches')} take the host"
+            f" {shown(self.launching.length / len(calls), 'ns')} each, and the kernels run"
+            f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}"
+        )
+
+
+def launch_bound(rank: RankView, within: Intervals | None = None) -> LaunchBound | None:
+    """Does the device wait for launches for so long that a graph is worth its trouble? None: no.
+
+    within: the time of the host that is looked at, a union. None: all selected steps.
+    """
+    if not rank.has_device or not rank.step_count:
+        return None
+    launching = launching_time(rank)
+    if within is not None:
+        launching = launching.within(rank.trace, within)
+    if len(launching.calls) < _MIN_LAUNCHES * rank.step_count:
+        return None
+    exposed = rank.exposed(merge(*launching.stretches.values()))
+    if exposed.length < _MIN_IDLE_SHARE * rank.time.length:
+        return None
+    factors = rank.factors()
+    factors.cut.update(launching.stretches)
+    gains = rank.gains(factors)
+    # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
+    gains = gains * min(1.0, _MAX_GAIN_RATIO * exposed.length / max(float(gains.sum()), 1.0))
+    gaps = _GAP_NS * len(launching.calls) / rank.step_count
+    stake = stake_by_time(rank, CERTAIN_SHARE_OF_GRAPHS * gains - gaps, gains, exposed)
+    return LaunchBound(launching, exposed, stake) if is_worth_reporting(rank, stake) else None

@@ -5,31 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
-from kinetoscope.advisor.evidence.launch_time import launching_time
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.evidence.launch_time import launch_bound
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.intervals.intervals import merge
-from kinetoscope.model.device.launches import launches
-from kinetoscope.views.numbers import shown
-
-_CERTAIN_SHARE: Final = 0.9
-"""Certain share of the gain of a graph: some parts, such as the optimizer or a loss, may not be captured."""
-
-_MAX_GAIN_RATIO: Final = 1.1
-"""Greatest ratio of the gain to the idle time of launching: work that was launched late delays other work, too."""
-
-_GAP: Final = 1_000
-"""Between kernels of a graph, ns; those of a device that waits for launches do not tell what it would be."""
-
-_MIN_LAUNCHES: Final = 20
-"""Launches a step from which on a graph is worth its trouble."""
-
-_IDLE: Final = 0.05
-"""Share of the step in which the device must wait for launches."""
 
 
 def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
@@ -46,38 +25,19 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
     with `mode="reduce-overhead"` launches them as one CUDA graph.
     """
-    if not rank.has_device or not rank.step_count:
+    bound = launch_bound(rank)
+    if bound is None:
         return
-    launch_time = launching_time(rank)
-    if len(launch_time.calls) < _MIN_LAUNCHES * rank.step_count:
-        return
-    exposed = rank.exposed(merge(*launch_time.stretches.values()))
-    if exposed.length < _IDLE * rank.time.length:
-        return
-    factors = rank.factors()
-    factors.cut.update(launch_time.stretches)
-    gains = rank.gains(factors)
-    # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
-    gains = gains * min(1.0, _MAX_GAIN_RATIO * exposed.length / max(float(gains.sum()), 1.0))
-    gaps = _GAP * len(launch_time.calls) / rank.step_count
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains - gaps, gains, exposed)
-    if not is_worth_reporting(rank, stake):
-        return
-    all_launches = launches(rank.trace)
-    busy = all_launches.busy[np.isin(all_launches.rows, launch_time.calls) & (all_launches.first >= 0)]
+    waits = f"It waits {share(bound.exposed.length, rank.time.length)} of the step"
     yield Finding(
-        message="The device waits for the host to launch kernels. It waits"
-        f" {share(exposed.length, rank.time.length)} of the step:"
-        f" {rank.each_step(len(launch_time.calls), 'launch', 'launches')} take the host"
-        f" {shown(launch_time.length / len(launch_time.calls), 'ns')} each, and the kernels run"
-        f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}.",
-        stake=stake,
+        message=f"The device waits for the host to launch kernels. {waits}: {bound.launches(rank)}.",
+        stake=bound.stake,
         change=_change(rank),
         why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
         confidence="medium" if rank.is_complete else "low",
-        evidence=(rank.longest_of(exposed, "the longest stretch without device work while launching",
+        evidence=(rank.longest_of(bound.exposed, "the longest stretch without device work while launching",
                                   "idle_breakdown"),),
-        time=exposed,
+        time=bound.exposed,
         broad=1,
     )  # fmt: skip
 
