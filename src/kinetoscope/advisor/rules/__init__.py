@@ -76,6 +76,12 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "communication_of_one_rank",
         "collectives_below_the_link",
     ),
+    "Serving": (
+        "decoding_without_graphs",
+        "prompts_hold_up_decoding",
+        "gaps_between_serving_steps",
+        "sampling_between_steps",
+    ),
     "Recording": (
         "recording_without_steps",
         "recording_options",

@@ -69,6 +69,8 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
+    if rank.program == "serving":  # what an engine does between steps is SERVING004's
+        return
     time, source, known = _waiting(rank)
     if time is None or not time.length:
         return
@@ -83,7 +85,7 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
         message=f"{wording(rank.program).process} waits for data that no torch DataLoader makes. It waits"
         f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){where}.",
         stake=rank.stake(part * gains, gains),
-        change="" if rank.program == "serving" else _CHANGE,
+        change=_CHANGE,
         why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
         confidence=confidence(rank, known),
         evidence=(_evidence(rank, source, time),),

@@ -1,0 +1,84 @@
+"""The steps of a serving engine as its rules see them, and the words for its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.model.serving.steps import serving_steps
+from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.derived import derived
+
+DECODING = ("decode", "verify", "draft")
+"""Kinds of steps in which every request decodes."""
+
+_MOSTLY_REPLAYED = 0.5
+"""Share of the device time of a step from which on graphs launch it."""
+
+
+@dataclass(frozen=True)
+class EngineSteps:
+    """The selected steps of an engine.
+
+    Attributes:
+        frame: a row for each, with the columns of the analysis `serving_steps`.
+        host: when the host was in each.
+        step: int64 [work], place in `frame` of each piece of device work; −1 for none.
+    """
+
+    frame: pl.DataFrame
+    host: Intervals
+    step: Int64s
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def engine(self) -> str:
+        """Its name; "" if nothing tells."""
+        named = self.frame["engine"].drop_nulls()
+        return str(named[0]) if len(named) else ""
+
+    @property
+    def decodes(self) -> Bools:
+        """Steps in which every request decodes: bool [steps]."""
+        return self.frame["kind"].is_in(DECODING).fill_null(False).to_numpy()
+
+    @property
+    def is_replayed(self) -> Bools:
+        """Steps that graphs launch: bool [steps]."""
+        return (self.frame["replayed"].fill_nan(None).fill_null(0.0) >= _MOSTLY_REPLAYED).to_numpy()
+
+    def hosts(self, chosen: Bools) -> Intervals:
+        """The time of the host in some of the steps, a union."""
+        return union(self.host.start[chosen], self.host.end[chosen])
+
+    def numbers(self, column: str) -> np.ndarray:
+        """A column of counts or times: int64 [steps], 0 where nothing is known."""
+        return self.frame[column].fill_null(0).to_numpy()
+
+
+@derived
+def engine_steps(rank: RankView) -> EngineSteps | None:
+    """The selected steps of the engine; None of what does not serve, or if there is none."""
+    if rank.program != "serving" or not rank.step_count:
+        return None
+    every = serving_steps(rank.trace, rank.select.steps_by)
+    start, end = every.named.host
+    chosen = np.flatnonzero(step_of(rank.scope.steps.host, start) >= 0)
+    if not len(chosen):
+        return None
+    place = np.full(len(start) + 1, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return EngineSteps(every.frame[chosen.tolist()], Intervals(start[chosen], end[chosen]), place[every.step])
+
+
+def setting(engine: str, lines: Mapping[str, str]) -> str:
+    """The lines of a diff for an engine; for one that has none, those under ""."""
+    return lines.get(engine, lines[""])

@@ -1,0 +1,72 @@
+"""SERVING001: steps that decode wait for launches, because no graph launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.launch_time import launch_bound
+from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+
+_NO_GRAPHS: Final = {
+    "vLLM": "- vllm serve MODEL --enforce-eager\n+ vllm serve MODEL",
+    "SGLang": "- sglang serve --model-path MODEL --disable-cuda-graph\n+ sglang serve --model-path MODEL",
+    "TensorRT-LLM": "+ cuda_graph_config: {enable_padding: true}",
+    "": '+ capture a CUDA graph for each batch size, or torch.compile(model, mode="reduce-overhead")',
+}
+_LARGER: Final = {
+    "vLLM": "+ vllm serve MODEL --max-cudagraph-capture-size {batch}",
+    "SGLang": "+ sglang serve --model-path MODEL --cuda-graph-max-bs {batch}",
+    "TensorRT-LLM": "+ cuda_graph_config: {{enable_padding: true, max_batch_size: {batch}}}",
+    "": "+ capture graphs of up to {batch} requests",
+}
+
+
+def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
+    """Do steps that decode wait for launches that a graph would make at once?
+
+    What it checks. Steps of a serving engine in which every request decodes and that no graph launches: the time in
+    which the host launches, and the part of it that no device work hides.
+
+    Why it matters. A step that decodes runs some hundred short kernels for a token of each request. Launched one by
+    one, they take the host longer than the device. At stake is the time that the steps gain if launching takes no time;
+    nine tenths of it, less 1 µs between kernels, count as sure.
+
+    What to do. Let the engine capture graphs; where it has graphs for smaller batches only, capture larger ones.
+    """
+    steps = engine_steps(rank)
+    if steps is None:
+        return
+    eager = steps.decodes & ~steps.is_replayed
+    bound = launch_bound(rank, steps.hosts(eager))
+    if bound is None:
+        return
+    batch = steps.numbers("batch")[eager]
+    least = f" The batches are of {batch.min():,} requests or more." if _has_smaller_graphs(steps, eager) else ""
+    yield Finding(
+        message=f"Decoding is launched kernel by kernel. The device waits"
+        f" {share(bound.exposed.length, rank.time.length)} of the step for launches: {bound.launches(rank)}.{least}",
+        stake=bound.stake,
+        change=setting(steps.engine, _LARGER).format(batch=batch.max()) if least else setting(steps.engine, _NO_GRAPHS),
+        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
+        confidence="medium" if rank.is_complete else "low",
+        evidence=(
+            rank.longest_of(bound.exposed, "the longest stretch without device work while launching", "serving_steps"),
+        ),
+        time=bound.exposed,
+    )
+
+
+def _has_smaller_graphs(steps: EngineSteps, eager: np.ndarray) -> bool:
+    """Are there graphs, of smaller batches than any that is launched without?"""
+    replayed = steps.decodes & steps.is_replayed
+    batch = steps.numbers("batch")
+    return bool(replayed.any() and 0 < batch[replayed].max() < batch[eager].min())
+
+
+RULE = Rule("SERVING001", "Decoding is launched kernel by kernel", of_rank=decoding_without_graphs)

@@ -1,0 +1,141 @@
+"""SERVING004: the device waits for the engine between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.host_waits import (
+    CERTAIN_SHARE,
+    WaitSite,
+    fetches_tokens,
+    wait_sites,
+    without_waits,
+)
+from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import joined, share
+from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.steps.steps import steps as find_steps
+
+_MIN_IDLE_SHARE: Final = 0.03
+"""Share of the steps' time in which the device must wait between steps."""
+
+_CERTAIN_SHARE: Final = 0.5
+"""Certain share of what the host does between steps: an engine has always something to do there."""
+
+_CAUSES: Final = {
+    "scheduler": "the scheduler",
+    "inputs": "preparing inputs",
+    "synchronization": "waiting for the device",
+    "detokenizing": "what follows a step, such as detokenizing",
+    "launch": "launching",
+    "other": "what was not recorded",
+}
+_AHEAD: Final = {
+    "vLLM": "- vllm serve MODEL --no-async-scheduling\n+ vllm serve MODEL --async-scheduling",
+    "SGLang": "- sglang serve --model-path MODEL --disable-overlap-schedule\n+ sglang serve --model-path MODEL",
+    "TensorRT-LLM": "- disable_overlap_scheduler: true\n+ disable_overlap_scheduler: false",
+    "": "+ schedule and launch the next step while the device works on this one",
+}
+_LESS: Final = {
+    "vLLM": "+ vllm serve MODEL --stream-interval 10 --api-server-count 4  # less to do for each token",
+    "SGLang": "+ sglang serve --model-path MODEL --stream-interval 10 --num-continuous-decode-steps 4",
+    "": "+ do less for each token between steps, or in another process",
+}
+
+
+def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
+    """Does the device wait for the engine between two steps?
+
+    What it checks. The time between the device work of one step of a serving engine and that of the next in which the
+    device is idle: it waits for the scheduler, the inputs, the detokenizer.
+
+    Why it matters. An engine that fetches the tokens of a step before it schedules the next one leaves the device idle
+    meanwhile. One that schedules ahead does so only where this takes longer than the step. At stake is the time that
+    the steps gain if the host neither waits for tokens nor does anything between steps. Of an engine that waits for
+    tokens, eight tenths of the gain from not waiting count as sure; of one that does not, half of its work between
+    steps.
+
+    What to do. Schedule ahead (asynchronous scheduling, overlap); else do less between steps: answer several tokens at
+    a time, and detokenize in other processes.
+    """
+    steps = engine_steps(rank)
+    if steps is None or not rank.has_device:
+        return
+    gaps = intersection(_between_work(rank, steps), rank.idle)
+    if gaps.length < _MIN_IDLE_SHARE * rank.time.length:
+        return
+    sites = wait_sites(rank)
+    tokens = [site for site in sites if fetches_tokens(rank, site)]
+    between = _host_between(rank)
+    half = between.start + ((between.end - between.start) * _CERTAIN_SHARE).astype(np.int64)
+    # Other waits keep an engine from working ahead, too; what the steps gain without them is another finding's.
+    others = rank.gains(without_waits(rank, [site for site in sites if site not in tokens], 1.0))
+    high = _gains(rank, sites, between) - others
+    low = _gains(rank, sites, Intervals(between.start, half)) if not tokens else _gains(rank, sites)
+    low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
+    stake = stake_by_time(rank, low, high, gaps)
+    if not is_worth_reporting(rank, stake):
+        return
+    yield Finding(
+        message=f"The device waits for the engine between steps. It waits {rank.time_per_step(gaps.length)} for each"
+        f" ({share(gaps.length, rank.time.length)}): for {_causes(steps)}.",
+        stake=stake,
+        change=setting(steps.engine, _AHEAD if tokens else _LESS),
+        why=_why(tokens),
+        evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
+        time=gaps,
+        broad=1,
+    )
+
+
+def _gains(rank: RankView, sites: Sequence[WaitSite], cut: Intervals | None = None) -> Floats:
+    """What the steps gain if the host waits nowhere, and some of its time is not there."""
+    factors = without_waits(rank, sites, 1.0)
+    if cut is not None:
+        factors.cut[main_thread(rank.trace)] = cut
+    return rank.gains(factors)
+
+
+def _why(tokens: list[WaitSite]) -> str:
+    if tokens:
+        return "The upper end is an engine that has nothing to do between steps; the lower one, one that works ahead."
+    return "The upper end is an engine that has nothing to do between steps; half of its work counts as sure."
+
+
+def _between_work(rank: RankView, steps: EngineSteps) -> Intervals:
+    """From the last work of each step to the first of the next, a union."""
+    inside = np.flatnonzero(steps.step >= 0)
+    first = np.full(len(steps), np.iinfo(np.int64).max)
+    last = np.full(len(steps), np.iinfo(np.int64).min)
+    np.minimum.at(first, steps.step[inside], rank.work.start[inside])
+    np.maximum.at(last, steps.step[inside], rank.work.end[inside])
+    works = last > first
+    first, last = first[works], np.maximum.accumulate(last[works])
+    ahead = first[1:] > last[:-1]
+    return intersection(union(last[:-1][ahead], first[1:][ahead]), rank.time)
+
+
+def _host_between(rank: RankView) -> Intervals:
+    """What the host does between steps of the engine, without waiting for the device."""
+    host, calls = find_steps(rank.trace, rank.select.steps_by).host, host_waits(rank.trace).call
+    between = union(host.end[:-1], np.maximum(host.start[1:], host.end[:-1]))
+    return intersection(difference(between, union(rank.trace.start[calls], rank.trace.end[calls])), rank.time)
+
+
+def _causes(steps: EngineSteps) -> str:
+    time = {words: int(steps.numbers(f"gap_{cause}").sum()) for cause, words in _CAUSES.items()}
+    total = max(sum(time.values()), 1)
+    largest = sorted(time, key=lambda words: -time[words])[:2]
+    return joined([f"{words} ({share(time[words], total)} of it)" for words in largest if time[words]]) or "its host"
+
+
+RULE = Rule("SERVING004", "The device waits for the engine between steps", of_rank=gaps_between_serving_steps)

@@ -1,0 +1,90 @@
+"""SERVING005: choosing tokens, or values that the host fetches, hold up the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.host_waits import fetches_tokens, stakes_of_sites, wait_sites
+from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rules.waiting_for_the_device import waiting_claim
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.serving.shares import SHARES, work_shares
+
+_MIN_SHARE: Final = 0.1
+"""Share of the steps' time from which on sampling is reported."""
+
+_LEFT_AT_MOST, _LEFT_AT_LEAST = 0.5, 0.05
+"""Of the time of sampling: a kernel that draws without sorting reads the logits a few times, a sort dozens of times."""
+
+_SAMPLERS: Final = {
+    "vLLM": "+ VLLM_USE_FLASHINFER_SAMPLER=1 vllm serve MODEL  # draws without sorting the logits",
+    "SGLang": "- sglang serve --model-path MODEL --sampling-backend pytorch\n"
+    "+ sglang serve --model-path MODEL --sampling-backend flashinfer",
+    "": "- probs.sort(descending=True)  # to draw from the top p\n"
+    "+ flashinfer.sampling.top_k_top_p_sampling_from_probs(probs, k, p)",
+}
+
+
+def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
+    """Does the choice of tokens hold up the next step, or a value that the host fetches?
+
+    What it checks. The device time of sampling, if it is a tenth of the steps or more; and calls in which the host of a
+    serving engine waits for the device, other than the one that fetches the tokens of a step.
+
+    Why it matters. No token is final before it is sampled, so all requests wait. Sorting the logits of a vocabulary of
+    100,000 reads them dozens of times; a kernel that draws without sorting, a few times. A value that the host fetches
+    stops it from preparing the next step. At stake is the time that the steps gain: half of sampling at least and 95 %
+    at most; eight tenths of what the waits cost at least.
+
+    What to do. Use a sampler that does not sort; keep penalties and masks on the device; fetch tokens only.
+    """
+    steps = engine_steps(rank)
+    if steps is None or not rank.has_device:
+        return
+    yield from _sampling(rank, steps)
+    sites = [site for site in wait_sites(rank) if not fetches_tokens(rank, site)]
+    for site, stake in stakes_of_sites(rank, sites):
+        yield replace(
+            waiting_claim(rank, site, stake),
+            change="- value.item(), value.cpu(), x[mask]  # between the launches of a step\n"
+            "+ keep it on the device, or copy it with the tokens",
+            why="The value has to be fetched some time: eight tenths of the gain count as sure.",
+        )
+
+
+def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
+    chosen = (work_shares(rank.trace) == SHARES.index("sampling")) & (steps.step >= 0)
+    time = intersection(union(rank.work.start[chosen], rank.work.end[chosen]), rank.time)
+    if time.length < _MIN_SHARE * rank.time.length:
+        return
+    gains = []
+    for left in (_LEFT_AT_MOST, _LEFT_AT_LEAST):
+        factors = unblocked_launches(rank)
+        leave_only(factors, chosen, left)
+        gains.append(rank.gains(factors))
+    stake = stake_by_time(rank, *gains, time)
+    if not is_worth_reporting(rank, stake):
+        return
+    longest = int(np.flatnonzero(chosen)[np.argmax(rank.work.duration[chosen])])
+    yield Finding(
+        message=f"Sampling takes long. Choosing the tokens takes {share(time.length, rank.time.length)} of the step:"
+        f" {rank.each_step(int(chosen.sum()), 'kernel')}.",
+        stake=stake,
+        change=setting(steps.engine, _SAMPLERS),
+        why="A kernel that draws without sorting takes a twentieth of the time at best, and surely no more than half.",
+        confidence="medium",
+        evidence=(rank.event(int(rank.work.rows[longest]), "the longest kernel of sampling", "serving_steps"),),
+        time=time,
+        key="sampling",
+    )
+
+
+RULE = Rule("SERVING005", "Sampling or copies hold up the next step", of_rank=sampling_between_steps)
