@@ -1,4 +1,4 @@
-"""A serving engine that is simulated: schedules a batch, prepares it, runs the model, samples, answers; step after step.
+"""A serving engine that is simulated: it schedules a batch, prepares it, runs the model, samples, answers.
 
 What it serves is a plain function of the step, so that twins serve the same. Ranks of a tensor-parallel group go in
 lockstep: each all-reduce of a replay ends on all of them at once, a little after the last of them has come.
@@ -71,7 +71,7 @@ class Engine:
         layers, width, inner, vocabulary: of the model; a quarter of its heads hold keys and values.
         decode: requests that decode, a number for each step in turn.
         context: tokens that each of them has already.
-        prompt, every, chunk: in each so-manieth step a prompt of so many tokens comes in, of which a step takes `chunk`.
+        prompt, every, chunk: each so many steps a prompt of so many tokens comes in, of which a step takes `chunk`.
         mixed: tokens of prompts share a step with requests that decode.
         sizes: batches that graphs were captured for, ascending; none: each kernel is launched by itself.
         ahead: the next batch is scheduled and launched while the device still works on this one.
@@ -195,7 +195,7 @@ class Engine:
     # --- a step
 
     def step(self, p: Program, n: int, rank: int = 0) -> Iterator[Sequence[Piece]]:
-        """Run it. Replays of several ranks are asked of whoever runs the ranks: their kernels, placed as they are sent."""
+        """Run it. What several ranks replay together is asked of whoever runs them: the kernels of the graph."""
         batch = self.batch(n)
         with self._part(p, "schedule"):
             p.host(self.schedules)

@@ -18,6 +18,7 @@ FAMILIES: Final = {
     "device": "Device",
     "memory": "Memory",
     "ranks": "Across ranks",
+    "serving": "Serving",
     "recording": "Recording",
     "autograd": "Autograd",
     "causes": "Other causes",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rule import JobView, RankView
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.serving.steps import serving_steps
@@ -77,6 +77,21 @@ def engine_steps(rank: RankView) -> EngineSteps | None:
     place = np.full(len(start) + 1, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
     return EngineSteps(every.frame[chosen.tolist()], Intervals(start[chosen], end[chosen]), place[every.step])
+
+
+@derived
+def shared_steps(job: JobView) -> pl.DataFrame:
+    """Steps of a serving engine that several ranks have, with the same number and name, and collectives in them.
+
+    Rows of `serving_steps`, with `same`: the number of each such step. Steps without names are not here.
+    """
+    if job.program != "serving":
+        return pl.DataFrame({"same": []})
+    steps = job.ask("serving_steps").frame.drop_nulls("name")
+    same = pl.struct([name for name in ("cycle", "step", "name") if name in steps.columns])
+    together = steps.with_columns(same=same.rank("dense"))
+    several = pl.col("rank").n_unique().over("same") > 1
+    return together.filter(several, pl.col("communication").max().over("same") > 0)
 
 
 def setting(engine: str, lines: Mapping[str, str]) -> str:

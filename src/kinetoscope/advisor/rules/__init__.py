@@ -75,6 +75,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "waiting_at_step_boundaries",
         "communication_of_one_rank",
         "collectives_below_the_link",
+        "waiting_tensor_parallel_ranks",
     ),
     "Serving": (
         "decoding_without_graphs",

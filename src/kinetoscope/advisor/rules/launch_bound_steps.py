@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.launch_time import launch_bound
+from kinetoscope.advisor.evidence.serving import engine_steps, setting
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -44,10 +45,18 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
 
 _COMPILE: Final = '- model = Model()\n+ model = torch.compile(Model(), mode="reduce-overhead")  # or a larger batch'
 _GRAPHS: Final = '- torch.compile(model)\n+ torch.compile(model, mode="reduce-overhead")  # or a larger batch'
+_SERVERS: Final = {
+    "vLLM": '+ vllm serve MODEL --compilation-config \'{"cudagraph_mode": "FULL_AND_PIECEWISE"}\'',
+    "SGLang": "+ sglang serve --model-path MODEL --enable-piecewise-cuda-graph",
+    "": "+ take more tokens of prompts into a step, so that each kernel has more to do",
+}
 
 
 def _change(rank: RankView) -> str:
     """What is not done yet: compiled code, graphs of it, else more of both."""
+    steps = engine_steps(rank)
+    if steps is not None:
+        return setting(steps.engine, _SERVERS)
     if "graphs" in rank.uses:
         return "+ put what is still launched call by call into the graphs too, or give each kernel more to do"
     return _GRAPHS if "compiled" in rank.uses else _COMPILE

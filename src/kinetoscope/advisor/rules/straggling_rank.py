@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Final
 
 from kinetoscope.advisor.evidence.communication import CommunicationCosts, Straggler, communication_costs
+from kinetoscope.advisor.evidence.serving import shared_steps
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording
@@ -71,7 +72,7 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 
     What it checks. The ranks that the analysis `stragglers` names: by their own fault they cost the waiting ranks more
     than 1 % of a step, significantly, in step after step. The cause is the activity of which that rank has more than
-    the median rank.
+    the median rank. Where ranks of a server have the same steps, RANKS011 says it.
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
     other ranks that looks like slow communication. At stake is the difference in exposed communication between this
@@ -80,6 +81,8 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 
     What to do. Examine that rank's loader, host or device, in the analysis that the finding names.
     """
+    if len(shared_steps(job)):
+        return
     costs = communication_costs(job)
     for straggler in costs.stragglers:
         words = _CAUSES.get(straggler.cause, _UNKNOWN_CAUSE)

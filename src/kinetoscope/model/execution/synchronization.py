@@ -3,8 +3,10 @@
 Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
 inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched
 on the stream before had ended when the call ended; of those streams it waited for the work that ended last, if that
-ended while the call ran. Calls that synchronise are those for a stream, an event or the device; copies that the host
-waits for (`call_kinds`; they wait for their own stream only), and freeing of device memory.
+ended while the call ran. An event may have been recorded before the last launches: a call that waits for one, and can
+have waited for no whole stream, waited for the last work that ended while it ran. Calls that synchronise are those for
+a stream, an event or the device; copies that the host waits for (`call_kinds`; they wait for their own stream only),
+and freeing of device memory.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from kinetoscope.model.trace.trace import Trace
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
 _NO_STREAM: Final = (1 << 32) - 1
 """CUPTI's number for no stream."""
+_SHORTEST_WAIT_NS: Final = 20_000
+"""A call that ends sooner found its event over."""
 _EARLIEST_TIME: Final = np.iinfo(np.int64).min
 _DEVICE_WIDE: Final = (RuntimeCallKind.WAIT_FOR_DEVICE, RuntimeCallKind.FREE)
 
@@ -148,6 +152,14 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
         key = np.where(device_wide, stream.reach[last], stream.launch[last])
         better = possible & ~during & (key > launched)
         over[better], launched[better] = stream.latest[last[better]], key[better]
+    long = (runtime_call_kinds(trace)[calls] == RuntimeCallKind.WAIT_FOR_EVENT) & (end - start >= _SHORTEST_WAIT_NS)
+    earlier = np.flatnonzero(long & (awaited < 0))
+    for stream in streams(trace) if len(earlier) else ():
+        count = np.searchsorted(stream.reach, end[earlier], side="right")
+        last = np.maximum(np.minimum(count, stream.launched_until(start[earlier])) - 1, 0)
+        better = (count > 0) & (stream.reach[last] > np.maximum(start[earlier], latest[earlier]))
+        chosen = earlier[better]
+        awaited[chosen], latest[chosen] = stream.latest[last[better]], stream.reach[last[better]]
     return np.where(awaited >= 0, awaited, over)
 
 
