@@ -39,13 +39,13 @@ _CAUSES: Final = {
     "launch": "launching",
     "other": "what was not recorded",
 }
-_AHEAD: Final = {
+_SCHEDULE_AHEAD: Final = {
     "vLLM": "- vllm serve MODEL --no-async-scheduling\n+ vllm serve MODEL --async-scheduling",
     "SGLang": "- sglang serve --model-path MODEL --disable-overlap-schedule\n+ sglang serve --model-path MODEL",
     "TensorRT-LLM": "- disable_overlap_scheduler: true\n+ disable_overlap_scheduler: false",
     "": "+ schedule and launch the next step while the device works on this one",
 }
-_LESS: Final = {
+_LESS_WORK: Final = {
     "vLLM": "+ vllm serve MODEL --stream-interval 10 --api-server-count 4  # less to do for each token",
     "SGLang": "+ sglang serve --model-path MODEL --stream-interval 10 --num-continuous-decode-steps 4",
     "": "+ do less for each token between steps, or in another process",
@@ -89,7 +89,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
         message=f"The device waits for the engine between steps. It waits {rank.time_per_step(gaps.length)} for each"
         f" ({share(gaps.length, rank.time.length)}): for {_causes(steps)}.",
         stake=stake,
-        change=setting(steps.engine, _AHEAD if tokens else _LESS),
+        change=setting(steps.engine, _SCHEDULE_AHEAD if tokens else _LESS_WORK),
         why=_why(tokens),
         evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
         time=gaps,

@@ -15,6 +15,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules.waiting_for_the_device import waiting_claim
 from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.serving.shares import SHARES, work_shares
 
@@ -65,12 +66,8 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
     time = intersection(union(rank.work.start[chosen], rank.work.end[chosen]), rank.time)
     if time.length < _MIN_SHARE * rank.time.length:
         return
-    gains = []
-    for left in (_LEFT_AT_MOST, _LEFT_AT_LEAST):
-        factors = unblocked_launches(rank)
-        leave_only(factors, chosen, left)
-        gains.append(rank.gains(factors))
-    stake = stake_by_time(rank, *gains, time)
+    low, high = (_gains(rank, chosen, left) for left in (_LEFT_AT_MOST, _LEFT_AT_LEAST))
+    stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
     longest = int(np.flatnonzero(chosen)[np.argmax(rank.work.duration[chosen])])
@@ -85,6 +82,12 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
         time=time,
         key="sampling",
     )
+
+
+def _gains(rank: RankView, chosen: Bools, left: float) -> Floats:
+    factors = unblocked_launches(rank)
+    leave_only(factors, chosen, left)
+    return rank.gains(factors)
 
 
 RULE = Rule("SERVING005", "Sampling or copies hold up the next step", of_rank=sampling_between_steps)
