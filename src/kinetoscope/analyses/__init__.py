@@ -42,6 +42,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "roofline",
         "flops",
         "fusion",
+        "compiled_kernels",
         "peaks",
         "other_devices",
         "hardware_counters",

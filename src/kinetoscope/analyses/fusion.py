@@ -15,6 +15,7 @@ from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_stacks import CallStacks, call_stacks, user_source
+from kinetoscope.model.execution.program import operators_in_name
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
@@ -80,7 +81,6 @@ ANALYSIS = Analysis("Fusable chains", fusion, RESULT, chart=Bars("chain", "saved
 
 _SCHEMA: Final = RESULT.per_rank.types
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
-_FUSED_KERNEL: Final = re.compile(r"triton_[a-z]+_fused_(.+?)_\d+(?:[a-z]\w*)?")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
@@ -144,8 +144,8 @@ def _fused_already(view: Scope) -> pl.DataFrame:
     """The kernels that Inductor named after what it fused."""
     trace, work = view.trace, view.device_work
     names = trace.name[work.rows]
-    matches = {code: _FUSED_KERNEL.fullmatch(trace.strings.label(code)) for code in np.unique(names).tolist()}
-    operators = {code: match[1] for code, match in matches.items() if match}
+    named = {code: operators_in_name(trace.strings.label(code)) for code in np.unique(names).tolist()}
+    operators = {code: each[0] for code, each in named.items() if each}
     fused = np.isin(names, list(operators))
     place = np.flatnonzero(unclipped(view).device_work_mask & fused & (work.caller >= 0))
     if not len(place):

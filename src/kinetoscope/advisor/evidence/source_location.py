@@ -50,6 +50,8 @@ def user_source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's function that a call was made from; of the backward pass the one that called forward."""
     if row < 0:
         return NO_SOURCE
+    if trace.compiled_stacks.code[row] >= 0:
+        return source_of(trace, row)
     frame = int(user_frame_of(trace, np.array([row], np.int32))[0])
     return source_of(trace, frame if frame >= 0 else row)
 
@@ -63,7 +65,9 @@ def source_of(trace: Trace, row: int) -> CodeLocation:
     for _ in range(MAX_DEPTH):
         if row < 0:
             break
-        if trace.kind[row] == EventKind.PYTHON:
+        if (compiled := int(trace.compiled_stacks.code[row])) >= 0:
+            stack = trace.compiled_stacks.texts[compiled]
+        elif trace.kind[row] == EventKind.PYTHON:
             stack = frame_text(trace.strings.label(int(trace.name[row])))
         else:
             code = int(arguments.codes(trace, "call_stack", np.array([row], np.int32))[0])

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
+from kinetoscope.algorithms.grouping import Prefixes, group, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_tree import call_tree
@@ -40,9 +40,10 @@ _NO_FRAME: Final = re.compile(r"[;\r\n]+")
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
 _LIBRARY: Final = re.compile(
     r"(?:^|/)(?:torch|site-packages|dist-packages|lib/python\d[^/]*|contextlib\.py|functools\.py|threading\.py)(?:/|$)"
-    r"|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
+    r"|(?:^|/)c[a-z2-7]{50,52}\.py$|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
 )
-"""Files that are not the user's: torch, what is installed, and what Python itself calls functions through."""
+"""Files that are not the user's: torch, what is installed, what Inductor generated, and what Python itself calls
+functions through."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,21 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
         codes[place] = number.setdefault(text, len(number) - 1)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes[places]
+    _add_compiled(trace, code, rows, number)
     return CallStacks(code, tuple(number)[1:])
+
+
+def _add_compiled(trace: Trace, code: Int32s, rows: Int32s, number: dict[str, int]) -> None:
+    """Put the frames that a compiled call was made from behind those that it is called from; no frame ran in it."""
+    compiled = trace.compiled_stacks
+    rows = rows[(compiled.code[rows] >= 0) & (trace.kind[rows] != EventKind.PYTHON)]
+    texts = tuple(number)[1:]
+    codes, first = group(code[rows], compiled.code[rows])
+    new = []
+    for outer, inner in zip(code[rows[first]].tolist(), compiled.code[rows[first]].tolist(), strict=True):
+        parts = (texts[outer] if outer >= 0 else "", compiled.texts[inner])
+        new.append(number.setdefault(SEPARATOR.join(filter(None, parts)), len(number) - 1))
+    code[rows] = np.array(new, np.int32)[codes]
 
 
 def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:

@@ -28,8 +28,14 @@ _BACKWARD_KERNELS: Final = ("ackward", "_bwd_", "dam", "SGD", "Sgd")
 
 Use = Literal["compiled", "graphs"]
 
-_COMPILED: Final = re.compile(r"Torch-Compiled Region|CompiledFxGraph|^triton_(?:poi|per|red|tem|mm|bmm|unk|for)_")
-_COMPILED_WORDS: Final = ("Torch-Compiled Region", "CompiledFxGraph", "triton_")
+_COMPILED: Final = re.compile(r"Torch-Compiled Region|CompiledFxGraph")
+_KERNEL: Final = re.compile(
+    r"triton_(?:poi|per|red|tem|mm|bmm|convolution|unk|for|spl|fused)_\w*|triton__(?:\d+(?:de|d|c))+\d*"
+    r"|(?:graph_\d+_)?cpp_(?:fused|Cpp)\w*|multi_kernel_\d+"
+)
+_FUSED_NAME: Final = re.compile(r"(?:graph_\d+_)?(?:triton|cpp)_(?:[a-z]+_)?fused_(.+?)_\d+(?:[a-z]\w*)?")
+COMPILED_WORDS: Final = ("triton_", "cpp_fused", "cpp_Cpp", "multi_kernel_")
+"""Words of which the name of each kernel that Inductor generates has one."""
 _GRAPH_LAUNCH: Final = re.compile(r"(?:cuda|hip|cu)GraphLaunch")
 
 
@@ -64,14 +70,25 @@ def _trains(trace: Trace) -> bool:
     )
 
 
+def is_compiled_kernel(name: str) -> bool:
+    """Whether this is the name of a kernel that Inductor generates, for a device or in C++."""
+    return _KERNEL.fullmatch(name) is not None
+
+
+def operators_in_name(name: str) -> tuple[str, ...]:
+    """The operators that the name of a generated kernel holds, in one text, as nothing parts them; () for none."""
+    match = _FUSED_NAME.fullmatch(name)
+    return (match[1],) if match else ()
+
+
 @derived
 def optimizations_used(trace: Trace) -> frozenset[Use]:
     """Optimizations of the program that nobody needs to advise: compiled code, graphs."""
     compiled = rows_named(
         trace,
-        lambda name: _COMPILED.search(name) is not None,
+        lambda name: is_compiled_kernel(name) or _COMPILED.search(name) is not None,
         *(EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.KERNEL, EventKind.PYTHON),
-        holding=_COMPILED_WORDS,
+        holding=("Torch-Compiled Region", "CompiledFxGraph", *COMPILED_WORDS),
     )
     graphs = rows_named(
         trace, lambda name: _GRAPH_LAUNCH.match(name) is not None, EventKind.RUNTIME, holding=("GraphLaunch",)

@@ -12,6 +12,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import MAX_DEPTH
 from kinetoscope.model.execution.call_tree import call_tree
@@ -23,9 +24,10 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-Origin = Literal["frames", "spans", "operators", "none"]
+Origin = Literal["frames", "spans", "operators", "compiled", "none"]
 """frames: Python calls named `nn.Module: `, nested by time. spans: PyTorch Lightning's, nested by their dotted names.
-operators: TorchScript wrote the modules around each operator into its arguments."""
+operators: TorchScript wrote the modules around each operator into its arguments. compiled: files of torch.compile say
+whose parameters its kernels read."""
 
 LIGHTNING_MODULE: Final = f"{LIGHTNING}module]"
 """Beginning of the names of Lightning's spans of modules: `[pl][module]torch.nn.Linear: net.0`."""
@@ -105,14 +107,23 @@ def _module_tree(trace: Trace, around: Int32s, linked: Bools) -> _Tree:
         return _nested(trace, frames, around, linked)
     spans = member & rows_beginning(trace, (LIGHTNING_MODULE,), *RANGE_KINDS)
     if spans.any():
-        return _spelled(trace, "spans", spans, trace.name, _dotted, around)
+        return _spelled(trace, "spans", spans, trace.name, _labelled(trace, _dotted), around)
     ops = trace.rows(EventKind.HOST_OP)
     hierarchy = np.full(len(trace), -1, np.int64)
     hierarchy[ops] = arguments.codes(trace, "module_hierarchy", ops)
     spelled = [code for code in np.unique(hierarchy[hierarchy >= 0]).tolist() if _hierarchy(trace.strings.label(code))]
     inside = member & np.isin(hierarchy, spelled)
     if inside.any():
-        return _spelled(trace, "operators", inside, hierarchy, _hierarchy, around)
+        return _spelled(trace, "operators", inside, hierarchy, _labelled(trace, _hierarchy), around)
+    calls = compiled_calls(trace)
+    of_site = np.array([*(number if each.module else -1 for number, each in enumerate(calls.sites)), -1], np.int32)
+    site = of_site[calls.site]
+    if (site >= 0).any():
+        whose = np.full(len(trace), -1, np.int32)
+        whose[calls.rows] = site
+        paths = (calls.sites[number].module for number in range(len(calls.sites)))
+        parts = [[(name, "") for name in path.split(".", _MAX_LEVELS)] for path in paths]
+        return _spelled(trace, "compiled", whose >= 0, whose, parts.__getitem__, around)
     nothing = np.full(len(trace), NO_NODE, np.int32)
     return "none", np.zeros(len(trace), np.bool_), (), np.empty(0, np.int32), nothing
 
@@ -165,21 +176,26 @@ def _spelled(
     origin: Origin,
     is_call: Bools,
     text: Int32s | Int64s,
-    spell: Callable[[str], _Parts],
+    spell: Callable[[int], _Parts],
     around: Int32s,
 ) -> _Tree:
-    """Modules whose calls have a text that spells the whole path."""
+    """Modules whose calls have a code, in `text`, of which `spell` gives the whole path."""
     rows = np.flatnonzero(is_call)
     codes, places = np.unique(text[rows], return_inverse=True)
     spelled = _SpelledModules({}, [], [])
     own = np.full(len(trace), NO_NODE, np.int32)
-    own[rows] = np.array([spelled.add(spell(trace.strings.label(code))) for code in codes.tolist()], np.int32)[places]
+    own[rows] = np.array([spelled.add(spell(code)) for code in codes.tolist()], np.int32)[places]
     nearest = ancestor(around, is_call)
     node = np.where(nearest >= 0, own[nearest], np.int32(NO_NODE))
     names = (
         f"{name}({kind})" if kind else name for (_, name), kind in zip(spelled.number, spelled.classes, strict=True)
     )
     return origin, is_call, tuple(names), np.array(spelled.parent, np.int32), node
+
+
+def _labelled(trace: Trace, spell: Callable[[str], _Parts]) -> Callable[[int], _Parts]:
+    """`spell`, of the text of a string's code."""
+    return lambda code: spell(trace.strings.label(code))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ from kinetoscope.model.trace.tracks import Tracks
 if TYPE_CHECKING:
     import polars as pl
 
+    from kinetoscope.model.compile.kernels import CompiledStacks
+
 T = TypeVar("T")
 
 _DERIVED_BYTES_PER_EVENT: Final = 96
@@ -185,6 +187,13 @@ class Trace:
         from kinetoscope.model.health.check import examine
 
         return examine(self)
+
+    @property
+    def compiled_stacks(self) -> CompiledStacks:
+        """Where in the program the calls of compiled code come from, by the files of torch.compile beside the trace."""
+        from kinetoscope.model.compile.kernels import compiled_stacks
+
+        return compiled_stacks(self)
 
     def table(self, name: str) -> pl.DataFrame:
         """A declared table of `model.tables.tables`, by name.

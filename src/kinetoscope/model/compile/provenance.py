@@ -1,0 +1,219 @@
+"""From a kernel of Inductor's to the lines of the user's source: stack traces, mappings of nodes, printed graphs.
+
+Tables are torch's own (`torch._inductor.debug`, version 2.0 of the mappings). What a table does not hold, or holds in
+another form, is not known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kinetoscope.model.compile.generated_code import CallSite, GeneratedCode
+from kinetoscope.model.execution.call_stacks import SEPARATOR, CodeLocation, user_source
+
+STACKS, MAPPINGS, GRAPH, LINES = "stack traces", "node mappings", "graph", "line map"
+"""How a line is known, from the surest on: the stack traces of the kernel's nodes; the nodes that torch maps the kernel
+to, with their lines in a printed graph; the nodes that comments name, with those lines; the line of the generated file,
+to which torch keeps one stack trace for a stretch of lines."""
+
+_FRAME: Final = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in ([^\n]+)')
+_INNERMOST: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
+_LINE_OF_NODES: Final = re.compile(r"\s*# File: (.+):(\d{1,9}) in ([^,\n]+)(?:, code: .*)?\Z")
+_NODE: Final = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
+_FORWARD: Final = re.compile(r"\s*def forward\(self(?:, )?(.*?)\):?\s*\Z")
+_PLACEHOLDER: Final = re.compile(r"(\w+)(?:: \"[^\"]*\")?(?:, |\Z)")
+_PARAMETER: Final = re.compile(r"L_\w+?_modules_(\w+)_(?:parameters|buffers)_\w+_\Z")
+
+MAX_STACKS: Final = 64
+"""Stacks of one kernel that are kept."""
+
+
+@dataclass(frozen=True)
+class PrintedGraph:
+    """An FX graph as torch prints it.
+
+    Attributes:
+        lines: of each node the stack, here the innermost frame alone.
+        inputs: names of the placeholders, in order.
+    """
+
+    lines: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProvenanceTables:
+    """What was written about one graph.
+
+    Attributes:
+        stacks: of each handle the stacks of the nodes in it.
+        nodes: of each handle the nodes of the graph that Inductor compiled.
+        sources: of each of these nodes those of the graph that Dynamo made.
+        graphs: printed graphs, the one that Inductor compiled first.
+        line_stacks: first lines of stretches of the generated file, ascending, and the stack of each.
+        modules: of each input of the graph the module whose parameter it is.
+    """
+
+    stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    graphs: tuple[PrintedGraph, ...] = ()
+    line_stacks: tuple[tuple[int, str], ...] = ()
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceLines:
+    """The stacks that a kernel's nodes were called from, outermost frame first, and how they are known ("" if not)."""
+
+    stacks: tuple[str, ...] = ()
+    basis: str = ""
+
+    @property
+    def places(self) -> tuple[CodeLocation, ...]:
+        """The line of each stack, each once: the innermost of the user's own, else the innermost."""
+        return tuple(dict.fromkeys(_line_of(stack) for stack in self.stacks))
+
+
+def source_lines(site: CallSite, code: GeneratedCode, tables: ProvenanceTables) -> SourceLines:
+    """The lines of a call, by the surest of what is known."""
+    mapped = tables.nodes.get(site.handle, ())
+    definition = code.kernels.get(site.callee)
+    named = (*site.nodes, *(definition.nodes if definition is not None and not site.nodes else ()))
+    for basis, stacks in (
+        (STACKS, tables.stacks.get(site.handle, ())),
+        (MAPPINGS, _lines_of(mapped, tables)),
+        (GRAPH, _lines_of(named, tables)),
+        (LINES, _stack_at(site.line, tables.line_stacks)),
+    ):
+        if stacks:
+            return SourceLines(tuple(dict.fromkeys(stacks))[:MAX_STACKS], basis)
+    return SourceLines()
+
+
+def source_text(places: Sequence[CodeLocation]) -> str:
+    """The lines by file, for people: `model.py:12, 14; loss.py:3`; "" for none."""
+    lines: dict[str, list[str]] = {}
+    for place in places:
+        if place.file is not None:
+            lines.setdefault(place.file.replace("\\", "/").rpartition("/")[2], []).append(str(place.line))
+    return "; ".join(f"{file}:{', '.join(dict.fromkeys(numbers))}" for file, numbers in lines.items())
+
+
+def module_of(site: CallSite, tables: ProvenanceTables) -> str:
+    """The innermost module that holds all parameters among the inputs of a call; "" where it reads none."""
+    paths = [tables.modules[name].split(".") for name in site.inputs if tables.modules.get(name)]
+    common: list[str] = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join(common)
+
+
+def _line_of(stack: str) -> CodeLocation:
+    source = user_source(stack)
+    if source.file is None and (match := _INNERMOST.fullmatch(stack.rpartition(SEPARATOR)[2])):
+        return CodeLocation(match[1], int(match[2]), match[3])
+    return source
+
+
+def _lines_of(nodes: Iterable[str], tables: ProvenanceTables) -> tuple[str, ...]:
+    stacks: list[str] = []
+    for node in nodes:
+        names = (node, *tables.sources.get(node, ()))
+        stack = next((graph.lines[name] for graph in tables.graphs for name in names if name in graph.lines), "")
+        if stack:
+            stacks.append(stack)
+    return tuple(stacks)
+
+
+def _stack_at(line: int, stretches: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
+    last = ""
+    for begin, stack in stretches:
+        if begin > line:
+            break
+        last = stack
+    return (last,) if last else ()
+
+
+# --- the forms that torch writes
+
+
+def stack_of(text: str) -> str:
+    """A stack of ours from a traceback of Python's: `train.py(8): forward`, the outermost first, parted by `;`."""
+    return SEPARATOR.join(f"{file}({line}): {function.strip()}" for file, line, function in _FRAME.findall(text))
+
+
+def stack_tables(payload: str) -> dict[str, tuple[str, ...]]:
+    """Of each handle its stacks, from `inductor_provenance_tracking_kernel_stack_traces`."""
+    stacks: dict[str, tuple[str, ...]] = {}
+    for handle, texts in _object(payload).items():
+        if isinstance(texts, list):
+            known = [stack for text in texts if isinstance(text, str) and (stack := stack_of(text))]
+            stacks[handle] = tuple(dict.fromkeys(known))
+    return stacks
+
+
+def node_tables(payload: str) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Nodes of each handle, and Dynamo's of each of these, from `inductor_provenance_tracking_node_mappings`."""
+    tables = _object(payload)
+    return _texts(tables.get("cppCodeToPost")), _texts(tables.get("postToPre"))
+
+
+def line_tables(payload: str) -> dict[str, tuple[tuple[int, str], ...]]:
+    """Of each generated file, by its name, the stretches of lines that have one stack: what our recorder writes."""
+    tables: dict[str, tuple[tuple[int, str], ...]] = {}
+    for file, rows in _object(payload).items():
+        if isinstance(rows, list):
+            pairs = [row for row in rows if isinstance(row, list) and len(row) == 2]
+            known = [(line, stack_of(str(text))) for line, text in pairs if isinstance(line, int)]
+            tables[file] = tuple(sorted(known))
+    return tables
+
+
+def printed_graph(payload: str) -> PrintedGraph:
+    """The nodes of a graph that `print_readable` of torch.fx printed, with the lines in its comments."""
+    lines: dict[str, str] = {}
+    inputs: tuple[str, ...] = ()
+    stack = ""
+    for line in payload.splitlines():
+        if match := _LINE_OF_NODES.match(line):
+            stack = f"{match[1]}({match[2]}): {match[3]}"
+        elif "# No stacktrace" in line:
+            stack = ""
+        elif (match := _FORWARD.match(line)) and not inputs:
+            inputs = tuple(_PLACEHOLDER.findall(match[1]))
+        elif stack and (match := _NODE.match(line)):
+            lines.setdefault(match[1], stack)
+    return PrintedGraph(lines, inputs)
+
+
+def modules_of_inputs(dynamo: PrintedGraph, inputs: tuple[str, ...]) -> dict[str, str]:
+    """The module of each input that is a parameter or buffer; none where the two graphs differ in their inputs."""
+    if len(dynamo.inputs) != len(inputs):
+        return {}
+    matches = {name: _PARAMETER.match(given) for name, given in zip(inputs, dynamo.inputs, strict=True)}
+    return {name: match[1].replace("_modules_", ".") for name, match in matches.items() if match}
+
+
+def _object(payload: str) -> dict[str, Any]:
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(table: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(table, dict):
+        return {}
+    return {
+        key: tuple(each for each in values if isinstance(each, str))
+        for key, values in table.items()
+        if isinstance(values, list)
+    }
