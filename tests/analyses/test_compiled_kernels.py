@@ -194,6 +194,6 @@ def test_whole_calls_are_always_joined_in_order(
         records += [record("inductor_post_grad_graph", lines), code]
         events += called(1000 * number, *names, key=f"f{number}", first=10 * number + 1)
     traced = job(folder, events, *records)
-    calls = compiled_calls(traced.engine.trace(traced.sources[0]))  # type: ignore[attr-defined]
-    got = [calls.sites[site].lines.places[0].line for site in calls.site.tolist()]
+    joined = compiled_calls(traced.engine.trace(traced.sources[0]))
+    got = [joined.sites[site].lines.places[0].line for site in joined.site.tolist()]
     assert got == [100 * number + place + 1 for number, names in enumerate(graphs) for place in range(len(names))]

@@ -42,7 +42,6 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "roofline",
         "flops",
         "fusion",
-        "compiled_kernels",
         "peaks",
         "other_devices",
         "hardware_counters",
@@ -51,6 +50,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
     ),
     "Serving": ("serving_steps", "serving_summary"),
     "Compiled code": (
+        "compiled_kernels",
         "compilations",
         "graph_breaks",
     ),

@@ -20,8 +20,7 @@ CALLS = (f"{ADD}|relu|primals_1, buf0", "extern_kernels.mm|mm|buf0, reinterpret_
 
 def trace_with(folder: Path, file: Path | None) -> Trace:
     job = read(written(folder / "trace.json", op("aten::mm", 0, 5)), compile=file)
-    engine: object = job.engine
-    return engine.trace(job.sources[0])  # type: ignore[attr-defined, no-any-return]
+    return job.engine.trace(job.sources[0])
 
 
 def graphs(folder: Path, *records: str) -> tuple[CompiledGraph, ...]:
