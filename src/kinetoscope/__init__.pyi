@@ -57,6 +57,13 @@ def compilations(
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def compiled_kernels(
+    job: Job,
+    *,
+    select: Selection = ...,
+    group_by: Literal["kernel", "place", "source", "module"] = "kernel",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def critical_path(
     job: Job,
     *,
