@@ -64,6 +64,31 @@ def test_what_the_device_does_in_a_step(tmp_path: Path) -> None:
     assert (second["start"], second["wall"], second["engine"]) == (300, 100, "vLLM")
 
 
+def test_what_is_launched_in_experts_or_attention_is_theirs(tmp_path: Path) -> None:
+    events = [
+        annotation("step[DECODE bs=1]", 0, 1000),
+        op("vllm::moe_forward", 0, 100),
+        op("SortTokens", 10, 50),
+        *work("sort", 20, 1000, 7, 1),
+        python("nn.Module: Qwen3MoeDecoderLayer_3", 200, 300),
+        *work("cutlass_gemm", 210, 1100, 11, 2),
+        python("nn.Module: Qwen3MoeSparseMoeBlock_3", 230, 100),
+        *work("cutlass_gemm", 240, 1200, 13, 3),
+        op("aten::_scaled_dot_product_attention_math", 400, 50),
+        op("aten::bmm", 401, 40),
+        *work("cutlass_gemm", 410, 1300, 17, 4),
+        op("vllm::moe_forward", 600, 100),
+        *work("ncclDevKernel_AllReduce", 610, 1400, 19, 5),
+        python("vllm/v1/sample/sampler.py(70): forward", 800, 100),
+        op("aten::softmax", 801, 50),
+        *work("softmax", 810, 1500, 23, 6),
+    ]
+    (row,) = rows(job(tmp_path, *events))
+    assert {name: row[name] for name in SHARES} == {
+        "attention": 17, "gemm": 11, "moe": 20, "communication": 19, "sampling": 23, "other": 0,
+    }  # fmt: skip
+
+
 def test_the_end_of_a_step_is_no_preparation_of_the_next(tmp_path: Path) -> None:
     first = [annotation("step[DECODE bs=1]", 0, 100), *work("gemm", 0, 10, 30, 1)]
     second = [annotation("step[DECODE bs=1]", 150, 50), *work("gemm", 160, 180, 10, 2)]
@@ -234,3 +259,44 @@ def test_the_samples(shared_traces: Path) -> None:
     assert [row[name] for name in ("engine", "kind", "batch", "tokens")] == ["SGLang", "prefill", 15, 15360]
     assert (row["context"], row["replayed"]) == (15360, 0)
     assert sum(row[name] for name in SHARES) == row["device_busy"]
+
+
+SCHEMES = {
+    "vLLM, requests": ("execute_new_2_cached_6", "execute_new_0_cached_8"),
+    "vLLM, tokens": ("execute_context_2(900)_generation_6(6)", "execute_context_0(0)_generation_8(8)"),
+    "vLLM, detailed": (
+        "execute_906_context_2(sq900sk950sqsq500000sqsk520000)_generation_6(sq6sk600sqsq6sqsk600)",
+        "execute_8_context_0(sq0sk0sqsq0sqsk0)_generation_8(sq8sk1550sqsq8sqsk1550)",
+    ),
+    "SGLang, plain": ("step[MIXED bs=8]", "step[DECODE bs=8]"),
+    "SGLang, detailed": (
+        "step[MIXED bs=8 c=2 g=6 c_sq=900 c_sk=950 c_sqsq=500000 c_sqsk=520000 g_sq=6 g_sk=600 g_sqsq=6 g_sqsk=600]",
+        "step[DECODE bs=8 g_sqsq=8 g_sqsk=1550 g_sk=1550 forward_id=3]",
+    ),
+    "ATOM": ("decode[bs=8 tok=906 p=2 d=6]", "decode[bs=8/16 tok=8 d=8]"),
+    "TensorRT-LLM": (
+        "[Executor] _forward_step 1: 2 ctx reqs, 900 ctx tokens, 6 gen reqs, 6 gen tokens",
+        "[Executor] _forward_step 2: 0 ctx reqs, 8 gen reqs",
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_naming_scheme(scheme: str, tmp_path: Path) -> None:
+    mixed, decode = SCHEMES[scheme]
+    steps = [annotation(mixed, 0, 50), annotation(decode, 200, 50)]
+    launched = [*work("gemm", 10, 30, 100, 1), *work("gemm", 210, 230, 40, 2, call="hipGraphLaunch")]
+    found = rows(job(tmp_path, *steps, *launched))
+    engine = scheme.partition(",")[0]
+    assert [(row["engine"], row["kind"], row["batch"]) for row in found] == [
+        (engine, "mixed", 8),
+        (engine, "decode", 8),
+    ]
+    tokens = {"vLLM, requests": None, "SGLang, plain": None}.get(scheme, 906)
+    assert [row["tokens"] for row in found] == [tokens, None if scheme in ("vLLM, requests", "TensorRT-LLM") else 8]
+    context = 1550 if "detailed" in scheme else None
+    assert [row["context"] for row in found] == [context, context]
+    assert [row["padded_batch"] for row in found] == [None, 16 if scheme == "ATOM" else None]
+    # The mixed step takes 130 ns, from its range on; the decode step 140 ns, 100 of them a gap.
+    assert [(row["duration"], row["gap"], row["replayed"]) for row in found] == [(130, 30, 0), (140, 100, 1)]
+    assert [row["decode_delay"] for row in found] == [0, None]

@@ -15,9 +15,10 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
+from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
 GAP_PARTS = ("gap_scheduler", "gap_inputs", "gap_synchronization", "gap_detokenizing", "gap_launch", "gap_other")
+PARTS = ("device_busy", "device_between", "device_idle", "gap")
 SHARES = ("attention", "gemm", "moe", "communication", "sampling", "other")
 
 RESULT = Schema(
@@ -87,8 +88,8 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     Device work belongs to the step in which it was launched; sampling that is launched after a step, before the next
     one, belongs to it too. `duration` = gap + device_between + device_busy + device_idle; of a decode step it is the
     latency between two tokens. Sampling is what was launched in the engine's sampler, or is named so (`argmax`,
-    `top_p`); the other shares are `categories`. Of work at the same time the first counts: attention, GEMM, MoE,
-    sampling, other computation, communication, copies.
+    `top_p`); MoE is all that an operator or a module of experts launches; the other shares are `categories`. Of work at
+    the same time the first counts: attention, GEMM, MoE, sampling, other computation, communication, copies.
 
     Each instant of the gap has the first cause that applies on the thread of the step: launch, from the call that
     launches the first work on; synchronization; the engine's own ranges and Python calls of detokenizing, scheduling,
@@ -114,7 +115,7 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     return replace(result, frame=result.frame.with_columns(rank_waiting=waiting))
 
 
-ANALYSIS = Analysis("Serving steps", serving_steps, RESULT, chart=Lines("start", "duration", ("kind",), steps=False))
+ANALYSIS = Analysis("Serving steps", serving_steps, RESULT, chart=StackedBars("step", PARTS))
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

@@ -111,7 +111,7 @@ def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
     return Result(schema.conform(table.select(schema.names)), schema, steps.notes)
 
 
-ANALYSIS = Analysis("Serving by kind and batch", serving_summary, RESULT, chart=Bars("bucket", "duration"))
+ANALYSIS = Analysis("Serving by kind and batch", serving_summary, RESULT, chart=Bars("bucket", "duration_median"))
 
 _QUANTILES: Final = (
     ("duration", "duration", "median", MEDIAN),

@@ -13,7 +13,9 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.engines import ENGINES, GapCause
+from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.operators.categories import CATEGORIES, COMMUNICATION, COPY, work_categories
+from kinetoscope.model.operators.categories import category as category_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -31,6 +33,9 @@ _SAMPLING: Final = re.compile(
 )
 """In names of kernels and operators: the choice of the next token."""
 
+_EXPERTS: Final = re.compile(r"nn\.Module: \w*(?:MoE|MoeBlock|Experts)_\d+$")
+"""Modules that route tokens to experts; a whole layer or model of that name (`Qwen3MoeDecoderLayer`) is none."""
+
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -47,20 +52,32 @@ def in_phase(trace: Trace, phase: GapCause) -> Bools:
 def work_shares(trace: Trace) -> Int8s:
     """The place in SHARES of each piece of device work: int8 [work].
 
-    Sampling is what was launched in the sampler of an engine, or is named so; the rest is as in `categories`.
+    Sampling is what was launched in the sampler of an engine, or is named so. All that was launched in an operator or a
+    module of experts is MoE, in an operator of attention attention; the rest is as in `categories`.
     """
     work, category = device_work(trace), work_categories(trace)
     computation = SHARES.index("computation")
     of_category = [SHARES.index(_OF_CATEGORY.get(name, "computation")) for name in CATEGORIES]
     of_category[COMMUNICATION], of_category[COPY] = SHARES.index("communication"), SHARES.index("copy")
     shares: Int8s = np.array(of_category, np.int8)[category]
+    called = work.caller
+    is_open = shares != SHARES.index("communication")
+    parent = call_tree(trace).parent
+
+    def launched_in(calls: Bools) -> Bools:
+        inside: Bools = (called >= 0) & (ancestor(parent, calls)[called] >= 0) & is_open
+        return inside
+
+    shares[launched_in(rows_named(trace, lambda name: category_of(name) == "attention", EventKind.HOST_OP))] = (
+        SHARES.index("attention")
+    )
+    experts = rows_named(trace, lambda name: category_of(name) == "MoE", EventKind.HOST_OP)
+    experts |= rows_named(trace, lambda name: bool(_EXPERTS.match(name)), EventKind.PYTHON, holding=(MODULE,))
+    shares[launched_in(experts)] = SHARES.index("moe")
     named = rows_named(trace, _is_sampling, EventKind.KERNEL, EventKind.HOST_OP)
-    called = ancestor(call_tree(trace).parent, in_phase(trace, "sampling"))
-    caller = work.caller
     sampling = named[work.rows] | ((work.op >= 0) & named[work.op]) if len(trace) else np.zeros(0, np.bool_)
     sampling &= np.isin(shares, (computation, SHARES.index("copy")))
-    sampling |= (caller >= 0) & (called[caller] >= 0) & (shares != SHARES.index("communication"))
-    shares[sampling] = SHARES.index("sampling")
+    shares[sampling | launched_in(in_phase(trace, "sampling"))] = SHARES.index("sampling")
     return shares
 
 

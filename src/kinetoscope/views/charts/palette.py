@@ -75,6 +75,10 @@ _MEANS: dict[str, str] = {
     "at_stake_low": "waiting",
     "at_stake_high": "waiting",
     "other": "idle",
+    "device_busy": "computation",
+    "device_between": "memory",
+    "device_idle": "idle",
+    "gap": "waiting",
 }
 
 
