@@ -32,7 +32,7 @@ RESULT = Schema(
     Column("template", pl.Int64, "Number of the graph's template, in order of the first replays."),
     Column("graph", pl.Int64, "Id of the graph; null where the profiler did not record it."),
     Column("captured_as", pl.String, "Annotation around the capture, such as `capture_32_FULL`; null if unknown."),
-    Column("source", pl.String, "What names the calls of its nodes: annotations, capture, or launch: nothing does."),
+    Column("source", pl.String, "What names the calls of its nodes: annotations, capture, both; launch: nothing does."),
     Column("nodes", pl.Int64, "Nodes with device work: kernels, copies and sets."),
     Column("replays", pl.Int64, "How often it was replayed."),
     Column("total", pl.Int64, "Sum of the durations of the work of its replays.", "ns"),
@@ -77,7 +77,7 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     same nodes have one template; where the graph's id was not recorded, those with the same kernels in the same order
     have. A replay whose nodes are only some of those of the template counts as partial: the recording began or ended in
     it, or the profiler lost records. Medians and percentiles are those of whole replays, by nearest rank. The calls of
-    the nodes come from the annotations of torch 2.12 and later, else from a trace recorded during the capture.
+    the nodes come from the annotations of torch 2.12 and later, and from a trace recorded during the capture.
 
     How to read it. Much `idle` inside replays: the kernels wait for each other, or are shorter than the time that the
     device needs between two. Much `gap_idle`: the host prepares the next replay too late. Concurrency near 1 on several
@@ -94,6 +94,7 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
 ANALYSIS = Analysis("CUDA graphs", graphs, RESULT, chart=Bars("template", "total"))
 
 SOURCES: Final = {
+    CaptureSource.BOTH: "annotations, capture",
     CaptureSource.ANNOTATIONS: "annotations",
     CaptureSource.CAPTURE: "capture",
     CaptureSource.LAUNCH: "launch",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from kinetoscope.model.graphs.annotated import (
     Call,
     annotated_keys,
     dumped_paths,
-    nested_calls,
     work_annotations,
 )
+from kinetoscope.model.graphs.calls_of_graph import CallsOfGraph, calls_of_annotations, with_annotations
 from kinetoscope.model.graphs.replays import node_ids
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.trace import Trace
@@ -171,23 +172,27 @@ def test_other_files_are_refused(text: str) -> None:
         dumped_paths(text, "dump.json")
 
 
-paths = st.lists(st.lists(st.sampled_from("abc"), max_size=4).map(lambda names: tuple(map(span, names))), max_size=12)
+PATHS = st.lists(st.lists(st.sampled_from("abc"), max_size=4).map(lambda names: tuple(map(span, names))), max_size=12)
 
 
-@given(paths=paths)
+def path_to(calls: CallsOfGraph, call: int) -> tuple[Call, ...]:
+    """The calls around a call, and it, outermost first."""
+    if call < 0:
+        return ()
+    category, name = (calls.spell(code)[0].decode() for code in (calls.category[call], calls.name[call]))
+    return (*path_to(calls, int(calls.parent[call])), Call(category, name))
+
+
+@given(paths=PATHS)
 def test_calls_nest_as_the_paths_say(paths: list[tuple[Call, ...]]) -> None:
-    nested = nested_calls(paths)
-
-    def path_to(call: int) -> tuple[Call, ...]:
-        return () if call < 0 else (*path_to(int(nested.parent[call])), nested.calls[call])
-
-    assert [path_to(call) for call in nested.of_node.tolist()] == [*paths]
+    nested = calls_of_annotations(paths)
+    assert [path_to(nested, call) for call in nested.node.tolist()] == [*paths]
     assert (nested.parent < np.arange(len(nested.parent))).all()
     # A call is opened anew only where the node before was not inside it.
     for place in range(1, len(paths)):
         agree = [a == b for a, b in zip(paths[place - 1], paths[place], strict=False)]
         shared = next((level for level, same in enumerate(agree) if not same), len(agree))
-        opened = [n for n in range(len(nested.calls)) if _first_node(nested.of_node, nested.parent, n) == place]
+        opened = [n for n in range(len(nested.name)) if _first_node(nested.node, nested.parent, n) == place]
         assert len(opened) == len(paths[place]) - shared
 
 
@@ -198,3 +203,59 @@ def _first_node(of_node: Any, parent: Any, wanted: int) -> int:
                 return place
             call = int(parent[call])
     return -1
+
+
+# --- together with a capture
+
+
+def op(name: str) -> Call:
+    return Call("cpu_op", name)
+
+
+def captured(*paths: tuple[Call, ...]) -> CallsOfGraph:
+    """The calls of a capture in which each node has calls of its own."""
+    calls = calls_of_annotations([each for path in paths for each in (path, ())])
+    return _of_capture(replace(calls, node=calls.node[::2]))
+
+
+def _of_capture(calls: CallsOfGraph) -> CallsOfGraph:
+    codes = sorted({*calls.category, *calls.name})
+    return replace(
+        calls,
+        source=CaptureSource.CAPTURE,
+        label="capture_8",
+        spell=lambda code: calls.spell(codes[code]),
+        category=[codes.index(code) for code in calls.category],
+        name=[codes.index(code) for code in calls.name],
+    )
+
+
+def test_annotations_lie_around_the_operators_of_a_capture() -> None:
+    capture = captured((span("capture"), op("aten::linear"), op("aten::mm")), (span("capture"), op("aten::add")))
+    both = with_annotations(capture, [(module("layers"), span("attention")), ()])
+    assert (both.source, both.label) == (CaptureSource.BOTH, "capture_8")
+    assert [path_to(both, call) for call in both.node.tolist()] == [
+        (span("capture"), module("layers"), span("attention"), op("aten::linear"), op("aten::mm")),
+        (span("capture"), op("aten::add")),
+    ]
+
+
+def test_a_capture_with_python_calls_knows_the_modules() -> None:
+    capture = captured((module("Net_0"), span("attention"), op("aten::mm")))
+    both = with_annotations(capture, [(module("layers"), span("attention"), span("more"))])
+    assert path_to(both, int(both.node[0])) == (module("Net_0"), span("attention"), span("more"), op("aten::mm"))
+
+
+def test_a_call_of_a_capture_stays_one_call() -> None:
+    """Also where its nodes have different annotations, or nodes of another call are between them."""
+    paths = [(span("a"), op("x")), (span("b"), op("y"))]
+    calls = calls_of_annotations(paths[:2])
+    capture = _of_capture(replace(calls, node=calls.node[[0, 1, 0]]))
+    assert len(with_annotations(capture, [(), (), ()]).name) == 4
+    both = with_annotations(capture, [(span("p"),), (), (span("q"),)])
+    assert [path_to(both, call)[:2] for call in both.node.tolist()] == [
+        (span("a"), span("p")),
+        (span("b"), op("y")),
+        (span("a"), span("q")),
+    ]
+    assert sum(call.name == "a" for n in range(len(both.name)) for call in path_to(both, n)[-1:]) == 1

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.analyses.graphs import graphs
 from kinetoscope.analyses.modules import modules
 from kinetoscope.analyses.operators import operators
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
@@ -117,6 +118,22 @@ def test_a_capture_in_the_same_recording_counts(tmp_path: Path) -> None:
     shifted = [{**each, "ts": each["ts"] + 1000} for each in replayed(2)]
     trace = read(written(tmp_path / "both.json", *captured(), *shifted), jobs=1).trace()
     assert (device_work(trace).captured >= 0).all()
+
+
+def test_with_annotations_and_a_capture_both_count(tmp_path: Path) -> None:
+    events = replayed(2)
+    for each in events:
+        if each["name"] == "gemm":
+            each["args"] |= {"module_fqn": "layers.0", "name": "attention"}
+    capture = [each for each in captured() if each["cat"] != "python_function"]
+    files = (written(tmp_path / f"{name}.json", *each) for name, each in (("replay", events), ("capture", capture)))
+    job = read(next(files), capture=next(files), jobs=1)
+    rows = {row["name"]: row["device_total"] for row in operators(job).frame.rows(named=True)}
+    assert (rows["aten::mm"], rows["aten::add"], rows["attention"]) == (200, 400, 200)
+    assert modules(job).frame.select("path", "device_total").rows() == [("layers", 200), ("layers/0", 200)]
+    (graph,) = graphs(job).frame.to_dicts()
+    assert (graph["source"], graph["captured_as"]) == ("annotations, capture", "capture_8_FULL")
+    assert (graph["operator_share"], graph["module_share"]) == (1, 200 / 600)
 
 
 names = st.sampled_from(["aten::mm", "aten::add", 'odd "name" \\ü', "aten::mm.out"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, INT, RAW, STRING
 from kinetoscope.model.trace.trace import Trace
 
-MODULE_CATEGORY: Final = "python_function"
+FRAME_CATEGORY: Final = "python_function"
 RANGE_CATEGORY: Final = "user_annotation"
 """Categories of the calls that annotations stand for: those of modules and Python functions, and of named ranges."""
 
@@ -73,40 +73,6 @@ Path = tuple[Call, ...]
 """The calls around a node, outermost first."""
 
 
-@dataclass(frozen=True)
-class NestedCalls:
-    """The calls around the nodes of one graph, as they nest; a call comes after the one around it.
-
-    Attributes:
-        calls: category and name of each.
-        parent: int32 [calls], the call around each, −1 for the launch of the graph.
-        of_node: int32 [nodes], the innermost call of each node, −1 for none.
-    """
-
-    calls: tuple[Call, ...]
-    parent: Int32s
-    of_node: Int32s
-
-
-def nested_calls(paths: Sequence[Path]) -> NestedCalls:
-    """The calls around nodes that were captured one after the other; neighbours share the calls that they agree in."""
-    calls: list[Call] = []
-    parent: list[int] = []
-    of_node: list[int] = []
-    before: Path = ()
-    open_calls: list[int] = []
-    for path in paths:
-        shared = next((level for level, (a, b) in enumerate(zip(before, path, strict=False)) if a != b), None)
-        del open_calls[min(len(before), len(path)) if shared is None else shared :]
-        for call in path[len(open_calls) :]:
-            parent.append(open_calls[-1] if open_calls else -1)
-            open_calls.append(len(calls))
-            calls.append(call)
-        of_node.append(open_calls[-1] if open_calls else -1)
-        before = path
-    return NestedCalls(tuple(calls), np.array(parent, np.int32), np.array(of_node, np.int32))
-
-
 # --- annotations as arguments
 
 
@@ -146,8 +112,14 @@ def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
 def path_of(module: str, name: str) -> Path:
     """The calls around a node of this module and this name, either "" where there is none."""
     parts = [part for part in module.split(".", MAX_LEVELS - 1) if part]
-    modules = (Call(MODULE_CATEGORY, f"{_MODULE}{part}") for part in parts)
+    modules = (Call(FRAME_CATEGORY, f"{_MODULE}{part}") for part in parts)
     return (*modules, Call(RANGE_CATEGORY, name)) if name else tuple(modules)
+
+
+def node_paths(trace: Trace, work: Int32s) -> list[Path]:
+    """The calls around each node that some device work, given by row, replays."""
+    found = work_annotations(trace, work)
+    return [found.paths[path] if path >= 0 else () for path in found.path.tolist()]
 
 
 @dataclass(frozen=True)
@@ -155,12 +127,12 @@ class AnnotatedReplays:
     """Replays whose nodes have the same annotations.
 
     Attributes:
-        calls: what the annotations name, around each node.
+        paths: of each node.
         launch: int32 [replays], row of the launch of each, −1 where it was not recorded.
         work: int32 [replays, nodes], rows of the device work of each.
     """
 
-    calls: NestedCalls
+    paths: list[Path]
     launch: Int32s
     work: Int32s
 
@@ -176,9 +148,9 @@ def annotated_replays(trace: Trace) -> list[AnnotatedReplays]:
     for members in np.split(np.argsort(alike, kind="stable"), np.cumsum(np.bincount(alike))[:-1]):
         if len(members) and is_annotated[members[0]]:
             first = slice(int(every.offsets[members[0]]), int(every.offsets[members[0] + 1]))
-            calls = nested_calls([found.paths[path] if path >= 0 else () for path in found.path[first].tolist()])
+            paths = [found.paths[path] if path >= 0 else () for path in found.path[first].tolist()]
             rows = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
-            result.append(AnnotatedReplays(calls, every.launch[members], rows))
+            result.append(AnnotatedReplays(paths, every.launch[members], rows))
     return result
 
 
@@ -190,7 +162,7 @@ def has_lost_streams(trace: Trace) -> bool:
     """
     if INLINE_KEY in trace.metadata or trace.strings.code("original_stream") >= 0:
         return False
-    return any(len(each.calls.calls) for each in annotated_replays(trace))
+    return bool(annotated_replays(trace))
 
 
 def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:
@@ -248,7 +220,7 @@ def is_dump(dump: Any) -> bool:
 def _dumped_path(value: Any) -> Path:
     if isinstance(value, str):
         frames = [_frame(line) for line in value.split("\n", MAX_LEVELS - 1) if line]
-        return tuple(Call(MODULE_CATEGORY, frame) for frame in reversed(frames))
+        return tuple(Call(FRAME_CATEGORY, frame) for frame in reversed(frames))
     merged: dict[str, str] = {}
     for each in value if isinstance(value, list) else [value]:
         merged |= {

@@ -2,103 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.calls import is_repeat
-from kinetoscope.model.execution.marks import MODULE, is_step
-from kinetoscope.model.graphs.annotated import NestedCalls, annotated_replays
-from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs, captures
-from kinetoscope.model.graphs.join import JoinedReplays, joined, relabelled
-from kinetoscope.model.trace.captured_calls import CapturedCalls, CaptureSource, nothing_captured
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
-from kinetoscope.model.trace.strings import Strings, spelled
-from kinetoscope.model.trace.trace import Trace
-
-LINKS: Final = frozenset(
-    {
-        *("External id", "external id", "correlation", "Record function id", "Ev Idx", "Profiler Event Index"),
-        *("Python id", "Python parent id", "Seq"),
-    }
+from kinetoscope.model.graphs.annotated import annotated_replays, node_paths
+from kinetoscope.model.graphs.calls_of_graph import (
+    CallsOfGraph,
+    calls_of_annotations,
+    calls_of_capture,
+    with_annotations,
 )
-"""Arguments that link an event to others of its own recording: a captured call has none of them."""
+from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
+from kinetoscope.model.graphs.join import joined, relabelled
+from kinetoscope.model.trace.captured_calls import CapturedCalls, nothing_captured
+from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
+from kinetoscope.model.trace.strings import Strings
+from kinetoscope.model.trace.trace import Trace
 
 MAX_CALLS: Final = 2_000_000
 """Captured calls up to which those of Python are kept, in a file of fewer events; beyond, only calls of modules are."""
-
-_FRAME: Final = b"python_function"
 
 OWN_RECORDING: Final = -1
 """The number, among recordings, of the trace that replays."""
 
 _TEXTS: Final = (STRING, RAW, NUMBER_TEXT)
 """Kinds of values that are codes of strings."""
-
-Spelling = tuple[bytes, int]
-"""A string as a string table holds it, and what is odd about it."""
-
-
-@dataclass(frozen=True)
-class CallsOfGraph:
-    """The calls that the nodes of a graph were captured in, each call after the one around it.
-
-    Attributes:
-        source: what tells them.
-        label: name of the annotation around the capture, "" for none.
-        spell: the string of a code of `category`, `name`, the keys of `items`, and the texts among `values`.
-        category, name: a code for each call.
-        items: the members of each call's event, as `Shapes.items` has them.
-        values: what stands in the slots of each call.
-        parent: int32 [calls], the call around each, −1 for the outermost.
-        node: int32 [nodes], the innermost call that each node was launched in, −1 for none.
-    """
-
-    source: CaptureSource
-    label: str
-    spell: Callable[[int], Spelling]
-    category: list[int]
-    name: list[int]
-    items: list[tuple[Item, ...]]
-    values: list[list[int]]
-    parent: Int32s
-    node: Int32s
-
-    def depth(self) -> Int32s:
-        """How many calls are around each: int32 [calls]."""
-        depth = np.zeros(len(self.parent), np.int32)
-        for call, around in enumerate(self.parent.tolist()):
-            depth[call] = depth[around] + 1 if around >= 0 else 0
-        return depth
-
-    def without_frames(self) -> CallsOfGraph:
-        """The calls without Python's, but for calls of modules."""
-        frames = [self.spell(code)[0] == _FRAME for code in self.category]
-        kept = np.array(
-            [not frame or self.spell(code)[0].startswith(MODULE.encode())
-             for frame, code in zip(frames, self.name, strict=True)], np.bool_
-        )  # fmt: skip
-        around = ancestor(self.parent, kept)
-        place = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)
-        outer = np.append(around, np.int32(-1))[self.parent[kept]]
-        rows = np.flatnonzero(kept).tolist()
-        return CallsOfGraph(
-            source=self.source,
-            label=self.label,
-            spell=self.spell,
-            category=[self.category[row] for row in rows],
-            name=[self.name[row] for row in rows],
-            items=[self.items[row] for row in rows],
-            values=[self.values[row] for row in rows],
-            parent=place[outer],
-            node=place[np.append(around, np.int32(-1))[self.node]],
-        )
 
 
 @dataclass(frozen=True)
@@ -149,80 +81,17 @@ def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = (
     for each in sorted(found.replays, key=lambda each: each.graph.recording):
         taken[each.work] = True
         recorded = trace if each.graph.recording == OWN_RECORDING else recordings[each.graph.recording].trace()
-        parts.append(AttributedReplays(_calls_of_capture(recorded, each), each.launch, each.work))
+        calls = calls_of_capture(recorded, each)
+        paths = node_paths(trace, each.work[0])
+        if any(paths):
+            calls = with_annotations(calls, paths)
+        parts.append(AttributedReplays(calls, each.launch, each.work))
     for annotated in annotated_replays(trace):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
         if fresh.any():
-            calls = _calls_of_annotations(annotated.calls)
+            calls = calls_of_annotations(annotated.paths)
             parts.append(AttributedReplays(calls, annotated.launch[fresh], annotated.work[fresh]))
     return _attached(trace, parts, found.notes) if parts or found.notes else trace
-
-
-def _calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
-    """The calls in which a capture launched its nodes: those that began after it, without what repeats another."""
-    parent, found = call_tree(recording).parent, captures(recording)
-    number = replays.graph.capture
-    call = found.launch[found.offsets[number] : found.offsets[number + 1]][replays.node]
-    shown = np.isin(recording.kind, (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.PYTHON))
-    shown &= (recording.start >= int(found.begin[number])) & ~is_repeat(recording) & ~is_step(recording)
-    around = ancestor(parent, shown)
-    node = around[call]
-    inside = np.zeros(len(recording), np.bool_)
-    rows = np.unique(node[node >= 0])
-    while len(rows):
-        inside[rows] = True
-        rows = np.unique(parent[rows])
-        rows = np.unique(around[rows[rows >= 0]])
-        rows = rows[rows >= 0]
-    members = np.flatnonzero(inside).astype(np.int32)
-    start, end = recording.start[members], recording.end[members]
-    members = members[np.lexsort((members, -end, start, recording.track[members]))]
-    place = np.full(len(recording) + 1, -1, np.int32)
-    place[members] = np.arange(len(members), dtype=np.int32)
-    outer = parent[members]
-    strings, shapes = recording.strings, recording.shapes
-    kept = [_without_links(strings, items) for items in shapes.items]
-    chosen = [kept[shape] for shape in recording.shape[members].tolist()]
-    first = recording.first[members].tolist()
-    return CallsOfGraph(
-        source=CaptureSource.CAPTURE,
-        label=replays.graph.label,
-        spell=lambda code: (strings.raw(code), int(strings.oddities_of(np.array([code]))[0])),
-        category=recording.category[members].tolist(),
-        name=recording.name[members].tolist(),
-        items=[items for items, _ in chosen],
-        values=[recording.values[start + slots].tolist() for start, (_, slots) in zip(first, chosen, strict=True)],
-        parent=place[np.where(outer >= 0, around[outer], -1)],
-        node=place[node],
-    )
-
-
-def _calls_of_annotations(nested: NestedCalls) -> CallsOfGraph:
-    texts = list(dict.fromkeys(text for call in nested.calls for text in call))
-    code = {text: place for place, text in enumerate(texts)}
-    return CallsOfGraph(
-        source=CaptureSource.ANNOTATIONS,
-        label="",
-        spell=lambda code: (spelled(texts[code]), 0),
-        category=[code[call.category] for call in nested.calls],
-        name=[code[call.name] for call in nested.calls],
-        items=[() for _ in nested.calls],
-        values=[[] for _ in nested.calls],
-        parent=nested.parent,
-        node=nested.of_node,
-    )
-
-
-def _without_links(strings: Strings, items: tuple[Item, ...]) -> tuple[tuple[Item, ...], Int64s]:
-    """The members of an event but those that link it to others, and which of its slots they take."""
-    kept, slots, slot = list[Item](), list[int](), 0
-    for item in items:
-        takes = item[1] < SLOTS
-        if strings.label(item[0]) not in LINKS:
-            kept.append(item)
-            slots += [slot] * takes
-        slot += takes
-    return tuple(kept), np.array(slots, np.int64)
 
 
 # --- the trace with them

@@ -25,6 +25,8 @@ class CaptureSource(IntEnum):
     """A trace recorded while the graph was captured."""
     ANNOTATIONS = 2
     """Annotations of the nodes, by torch 2.12 and later, as arguments of the work."""
+    BOTH = 3
+    """Both: the annotations lie around the captured operators."""
 
 
 @dataclass(frozen=True)
