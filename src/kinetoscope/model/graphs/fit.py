@@ -13,15 +13,15 @@ from kinetoscope.model.trace.event_kinds import EventKind
 
 
 class NodesOfWork(NamedTuple):
-    """A replay that a capture fits.
+    """The nodes of a capture that some work is.
 
     Attributes:
-        node: int32 [work], the node of the capture that each piece is a run of, −1 for none.
-        validated: pieces whose kernel has the name, or the grid and block, of the node.
+        node: int32 [work], the node that each piece is a run of, −1 for none.
+        same: bool [work], the kernel has the name, or the grid and block, of the node.
     """
 
     node: Int32s
-    validated: int
+    same: Bools
 
 
 def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> NodesOfWork | None:
@@ -30,7 +30,8 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False)
     The i-th piece is the i-th node: as many, of the same kinds in the same order, with the same kernels where the
     capture states them. Work of several streams that is not in the order of the capture is told by kernel instead: the
     k-th piece with a kernel is the k-th node with it, in the order of the capture on each stream. Copies and sets that
-    only one of the two records are left out.
+    only one of the two records are left out. Two streams that run the same kernels without ids of nodes may be taken
+    for one another.
 
     Args:
         work: in the order of the ids of its nodes, else of its start.
@@ -47,9 +48,9 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False)
     found = _in_order(work.part(kernels), only, cut=False) or _by_kernel(work.part(kernels), stream[kernels], only)
     if found is None:
         return None
-    node = np.full(len(work), -1, np.int32)
-    node[kernels] = np.flatnonzero(nodes)[found.node]
-    return NodesOfWork(node, found.validated)
+    node, same = np.full(len(work), -1, np.int32), np.zeros(len(work), np.bool_)
+    node[kernels], same[kernels] = np.flatnonzero(nodes)[found.node], found.same
+    return NodesOfWork(node, same)
 
 
 def _in_order(work: Nodes, graph: CapturedGraph, *, cut: bool) -> NodesOfWork | None:
@@ -87,7 +88,7 @@ def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> NodesO
     if 2 * int((same & inferred).sum()) < int(inferred.sum()):
         return None
     shaped = (nodes.shape != UNKNOWN_TEXT) & (nodes.shape == work.shape)
-    return NodesOfWork(node, int((same | shaped).sum()))
+    return NodesOfWork(node, same | shaped)
 
 
 def _part(graph: CapturedGraph, chosen: Bools) -> CapturedGraph:

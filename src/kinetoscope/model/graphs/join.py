@@ -21,7 +21,7 @@ from kinetoscope.model.execution.engines import parsed
 from kinetoscope.model.graphs.captures import CapturedGraph, nodes_of_work
 from kinetoscope.model.graphs.fit import NodesOfWork, fit
 from kinetoscope.model.graphs.replays import Replays, replays
-from kinetoscope.model.graphs.templates import Templates, templates
+from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -36,14 +36,14 @@ class JoinedReplays:
         launch: int32 [replays], row of the launch of each.
         work: int32 [replays, nodes], rows of the device work of each.
         node: int32 [nodes], which nodes of the capture they are runs of.
-        validated: nodes whose kernel has the name, or the grid and block, of the capture.
+        same: bool [nodes], whose kernel has the name, or the grid and block, of the capture.
     """
 
     graph: CapturedGraph
     launch: Int32s
     work: Int32s
     node: Int32s
-    validated: int
+    same: Bools
 
 
 @dataclass(frozen=True)
@@ -56,76 +56,141 @@ class Joins:
 
 def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     """The replays of a trace that some captures, of the trace itself or of other recordings, made."""
-    every, kinds, known = replays(trace), templates(trace), sorted(graphs, key=lambda graph: graph.begin)
+    every, known = replays(trace), sorted(graphs, key=lambda graph: graph.begin)
     if not len(every) or not known:
         return Joins()
-    fits = _fits(trace, every, kinds, known)
+    fits = _fits(trace, every, known)
     allowed = np.array([[each is not None for each in of_template] for of_template in fits])
-    chosen, several = _chosen(trace, every, kinds, known, allowed)
+    chosen, several = _chosen(trace, every, known, allowed)
     work, result = device_work(trace), list[JoinedReplays]()
-    alike, first = group(every.template, kinds.of_replay, chosen)
+    alike, first = group(every.template, chosen)
     for number, model in enumerate(first.tolist()):
-        template, capture = int(kinds.of_replay[model]), int(chosen[model])
-        found = fits[template][capture] if capture >= 0 else None
+        found = fits[every.template[model]][chosen[model]] if chosen[model] >= 0 else None
         if found is not None:
-            members = np.flatnonzero(alike == number)
-            pieces = slice(int(every.offsets[model]), int(every.offsets[model + 1]))
-            node = found.node[kinds.node[pieces] - kinds.offsets[template]]
-            rows = np.stack([work.rows[every.work_of(member)] for member in members.tolist()])[:, node >= 0]
-            validated = min(found.validated, int((node >= 0).sum()))
-            result.append(
-                JoinedReplays(known[capture], every.launch[members], rows, node[node >= 0].astype(np.int32), validated)
-            )
+            members, is_node = np.flatnonzero(alike == number), found.node >= 0
+            rows = np.stack([work.rows[every.work_of(member)] for member in members.tolist()])[:, is_node]
+            graph, launch = known[chosen[model]], every.launch[members]
+            result.append(JoinedReplays(graph, launch, rows, found.node[is_node], found.same[is_node]))
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
 
 
-def _fits(
-    trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph]
-) -> list[list[NodesOfWork | None]]:
-    """How each capture fits each template; captures with the same nodes fit alike."""
-    work = device_work(trace)
+def _fits(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph]) -> list[list[NodesOfWork | None]]:
+    """The nodes of each capture that the work of each sequence of replays is (`Replays.template`).
+
+    Captures with the same nodes fit alike. Where work is only a part of a graph's, as the ids of its nodes tell, or as
+    no capture fits it otherwise, it is the same part of the nodes.
+    """
+    work, kinds = device_work(trace), templates(trace)
     pattern = [
         hash((graph.is_stated.tobytes(), *(part.tobytes() for part in vars(graph.nodes).values()))) for graph in graphs
     ]
-    first = dict(zip(pattern, graphs, strict=True))
-    result = list[list[NodesOfWork | None]]()
-    for model in kinds.model.tolist():
-        places = every.work_of(model)
+    patterns = dict(zip(pattern, graphs, strict=True))
+
+    def fits_of(replay: int, *, cut: bool = False) -> dict[int, NodesOfWork | None]:
+        places = every.work_of(replay)
         nodes, stream = nodes_of_work(trace, work.rows[places]), work.stream[places]
-        found = {number: fit(nodes, stream, graph) for number, graph in first.items()}
-        if model == len(every) - 1 and not any(found.values()):  # the last one may have been cut off
-            found = {number: fit(nodes, stream, graph, cut=True) for number, graph in first.items()}
+        return {number: fit(nodes, stream, graph, cut=cut) for number, graph in patterns.items()}
+
+    result = list[list[NodesOfWork | None]]()
+    for replay in np.unique(every.template, return_index=True)[1].tolist():
+        pieces = slice(int(every.offsets[replay]), int(every.offsets[replay + 1]))
+        is_part = not kinds.is_whole[replay]
+        found = {} if is_part and every.node[pieces].min() > 0 else fits_of(replay)
+        if is_part and not any(found.values()):
+            template = kinds.of_replay[replay]
+            part = kinds.node[pieces] - kinds.offsets[template]
+            whole = fits_of(int(kinds.model[template]))
+            found = {number: each and NodesOfWork(each.node[part], each.same[part]) for number, each in whole.items()}
+        if replay == len(every) - 1 and not any(found.values()):  # the recording may have cut it off
+            found = fits_of(replay, cut=True)
         result.append([found[number] for number in pattern])
     return result
 
 
-def _chosen(
-    trace: Trace, every: Replays, kinds: Templates, graphs: Sequence[CapturedGraph], allowed: Bools
-) -> tuple[Int32s, Bools]:
+def _chosen(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph], allowed: Bools) -> tuple[Int32s, Bools]:
     """The capture of each replay, −1 for none: int32 [replays]; and those that several captures are left for."""
     launched = every.launch >= 0
     begins = np.where(launched, trace.start[every.launch] + trace.base, 0)
     own_ends = np.sort([graph.end for graph in graphs if graph.recording < 0])
     step, sizes = _steps(trace, every.launch)
-    kind, model = group(kinds.of_replay, step, np.searchsorted(own_ends, begins, "right").astype(np.int64))
+    kind, model = group(every.template, step, np.searchsorted(own_ends, begins, "right").astype(np.int64))
     is_late = np.array([[graph.recording < 0 and graph.end > begins[at] for graph in graphs] for at in model.tolist()])
-    allowed = allowed[kinds.of_replay[model]] & ~is_late
+    allowed = allowed[every.template[model]] & ~is_late
     size = np.array([graph.size for graph in graphs], np.int64)
     for place, at in enumerate(model.tolist()):
         allowed[place] = _of_size(allowed[place], size, sizes[step[at]])
-    allowed = _in_order_of_ids(allowed, kind, every.graph)
     chosen, several = np.full(len(every), -1, np.int32), np.zeros(len(every), np.bool_)
-    rounds = np.array([graph.round for graph in graphs], np.int64)
-    content = np.array([graph.content for graph in graphs], np.int64)
     candidates = np.flatnonzero(launched & allowed[kind].any(axis=1))
+    ids, of_id = np.unique(every.graph[candidates], return_inverse=True)
+    numbered = ids[of_id] >= 0
+    if numbered.any():
+        of_graph = np.array([_of_all(allowed, kind[candidates[of_id == place]]) for place in range(len(ids))])
+        of_graph = _in_order(of_graph[ids >= 0])
+        found, is_sole = _walked(np.arange(len(of_graph), dtype=np.int32), of_graph, graphs)
+        place = of_id[numbered] - int((ids < 0).sum())
+        chosen[candidates[numbered]], several[candidates[numbered]] = found[place], ~is_sole[place]
+    candidates = candidates[~numbered]
     track = trace.track[every.launch[candidates]]
     for thread in np.unique(track).tolist():
         here = candidates[track == thread]
         here = here[np.argsort(begins[here], kind="stable")]
-        walk = cheapest_walk(kind[here], allowed, rounds, content)
-        chosen[here] = np.where(walk.is_sole, walk.state, -1)
-        several[here] = ~walk.is_sole
-    return _one_a_graph(chosen, several, every.graph, content)
+        found, is_sole = _walked(kind[here], allowed, graphs)
+        chosen[here], several[here] = found, ~is_sole
+    return chosen, several
+
+
+def _of_all(allowed: Bools, kinds: Int32s) -> Bools:
+    """The captures that all replays of a graph may be of."""
+    common: Bools = allowed[np.unique(kinds)].all(axis=0)
+    return common
+
+
+def _in_order(of_graph: Bools) -> Bools:
+    """The captures of graphs, by id, that are left where ids grow from capture to capture; all where they cannot."""
+    known, captures = np.flatnonzero(of_graph.any(axis=1)), of_graph.shape[1]
+    earliest, latest = np.zeros(len(of_graph), np.int64), np.full(len(of_graph), captures)
+    at = -1
+    for place in known.tolist():
+        later = np.flatnonzero(of_graph[place][at + 1 :])
+        if not len(later):
+            return of_graph
+        earliest[place] = at = at + 1 + int(later[0])
+    at = captures
+    for place in reversed(known.tolist()):
+        latest[place] = at = int(np.flatnonzero(of_graph[place][:at])[-1])
+    capture = np.arange(captures)
+    left: Bools = of_graph & (capture >= earliest[:, None]) & (capture <= latest[:, None])
+    return left
+
+
+def _walked(kind: Int32s, allowed: Bools, graphs: Sequence[CapturedGraph]) -> tuple[Int32s, Bools]:
+    """The capture of each of some replays, or graphs, in order, −1 for none; and where no other one is left.
+
+    Their order tells captures apart where they go through the captures of one annotation, from the first to the last,
+    at least once. Captures with the same operators and shapes need no telling apart.
+    """
+    content = np.array([graph.content for graph in graphs], np.int64)
+    rounds = np.array([graph.round for graph in graphs], np.int64)
+    is_sole = np.ones(len(kind), np.bool_)
+    chosen = np.full(len(kind), -1, np.int32)
+    some = np.flatnonzero(allowed[kind].any(axis=1))
+    if not len(some):
+        return chosen, is_sole
+    walk = cheapest_walk(kind[some], allowed, rounds, content)
+    first = np.append(True, rounds[1:] != rounds[:-1])
+    last, state = np.append(first[1:], True), walk.state
+    begins = np.append(True, ~((state[1:] == state[:-1] + 1) & ~first[state[1:]]))
+    bounds = np.flatnonzero(np.append(begins, True))
+    whole = first[state[bounds[:-1]]] & last[state[bounds[1:] - 1]]
+    gone_through = np.isin(rounds[state[bounds[:-1]]], rounds[state[bounds[:-1]]][whole])
+    at_end = np.zeros(len(whole), np.bool_)
+    at_end[[0, -1]] = True
+    tells = np.repeat((whole | at_end) & gone_through, np.diff(bounds))
+    alike = np.array([len(np.unique(content[allowed[each]])) == 1 for each in kind[some].tolist()])
+    labelled = np.array([bool(graph.label) for graph in graphs])[state]
+    is_sole[some] = alike | (walk.is_sole & labelled & tells)
+    chosen[some] = np.where(is_sole[some], state, -1)
+    return chosen, is_sole
 
 
 def _steps(trace: Trace, launch: Int32s) -> tuple[Int64s, list[tuple[int, ...]]]:
@@ -165,55 +230,14 @@ def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
     return allowed
 
 
-def _in_order_of_ids(allowed: Bools, kind: Int32s, graph: Int64s) -> Bools:
-    """The captures that are left where graph ids grow from capture to capture; all if they do not."""
-    ids = np.unique(graph[graph >= 0])
-    of_graph = [allowed[np.unique(kind[graph == number])] for number in ids.tolist()]
-    of_graph = [each[each.any(axis=1)] for each in of_graph]
-    of_graph = [each.all(axis=0) if len(each) else np.zeros(allowed.shape[1], np.bool_) for each in of_graph]
-    known = [place for place, each in enumerate(of_graph) if each.any()]
-    if len(known) < 2:
-        return allowed
-    earliest, at = list[int](), -1
-    for place in known:
-        later = np.flatnonzero(of_graph[place][at + 1 :])
-        if not len(later):
-            return allowed
-        at += 1 + int(later[0])
-        earliest.append(at)
-    latest, at = list[int](), allowed.shape[1]
-    for place in reversed(known):
-        at = int(np.flatnonzero(of_graph[place][:at])[-1])
-        latest.append(at)
-    capture = np.arange(allowed.shape[1])
-    result = allowed.copy()
-    for place, low, high in zip(known, earliest, reversed(latest), strict=True):
-        of_kinds = np.unique(kind[graph == ids[place]])
-        result[of_kinds] &= (capture >= low) & (capture <= high)
-    return result
-
-
-def _one_a_graph(chosen: Int32s, several: Bools, graph: Int64s, content: Int64s) -> tuple[Int32s, Bools]:
-    """Replays of one graph replay one capture: what is known of some holds for all; where they disagree, for none."""
-    for number in np.unique(graph[graph >= 0]).tolist():
-        members = np.flatnonzero(graph == number)
-        found = chosen[members][chosen[members] >= 0]
-        if not len(found):
-            continue
-        agrees = len(np.unique(content[found])) == 1
-        chosen[members[several[members] | (chosen[members] >= 0)]] = np.bincount(found).argmax() if agrees else -1
-        several[members] = not agrees
-    return chosen, several
-
-
 def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, several: Bools) -> Iterable[str]:
     pieces = sum(each.work.size for each in found)
     if pieces:
-        checked = sum(each.validated * len(each.launch) for each in found)
-        how = "all" if checked == pieces else str(checked) if checked else "none"
+        checked = sum(int(each.same.sum()) * len(each.launch) for each in found)
+        parts = [(checked, "by the kernel's name, or its grid and block"), (pieces - checked, "by order and kind")]
         yield (
             f"{pieces} of {len(every.work)} kernels, copies and sets in replays of CUDA graphs have the operators of "
-            f"their capture; {how} of them have the kernel, or the grid and block, that it recorded."
+            f"their capture: {', '.join(f'{count} {how}' for count, how in parts if count)}."
         )
     if count := int(several.sum()):
         yield (

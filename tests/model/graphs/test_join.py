@@ -1,0 +1,241 @@
+"""The join of replays with captures: right where something tells, refused where nothing does, and never wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.reading import read
+from tests import drawn
+from tests.conftest import ROOT, few_examples
+from tests.model.graphs.drawn_captures import Answer, Graph, Program, answer, joined
+
+SAMPLE = ROOT.parent / "shared" / "samples" / "serving" / "vllm_decode_full"
+PIECES = [Graph("ab"), *[Graph("xyx")] * 4, Graph("yz")]
+
+
+def notes(trace: Trace) -> str:
+    assert trace.captured is not None
+    return " ".join(trace.captured.notes)
+
+
+@pytest.mark.parametrize("rocm", [True, False])
+def test_pieces_with_the_same_kernels_are_told_by_their_order(tmp_path: Path, rocm: bool) -> None:
+    """Piecewise graphs of one size: layers have the same kernels; the recording begins in the midst of a step."""
+    program = Program(PIECES, rocm)
+    program.capture(*range(len(PIECES)), label="capture_8_PIECEWISE")
+    captured = len(program.events)
+    program.step("execute_new_0_cached_7", 3, 4, 5)
+    for _ in range(2):
+        program.step("execute_new_0_cached_7", *range(len(PIECES)))
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_the_size_of_the_step_tells_graphs_with_the_same_kernels_apart(tmp_path: Path) -> None:
+    program = Program([Graph("ab")] * 3)
+    for graph, size in enumerate((32, 16, 8)):
+        program.capture(graph, label=f"capture_{size}_FULL")
+    captured = len(program.events)
+    for batch, graph in ((3, 2), (16, 1), (17, 0), (8, 2)):
+        program.step(f"execute_context_0(0)_generation_{batch}({batch})", graph)
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_captures_that_nothing_tells_apart_are_refused_and_said(tmp_path: Path) -> None:
+    program = Program([Graph("ab")] * 2)
+    for graph in (0, 1):
+        program.capture(graph, label=f"capture_{graph}_FULL")
+    captured = len(program.events)
+    for graph in (1, 0, 0):
+        program.replay(graph)
+    trace = joined(tmp_path, program, captured)
+    assert answer(trace) == [[None, None]] * 3
+    assert "3 replays of CUDA graphs may be of several captures that differ" in notes(trace)
+
+
+def test_graph_ids_grow_from_capture_to_capture(tmp_path: Path) -> None:
+    program = Program([Graph("ab")] * 3, rocm=False)
+    for graph in range(3):
+        program.capture(graph, label=f"capture_{8 - graph}_FULL")
+    captured = len(program.events)
+    for graph in (2, 0, 1, 1):
+        program.replay(graph, graph_id=10 + 7 * graph)
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_launches_of_all_threads_count_but_not_those_that_start_work(tmp_path: Path) -> None:
+    program = Program([Graph(["a", "b", "Memcpy DtoD", "c"], thread_of=(1, 2, 2, 1))])
+    program.capture(0)
+    begin = next(event for event in program.events if event["name"].endswith("BeginCapture"))
+    other = program.call("LaunchKernel", tid=3, kernel="q")
+    program.events[-1]["ts"] = begin["ts"] + 0.06
+    program.events.append(drawn.kernel("q", program.time, 10, other, stream=9))
+    captured = len(program.events)
+    program.replay(0)
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_a_run_before_the_capture_names_kernels_where_cuda_does_not(tmp_path: Path) -> None:
+    """Two captures of as many nodes: a program without graph ids replays the second one."""
+    program = Program([Graph("ab", operator="aten::one"), Graph("cd", operator="aten::two")], rocm=False)
+    for graph in (0, 1):
+        program.run(graph)
+        program.capture(graph)
+    captured = len(program.events)
+    for graph in (1, 1, 0):
+        program.replay(graph)
+    for event in program.events[captured:]:
+        event["args"].pop("graph id", None)
+    trace = joined(tmp_path, program, captured)
+    assert answer(trace) == program.truth
+    assert "have the operators of their capture: 6 by the kernel's name, or its grid and block." in notes(trace)
+
+
+def test_a_replay_before_its_capture_replays_another(tmp_path: Path) -> None:
+    program = Program([Graph("ab"), Graph("ab")])
+    for graph in (0, 1):
+        program.capture(graph, label=f"capture_{graph}_FULL")
+        program.replay(graph)
+        if not graph:
+            first = len(program.truth)
+    trace = read(program.written(tmp_path / "run.json"), jobs=1).trace()
+    assert answer(trace)[:first] == program.truth[:first]
+
+
+@pytest.mark.parametrize("rocm", [True, False])
+def test_a_replay_that_the_recording_cut_off_is_joined_as_far_as_it_goes(tmp_path: Path, rocm: bool) -> None:
+    program = Program([Graph("abcab")], rocm)
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0)
+    program.replay(0, kept=slice(3))
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_the_only_replay_may_be_cut_off_where_launches_name_kernels(tmp_path: Path) -> None:
+    program = Program([Graph("abcab"), Graph("acb")])
+    program.capture(0, 1)
+    captured = len(program.events)
+    program.replay(0, kept=slice(3))
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_copies_that_replays_do_not_record_are_left_out(tmp_path: Path) -> None:
+    program = Program([Graph(["a", "Memcpy DtoD", "b", "Memset"])])
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0, order=[0, 2])
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_rocm_copies_by_kernels(tmp_path: Path) -> None:
+    program = Program([Graph(["a", "Memcpy DtoD", "b"])])
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0)
+    for event in program.events[captured:]:
+        if event["name"].startswith("Memcpy"):
+            event |= {"name": "__amd_rocclr_copyBuffer", "cat": "kernel"}
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_alike_captures_need_no_telling_apart(tmp_path: Path) -> None:
+    program = Program([Graph("ab")] * 2)
+    program.capture(0, 1)
+    captured = len(program.events)
+    for event in program.events:
+        event["args"].pop("Input Dims", None)
+    program.replay(1)
+    trace = joined(tmp_path, program, captured)
+    assert (device_work(trace).captured >= 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SAMPLE.exists(), reason="needs the shared samples")
+def test_a_real_replay_as_cuda_would_record_it_has_the_operators_that_rocm_tells(tmp_path: Path) -> None:
+    """Launches name no kernels, and nodes have ids: of a real capture and replay, by order and kind."""
+    capture = next((SAMPLE / "capture_traces").iterdir())
+    for file, name in ((SAMPLE / "graph_execution.json.gz", "run.json"), (capture, "capture.json")):
+        text = gzip.decompress(file.read_bytes()).decode()
+        trace = json.loads(re.sub(r"\bhip(?:Ext)?(?:Module)?(?=[A-Z])", "cuda", text))
+        for number, event in enumerate(trace["traceEvents"]):
+            if event.get("cat") == "cuda_runtime":
+                event["args"].pop("kernel", None)
+            elif event.get("cat") == "kernel":
+                event["args"] |= {"graph id": 3, "graph node id": number} if "grid" not in event["args"] else {}
+        (tmp_path / name).write_text(json.dumps(trace))
+    ours = read(tmp_path / "run.json", capture=tmp_path / "capture.json").trace()
+    theirs = read(SAMPLE, jobs=1).trace()
+    names = [trace.strings.labels(trace.name[device_work(trace).op].tolist()) for trace in (ours, theirs)]
+    assert names[0] == names[1]
+    assert "421 of 421 " in notes(ours)
+
+
+kernels = st.lists(st.sampled_from("abc"), min_size=1, max_size=5)
+
+
+@st.composite
+def programs(draw: st.DrawFn, rocm: bool) -> tuple[Program, int]:
+    """Graphs in rounds of several sizes, some with the same kernels, captured and then replayed in any order.
+
+    Work of two streams begins in any order that keeps that of each stream; the streams have kernels of their own.
+    """
+    layers = draw(st.lists(kernels, min_size=1, max_size=3))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True))
+    graphs = list[Graph]()
+    for _ in sizes:
+        for layer in layers:
+            streams = draw(st.lists(st.integers(1, draw(st.integers(1, 2))), min_size=len(layer), max_size=len(layer)))
+            graphs.append(Graph([f"{name}{stream}" for name, stream in zip(layer, streams, strict=True)], streams))
+    program = Program(graphs, rocm)
+    named = draw(st.booleans())
+    for place, size in enumerate(sizes):
+        own = range(place * len(layers), (place + 1) * len(layers))
+        program.capture(*own, label=f"capture_{8 * size}_PIECEWISE" if named else "")
+    captured = len(program.events)
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(sizes) - 1))
+        smaller = max((8 * size for size in sizes if size < sizes[place]), default=0)
+        batch = draw(st.integers(smaller + 1, 8 * sizes[place]))
+        began = program.time
+        for graph in range(place * len(layers), (place + 1) * len(layers)):
+            program.replay(graph, order=draw(orders(graphs[graph].streams)))
+        name = f"step[DECODE bs={batch}]" if draw(st.booleans()) else "mine"
+        program.events.append(drawn.annotation(name, began, program.time - began))
+    last = graphs[program.truth[-1][0][0]] if program.truth[-1][0] else graphs[0]
+    if draw(st.booleans()) and len(last.kernels) > 1:
+        program.replay(graphs.index(last), kept=slice(len(last.kernels) - 1))
+    return program, captured
+
+
+@st.composite
+def orders(draw: st.DrawFn, streams: Sequence[int]) -> list[int]:
+    """Places in an order that keeps those of each stream."""
+    left = {stream: [place for place, of in enumerate(streams) if of == stream] for stream in set(streams)}
+    return [left[stream].pop(0) for stream in draw(st.permutations(streams))]
+
+
+def is_right(found: Answer, truth: Answer) -> bool:
+    """What is told is true."""
+    pairs = [pair for one, other in zip(found, truth, strict=True) for pair in zip(one, other, strict=True)]
+    return all(got in (None, want) for got, want in pairs)
+
+
+@few_examples
+@pytest.mark.parametrize("rocm", [True, False])
+@given(st.data())
+def test_what_is_joined_is_right(tmp_path_factory: pytest.TempPathFactory, rocm: bool, data: st.DataObject) -> None:
+    program, captured = data.draw(programs(rocm))
+    found = answer(joined(tmp_path_factory.getbasetemp(), program, captured))
+    assert is_right(found, program.truth)
+    if rocm and len({graph.kernels[0] for graph in program.graphs}) == len(program.graphs):
+        assert found[0] == program.truth[0]
