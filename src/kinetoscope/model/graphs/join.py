@@ -124,18 +124,18 @@ def _chosen(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph], allow
     ids, of_id = np.unique(every.graph[candidates], return_inverse=True)
     numbered = ids[of_id] >= 0
     if numbered.any():
-        of_graph = np.array([_of_all(allowed, kind[candidates[of_id == place]]) for place in range(len(ids))])
+        of_graph = np.array([_of_all(allowed, kind[candidates[of_id == number]]) for number in range(len(ids))])
         of_graph = _in_order(of_graph[ids >= 0])
         found, is_sole = _walked(np.arange(len(of_graph), dtype=np.int32), of_graph, graphs)
-        place = of_id[numbered] - int((ids < 0).sum())
-        chosen[candidates[numbered]], several[candidates[numbered]] = found[place], ~is_sole[place]
+        own = of_id[numbered] - int((ids < 0).sum())
+        chosen[candidates[numbered]], several[candidates[numbered]] = found[own], ~is_sole[own]
     candidates = candidates[~numbered]
     track = trace.track[every.launch[candidates]]
     for thread in np.unique(track).tolist():
         here = candidates[track == thread]
         here = here[np.argsort(begins[here], kind="stable")]
-        found, is_sole = _walked(kind[here], allowed, graphs)
-        chosen[here], several[here] = found, ~is_sole
+        chosen[here], told = _walked(kind[here], allowed, graphs)
+        several[here] = ~told
     return chosen, several
 
 
