@@ -8,6 +8,7 @@
     kinetoscope record -- python serve.py                        no optimizer: each call of the model is a step
     kinetoscope record --steps-by request -- python serve.py     each range or module of this name is
     kinetoscope record --for 5s -- python serve.py               five seconds
+    kinetoscope record --server http://localhost:8000 -o DIR     a vLLM or SGLang that runs: its own profiler
 
 A step is the time between two calls of an optimizer's step(). In a program that makes no optimizer of torch, it is the
 time from one outermost call of the largest module to the next. Output, signals and exit code of the program stay its
@@ -38,6 +39,7 @@ from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
+from kinetoscope.record.server import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
 from kinetoscope.record.session.options import DEFAULTS, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
@@ -56,6 +58,8 @@ def run(arguments: list[str]) -> int:
     parser = _parser()
     args = parser.parse_args(own)
     command = _command(command, args)
+    if args.server:
+        return _of_server(args, command)
     if not command:
         raise UsageError("what is to be recorded? `kinetoscope record -- python train.py` runs and records it")
     plan = _plan(args, command)
@@ -127,6 +131,17 @@ def _parser() -> Parser:
         metavar="M",
         help="with --every, keep the newest and the slowest M windows (5)",
     )
+    server = parser.add_argument_group("a server that runs")
+    server.add_argument(
+        "--server", metavar="URL", default="", help="let vLLM or SGLang at this address record itself, into -o DIR"
+    )
+    server.add_argument(
+        "--steps", type=typed(positive), default=5, metavar="N", help="number of steps (5); or --for TIME"
+    )
+    server.add_argument("--by-stage", action="store_true", help="prefill and decode apart (SGLang)")
+    server.add_argument(
+        "--timeout", type=typed(_seconds), default=300.0, metavar="TIME", help="how long to wait for the steps (300s)"
+    )
     what = parser.add_argument_group("what")
     what.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
     what.add_argument("--with-flops", action="store_true", help="let torch count floating point operations")
@@ -155,6 +170,29 @@ def _parser() -> Parser:
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, like python -m")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
+
+
+def _of_server(args: argparse.Namespace, command: Sequence[str]) -> int:
+    """Let a server that runs record itself."""
+    if command:
+        raise UsageError("--server records a server that runs; a command behind -- is run and recorded without it")
+    plan = ServerPlan(
+        url=args.server,
+        folder=args.output or "",
+        steps=0 if args.seconds else args.steps,
+        seconds=args.seconds,
+        timeout=args.timeout,
+        with_stack=args.with_stack,
+        shapes=not args.no_shapes,
+        by_stage=args.by_stage,
+    )
+    traces = record_server(plan, lambda line: sys.stderr.write(f"kinetoscope: {line}\n"))
+    folder = Path(traces[0]).parent
+    sys.stderr.write(
+        f"kinetoscope: {_many(len(traces), 'trace')} in {folder}; `kinetoscope summary {folder}` says where "
+    )
+    sys.stderr.write("the time goes\n")
+    return 0
 
 
 def _share(text: str) -> float:
