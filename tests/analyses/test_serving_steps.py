@@ -155,7 +155,8 @@ def test_steps_that_no_engine_named(tmp_path: Path) -> None:
     answer = serving_steps(job(tmp_path, *calls))
     assert answer.frame["engine"].to_list() == ["SGLang"] * 3
     assert answer.frame["kind"].null_count() == 3
-    assert "No steps were marked; 3 are proposed from SGLang's Python calls of forward." in answer.notes
+    assert "The 3 steps are the Python calls of SGLang's forward." in answer.notes
+    assert any("Python stacks were recorded" in note for note in answer.notes)
     generate = [event for k in range(4) for event in (annotation("token", 100 * k, 99), op("aten::mm", 100 * k, 50))]
     assert serving_steps(job(tmp_path, *generate)).frame.height == 4
 

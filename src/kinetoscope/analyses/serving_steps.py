@@ -13,6 +13,7 @@ from kinetoscope.model.serving.steps import serving_steps as find_steps
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
@@ -137,5 +138,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         notes.append(not_recorded("device work", "the columns of device time are empty"))
     if len(row) and not any(each.kind for each in found.named.said):
         notes.append("The names of the steps do not say what they do: kind, batch and tokens are not known.")
+    if len(row) and (trace.kind == EventKind.PYTHON).any():
+        notes.append("Python stacks were recorded, which slows the engine: without them gaps are shorter.")
     columns = RESULT.per_rank.names
     return Partial(frame.filter(pl.Series(chosen)).select(columns).cast(RESULT.per_rank.types), tuple(notes))

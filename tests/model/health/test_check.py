@@ -389,3 +389,9 @@ def test_own_traces(name: str, expected: str) -> None:
 @pytest.mark.parametrize(("name", "expected"), SHARED_TRACES)
 def test_shared_traces(name: str, expected: str) -> None:
     assert found_in(SHARED, name) == expected.split()
+
+
+def test_a_server_is_not_asked_to_call_the_profiler(tmp_path: Path) -> None:
+    events = [annotation(f"step[DECODE bs={k + 1}]", 100 * k, 90) for k in range(3)]
+    said = health(tmp_path, *events)["NO_STEPS"].message
+    assert said == "The 3 steps are those that SGLang named, 'step[…]'. Other annotations are steps with --steps-by."

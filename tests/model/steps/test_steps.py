@@ -303,4 +303,4 @@ def test_the_python_calls_of_an_engine_are_steps_where_it_named_none(tmp_path: P
     calls = [drawn.python("vllm/v1/worker/gpu_model_runner.py(9): execute_model", 100 * k, 90 - k) for k in range(3)]
     proposed = found(tmp_path, *calls, drawn.python("vllm/v1/worker/gpu_model_runner.py(3): load_model", 400, 900))
     assert pairs(proposed.host) == [(0, 90), (100, 189), (200, 288)]
-    assert proposed.note == "No steps were marked; 3 are proposed from vLLM's Python calls of execute_model."
+    assert proposed.note == "The 3 steps are the Python calls of vLLM's execute_model."

@@ -10,6 +10,7 @@ import numpy as np
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.lost_work import captured
 from kinetoscope.model.execution.marks import is_collective_range
+from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
@@ -55,8 +56,9 @@ def no_steps(trace: Trace) -> Iterator[Symptom]:
     """A trace without steps of the profiler."""
     every = steps(trace, None)
     if every.origin != "profiler":
-        message = f"{every.note} Call prof.step() in the loop, or name an annotation with --steps-by."
-        yield Symptom("NO_STEPS", "note", message)
+        is_server = program_kind(trace) == "serving"  # its loop is the engine's, which calls no prof.step()
+        loop = "" if is_server else "Call prof.step() in the loop, or name an annotation with --steps-by."
+        yield Symptom("NO_STEPS", "note", f"{every.note} {loop or 'Other annotations are steps with --steps-by.'}")
 
 
 def work_from_before(trace: Trace) -> Iterator[Symptom]:

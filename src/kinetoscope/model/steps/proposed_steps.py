@@ -145,11 +145,12 @@ def disjoint_steps(trace: Trace, rows: Int64s, numbers: Int64s) -> NumberedSteps
 def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
     """The steps that are proposed, and the note about them."""
     window = host_window(trace, work)
+    named = _of_engine(trace)
+    if named is not None:
+        host, source = named
+        return (np.arange(len(host.start), dtype=np.int64), host), f"The {len(host.start)} steps are {source}."
     proposal = (
-        _of_engine(trace)
-        or _repeated_annotation(trace, window)
-        or _optimizer_boundaries(trace, window)
-        or _repeated_kernels(trace, work)
+        _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
     )
     if proposal is not None:
         host, why = proposal
@@ -216,7 +217,7 @@ def _of_engine(trace: Trace) -> Proposal | None:
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
         if len(host.start) > 1 and (best is None or covered > best[0]):
-            best = covered, host, f"{engine}'s annotation of its steps, {families[0].name!r}"
+            best = covered, host, f"those that {engine} named, {families[0].name!r}"
     return (best[1], best[2]) if best else _of_frames(trace)
 
 
@@ -230,7 +231,7 @@ def _of_frames(trace: Trace) -> Proposal | None:
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         if len(host.start) > 1:
             call = trace.strings.label(int(trace.name[rows[0]])).rpartition(": ")[2]
-            return host, f"{engine.name}'s Python calls of {call}"
+            return host, f"the Python calls of {engine.name}'s {call}"
     return None
 
 
