@@ -31,6 +31,7 @@ class View:
         recorded: it is about all that was recorded, unless steps or a time are chosen; else about the steady steps.
         composed: a module of this package makes it; else the front end does.
         runs: how many runs it is about; `ALL` for all that are listed, oldest first.
+        programs: kinds of programs (`program.program_kind`) that it is about; of others it is not in the menu.
     """
 
     title: str
@@ -39,6 +40,7 @@ class View:
     recorded: bool = False
     composed: bool = True
     runs: int = 1
+    programs: tuple[str, ...] = ()
 
 
 ALL: Final = 0
@@ -58,7 +60,7 @@ PAGES: Final[dict[str, View]] = {
     "memory": View("Memory", recorded=True),
     "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),
-    "serving": View("Serving", ranks="job", recorded=True),
+    "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
     "sources": View("Sources", sums=True),
     "compare": View("Compare", ranks="job", runs=2),

@@ -27,6 +27,7 @@ from kinetoscope.pages.parts.blocks import (
     Part,
     PartsBlock,
     TableBlock,
+    Width,
     chosen_value,
 )
 from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
@@ -85,6 +86,9 @@ _SIZES: Final = {"batch": "requests", "tokens": "tokens", "context": "context to
 
 _MARGIN_SHARE: Final = 0.1
 """Share of a step that the timeline shows on either side of it."""
+
+_NOTABLE_SHARE: Final = 0.01
+"""Share of the time from which on gaps are worth a word."""
 
 _COLUMNS: Final = (
     "step", "kind", "batch", "padded_batch", "tokens", "context", "duration", "device_busy", "gap", "gap_cause",
@@ -152,7 +156,7 @@ def _sentence(steps: pl.DataFrame, select: Selection) -> str:
     causes = {cause: _total(steps, f"gap_{cause}") for cause in _CAUSES}
     cause = max(causes, key=lambda each: causes[each])
     gap, whole = _total(steps, "gap"), _total(steps, "duration")
-    if not causes[cause] or not whole:
+    if not whole or gap < _NOTABLE_SHARE * whole:
         return f"{', '.join(words)}."
     share, most = shown(gap / whole, "fraction"), shown(causes[cause] / gap, "fraction")
     before = f"Before {'it' if steps.height == 1 else 'steps'} the device waits {share} of the time"
@@ -173,15 +177,17 @@ def _blocks(result: Result, summary: Result, every: pl.DataFrame, kind: str, siz
     sizes = tuple((name, words) for name, words in _SIZES.items() if name == size or _total(every, name))
     yield ControlsBlock((Control("kind", "Steps", kind, kinds), Control("size", "Duration against", size, sizes)))
     steps = _of_kind(every, kind)
-    if steps.height:
-        if steps.height > 1:
-            yield _over_time(steps)
-            yield from _against(steps, size)
-        yield from _average(steps, result, kind)
-        yield from _gaps(steps, result)
+    if not steps.height:
+        yield NoteBlock(f"There is no {kind} step in the selection.", width="wide")
+    elif steps.height > 1:
+        yield _over_time(steps)
     else:
-        yield NoteBlock(f"There is no {kind} step in the selection.")
+        yield from _average(steps, result, kind)
     yield _by_kind(every, result)
+    if steps.height > 1:
+        yield from _against(steps, size)
+        yield from _average(steps, result, kind)
+    yield from _gaps(steps, result)
     yield from _imbalance(result, summary)
     chosen = "" if kind in (_EVERY, _UNNAMED) else f"kind:eq:{kind}"
     columns = with_values(summary.frame, _SUMMARY, always=("kind", "bucket"))
@@ -234,7 +240,9 @@ def _over_time(steps: pl.DataFrame) -> ChartBlock:
     dots = _dots(steps, "start")
     few = f"{grouped(len(dots))} of {_steps(steps.height)}, the longest of each stretch. "
     note = f"{few if len(dots) < steps.height else ''}A click shows the step on the timeline."
-    return points("Steps over time", dots, Axis("start", "ns", zero=False), _DURATION, height=200, note=note)
+    return points(
+        "Steps over time", dots, Axis("start", "ns", zero=False), _DURATION, height=300, note=note, width="wide"
+    )
 
 
 _DURATION: Final = Axis("duration", "ns")
@@ -247,7 +255,7 @@ def _against(steps: pl.DataFrame, size: str) -> Iterator[ChartBlock]:
         medians = _of_kind(steps, usual).drop_nulls([size, "duration"]).group_by(size).agg(pl.col("duration").median())
         best = [Dot(at, time) for at, time in medians.sort(size).rows()] if medians.height > 1 else []
         of = f"of {usual} steps: where it is flat, more {_SIZES[size]} in a step cost next to no time."
-        axis = Axis(_SIZES[size], zero=medians.height < 2)
+        axis = Axis(_SIZES[size], zero=medians.height < 2, whole=True)
         note = f"The line joins the medians {of}" if best else ""
         yield points(f"Duration against {_SIZES[size]}", dots, axis, _DURATION, best=best, note=note)
 
@@ -263,7 +271,9 @@ def _average(steps: pl.DataFrame, result: Result, kind: str) -> Iterator[PartsBl
         for name, (colour, words, shade) in _PARTS.items()
     ]
     if parts := [part for part in parts if part.value > 0]:
-        yield PartsBlock(f"An average {'' if kind == _EVERY else f'{kind} '}step on the device", parts)
+        what = "" if kind == _EVERY else f"{kind} "
+        width: Width = "full" if steps.height > 1 else "wide"
+        yield PartsBlock(f"{'An average' if steps.height > 1 else 'The'} {what}step on the device", parts, width=width)
 
 
 def _gaps(steps: pl.DataFrame, result: Result) -> Iterator[BarsBlock]:
@@ -292,7 +302,7 @@ def _by_kind(steps: pl.DataFrame, result: Result) -> FactsBlock:
         cells = [Cell(_median(_of_kind(steps, kind), name), unit) for kind in kinds]
         if any(cell.value is not None for cell in cells):
             facts.append(Fact(label, cells, result.schema[name].doc))
-    return FactsBlock("The median step of each kind", facts, kinds, width="full")
+    return FactsBlock("The median step of each kind", facts, kinds)
 
 
 def _imbalance(result: Result, summary: Result) -> Iterator[Block]:
@@ -319,7 +329,7 @@ def _imbalance(result: Result, summary: Result) -> Iterator[Block]:
     if total := sums["slowest"].sum():
         bars = [
             Bar(f"rank {rank}", "waiting", slowest, slowest / total, f"of {_steps(count)}", Link(rank=rank))
-            for rank, slowest, count in sums.rows()[:_MAX_RANKS]
+            for rank, slowest, count in sums.filter(pl.col("slowest") > 0).rows()[:_MAX_RANKS]
         ]
         yield BarsBlock("Steps in which a rank is the slowest", bars, "", note=summary.schema["slowest"].doc)
 

@@ -49,6 +49,8 @@ export interface Run {
   readonly base: string | null;
   /** What the clock of the file showed at the time 0 of the page, in ns. */
   readonly origin?: string;
+  /** What kind of program it is of: training, serving, inference, unknown. */
+  readonly program?: string;
   /** How many cycles of the profiler this rank recorded. */
   readonly cycles?: number;
   readonly devices: readonly { readonly device: number; readonly name: string }[];

@@ -133,7 +133,7 @@ export function App() {
       />
       <Progress run={state.run} />
       <div class="body">
-        <Nav state={state} pages={pages} open={menu} close={() => setMenu(false)} />
+        <Nav state={state} pages={pages} program={about.data?.program ?? ""} open={menu} close={() => setMenu(false)} />
         <main id="main" tabIndex={-1} class={`view-${state.view}`}>
           {runs.error && runs.data && (
             <p class="away" role="status">

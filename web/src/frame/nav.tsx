@@ -10,6 +10,8 @@ export interface PageName {
   readonly title: string;
   readonly ranks?: "one" | "all" | "job";
   readonly recorded?: boolean;
+  /** Kinds of programs that it is about; none: all. */
+  readonly programs?: readonly string[];
 }
 
 const USUAL: readonly PageName[] = [
@@ -23,6 +25,7 @@ const USUAL: readonly PageName[] = [
   ["memory", "Memory"],
   ["idle", "Idle & launches"],
   ["critical_path", "Critical path"],
+  ["serving", "Serving"],
   ["distributed", "Distributed"],
   ["sources", "Sources"],
   ["compare", "Compare"],
@@ -47,15 +50,21 @@ function askedBy(run: string, view: string): string {
 export function Nav({
   state,
   pages,
+  program,
   open,
   close,
 }: {
   state: State;
   pages: readonly PageName[];
+  /** What kind of program the run is of. */
+  program: string;
   open: boolean;
   close: () => void;
 }) {
-  const shown = pages.filter((page) => api.holds(askedBy(state.run, page.name)));
+  const shown = pages.filter(
+    ({ name, programs }) =>
+      api.holds(askedBy(state.run, name)) && (!programs?.length || programs.includes(program) || name === state.view),
+  );
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);
     const next = shown[(at + by + shown.length) % shown.length];

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
-from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.layout import packing
 from kinetoscope.algorithms.layout.pyramid import Pyramid, pyramid
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -23,8 +23,10 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.graphs.replays import Replays, replays
+from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import WORK, Lane, lane_of, timeline, times
+from kinetoscope.model.trace.captured_calls import nothing_captured
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
@@ -106,7 +108,7 @@ def replay_rows(trace: Trace) -> ReplayRows | None:
     captured = _CaptureTree(trace)
     replay = np.full(len(work), _NO_PLACE, np.int32)
     replay[found.work] = found.replay
-    titles, of_replay = _titles(found)
+    titles, of_replay = _titles(trace, found)
     track = trace.track[work.rows]
     is_drawn = layout.layer[work.rows] == WORK
     pieces, of_lane, bounds = list[_Items](), dict[str, tuple[int, int]](), [0]
@@ -192,12 +194,23 @@ def _joined(parts: Sequence[_Items]) -> _Items:
     return _Items(*(np.concatenate(each) for each in columns))
 
 
-def _titles(found: Replays) -> tuple[tuple[str, ...], Int32s]:
-    """What slices are called: the graph and the number of its nodes; and which of these each replay is."""
-    number = np.where(found.graph >= 0, found.graph, found.template)
-    code, first = group(number, found.sizes)
-    titles = tuple(f"graph {number[at]} · {number_of(int(found.sizes[at]), 'node')}" for at in first.tolist())
-    return titles, code
+def _titles(trace: Trace, found: Replays) -> tuple[tuple[str, ...], Int32s]:
+    """What slices are called: what the graph was captured as, or its number; and which of these each replay is."""
+    every = templates(trace)
+    label = np.full(len(found), _NO_PLACE, np.int32)
+    labels = trace.captured.labels if trace.captured else ()
+    if trace.captured and len(trace.captured.replay):
+        place = match_first(found.launch.astype(np.int64), trace.captured.replay.astype(np.int64))
+        label = np.where(place >= 0, trace.captured.label[place], _NO_PLACE)
+    code, first = group(every.of_replay, found.sizes, label)
+    titles = []
+    for at in first.tolist():
+        template, size = int(every.of_replay[at]), int(found.sizes[at])
+        number = int(every.graph[template])
+        name = (label[at] >= 0 and labels[label[at]]) or f"graph {number if number >= 0 else template}"
+        whole = int(every.nodes[template])
+        titles.append(f"{name} · {number_of(whole, 'node') if size == whole else f'{size:,} of {whole:,} nodes'}")
+    return tuple(titles), code
 
 
 class _CaptureTree:
@@ -206,27 +219,20 @@ class _CaptureTree:
     Attributes:
         recorded: the row of the first.
         parent: int32 [calls], row around each.
-        shown: the nearest call around each that is drawn, itself if it is: int32 [calls], −1 for none.
         launch: int32 [calls], row of the launch that each lies in.
+        is_drawn: bool [calls]; shown: int32 [calls], the row of the nearest that is, itself or around it, else −1.
         levels: places of the calls by depth, the outermost first.
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.recorded = trace.recorded
-        tree = call_tree(trace)
-        self.parent = tree.parent[self.recorded :]
-        depth = tree.depth[self.recorded :]
-        order = np.argsort(depth, kind="stable")
-        cuts = np.flatnonzero(np.diff(depth[order])) + 1
-        self.levels: list[Int64s] = np.split(order, cuts) if len(order) else []
-        self.launch = self.parent.copy()
-        for level in self.levels:
-            inner = level[self.parent[level] >= self.recorded]
-            self.launch[inner] = self.launch[self.parent[inner] - self.recorded]
-        drawn = np.zeros(len(trace), np.bool_)
-        drawn[self.recorded :] = ~_is_frame(trace)[self.recorded :]
+        calls = trace.captured or nothing_captured(len(trace), ())
+        self.recorded, self.parent, self.launch = calls.recorded, calls.parent, calls.launch
+        order = np.argsort(calls.depth, kind="stable")
+        self.levels = np.split(order, np.flatnonzero(np.diff(calls.depth[order])) + 1)
+        drawn = ~_is_frame(trace)
+        drawn[: self.recorded] = False
         self.is_drawn: Bools = drawn[self.recorded :]
-        self.shown = ancestor(tree.parent, drawn)[self.recorded :]
+        self.shown = ancestor(call_tree(trace).parent, drawn)[self.recorded :]
 
     def extents(self, call: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
         """From the first to the last of some work, by call: int64 [calls] each; the end of one without any is least."""

@@ -35,12 +35,14 @@ class Axis:
         unit: of the numbers as given; the axis is labelled in the scale that suits them.
         log: logarithmic; what is not above 0 is left out.
         zero: begins at 0.
+        whole: has labels at whole numbers only.
     """
 
     name: str
     unit: Unit = ""
     log: bool = False
     zero: bool = True
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +337,8 @@ def _scale(values: Sequence[float], axis: Axis) -> Scale:
 def _axis(axis: Axis, unit: Scale, field: str) -> Row:
     form = {"type": "log"} if axis.log else {"zero": axis.zero}
     ticks: Row = DECADES if axis.log else {"labelOverlap": True, "labelSeparation": 8}
+    if axis.whole:
+        ticks = {**ticks, "tickMinStep": 1}
     return {"field": field, "type": "quantitative", "title": axis_title(axis.name, unit), "scale": form, "axis": ticks}
 
 

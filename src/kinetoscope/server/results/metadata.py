@@ -12,6 +12,7 @@ from kinetoscope import __version__
 from kinetoscope.analyses import groups, named, names
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.job import damage_of
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import steps
@@ -53,7 +54,13 @@ def server_info(features: Features) -> dict[str, Any]:
         },
         "maps": [list(pair) for pair in features.maps],
         "pages": [
-            {"name": name, "title": PAGES[name].title, "ranks": PAGES[name].ranks, "recorded": PAGES[name].recorded}
+            {
+                "name": name,
+                "title": PAGES[name].title,
+                "ranks": PAGES[name].ranks,
+                "recorded": PAGES[name].recorded,
+                "programs": list(PAGES[name].programs),
+            }
             for name in menu()
         ],
     }
@@ -112,6 +119,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "base": str(trace.base + origin),
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": trace.recorded,
+        "program": program_kind(trace),
         "steps": [
             {"step": step, "start": start, "end": end, "steady": place in steady}
             for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))
