@@ -54,11 +54,12 @@ class Batch(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A kernel of the model, by the operator that launches it."""
+    """A kernel of the model, by the operator that launches it, and the shapes that this has."""
 
     op: str
     kernel: str
     us: float
+    shapes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Engine:
         prompt, every, chunk: each so many steps a prompt of so many tokens comes in, of which a step takes `chunk`.
         mixed: tokens of prompts share a step with requests that decode.
         sizes: batches that graphs were captured for, ascending; none: each kernel is launched by itself.
+        recorded: the captures of its graphs were recorded, too, as vLLM does it.
         ahead: the next batch is scheduled and launched while the device still works on this one.
         asks: us of the host for each operator that is not in a graph.
         schedules, prepares, answers: us of the host for a step: which requests, the tensors, the texts.
@@ -97,6 +99,7 @@ class Engine:
     chunk: int = 2048
     mixed: bool = True
     sizes: tuple[int, ...] = SIZES
+    recorded: bool = False
     ahead: bool = True
     asks: float = 14
     schedules: float = 250
@@ -140,7 +143,8 @@ class Engine:
 
         def product(name: str, k: int, n: int, of: int = rows) -> Piece:
             moved = 2 * (of * k + k * n + of * n)
-            return Piece(name, gemm(chip, "bf16"), microseconds(chip, "bf16", 2.0 * of * k * n, moved))
+            us = microseconds(chip, "bf16", 2.0 * of * k * n, moved)
+            return Piece(name, gemm(chip, "bf16"), us, ((of, k), (k, n)))
 
         norm = Piece("_C::fused_add_rms_norm", "void vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>", copied)
         reduced = [Piece("_C_custom_ar::all_reduce", _REDUCED, 8 + wide / 200_000)] if ranks > 1 else []
@@ -153,23 +157,23 @@ class Engine:
         yield Piece("aten::embedding", "void at::native::(anonymous namespace)::indexSelectLargeIndex", copied)
         for _ in range(self.layers):
             yield norm
-            yield product("aten::linear", self.width, (self.width + 2 * self.width // 4) // ranks)
+            yield product("aten::mm", self.width, (self.width + 2 * self.width // 4) // ranks)
             yield Piece("_C::rotary_embedding", "void vllm::rotary_embedding_kernel<c10::BFloat16, true>", copied)
             yield Piece(
                 "_C_cache_ops::reshape_and_cache_flash", "void vllm::reshape_and_cache_flash_kernel", copied / 4
             )
             yield Piece("_vllm_fa2_C::varlen_fwd", attention, attends)
-            yield product("aten::linear", self.width // ranks, self.width)
+            yield product("aten::mm", self.width // ranks, self.width)
             yield from reduced
             yield norm
-            yield product("aten::linear", self.width, 2 * self.inner // ranks)
+            yield product("aten::mm", self.width, 2 * self.inner // ranks)
             yield Piece(
                 "_C::silu_and_mul", "void vllm::act_and_mul_kernel<c10::BFloat16>", copied * self.inner / self.width
             )
-            yield product("aten::linear", self.inner // ranks, self.width)
+            yield product("aten::mm", self.inner // ranks, self.width)
             yield from reduced
         yield norm
-        yield product("aten::linear", self.width, self.vocabulary // ranks, max(batch.decode, 1))
+        yield product("aten::mm", self.width, self.vocabulary // ranks, max(rows - batch.prompt, 1))
 
     def sampling(self, p: Program, requests: int) -> Iterator[Piece]:
         """Its kernels, which read all logits once, three times, or many times."""
@@ -214,7 +218,7 @@ class Engine:
                 if padded and self.ranks > 1:
                     yield pieces
                 elif padded:
-                    p.graph_launch([piece[1:] for piece in pieces], graph=padded)
+                    p.graph_launch([piece[1:3] for piece in pieces], graph=padded)
                 else:
                     self._launch(p, pieces)
             with self._part(p, "sample"):
@@ -230,6 +234,21 @@ class Engine:
         with self._part(p, "answer"):
             p.host(self.answers)
 
+    def capture(self, path: Path, **program: Any) -> None:
+        """Write the recording of the captures of all graphs that are replayed."""
+        p = Program(marks=False, **program)
+        p.begin()
+        p.record_from_here()
+        for size in sorted({self.padded(Batch(decode, 0)) for decode in self.decode}):
+            with p.annotation(f"capture_{size}_FULL"):
+                p.runtime("cudaStreamBeginCapture", 5)
+                for op, _, _, shapes in self.forward(p, Batch(size, 0), size):
+                    with p.op(op, self.asks, shapes=shapes, types=["c10::BFloat16"] * len(shapes)):
+                        p.launched("cudaLaunchKernel")
+                p.runtime("cudaStreamEndCapture", 5)
+            p.end_step()
+        p.finish(path)
+
     def _fetched(self, p: Program, batch: Batch) -> int:
         """When the new tokens are on the host."""
         p.copy("DtoH", 8 * (batch.decode + 1), pinned=True, blocking=False)
@@ -237,7 +256,7 @@ class Engine:
         return p.gpu.end(COMPUTE)
 
     def _launch(self, p: Program, pieces: Sequence[Piece] | Iterator[Piece]) -> None:
-        for op, kernel, us in pieces:
+        for op, kernel, us, _ in pieces:
             with p.op(op, self.asks):
                 p.kernel(kernel, us)
 
@@ -256,6 +275,9 @@ def serving(engine: Engine, *, steps: int = 24, warm: int = 3, seed: int = 1, **
 
     def draw(folder: Path) -> float:
         ranks = range(engine.ranks)
+        if engine.recorded:
+            (folder / "capture_traces").mkdir()
+            engine.capture(folder / "capture_traces" / "graph_capture_rank_0.pt.trace.json", **program)
         programs = [
             Program(seed=seed + rank, marks=False, top=_top(rank, engine.ranks), **program) for rank in ranks
         ]  # fmt: skip

@@ -79,6 +79,7 @@ class Wording:
         batch: how a batch grows: the lines of a diff, with {times} in it.
         batch_fits: that more fits into memory, as a sentence.
         steps: how the next recording gets steady steps: the lines of a diff.
+        pinned: how inputs get to the device from pinned memory without waiting: the lines of a diff.
         synchronize, save: what one rank alone does, and what to do instead: the lines of a diff.
     """
 
@@ -86,6 +87,7 @@ class Wording:
     batch: str
     batch_fits: str
     steps: str
+    pinned: str
     synchronize: str
     save: str
 
@@ -94,12 +96,18 @@ class Wording:
         return self.batch.replace("{times}", str(times))
 
 
+_PINNED_BY_LOADER: Final = (
+    "- DataLoader(dataset, ...); batch = batch.to(device)\n"
+    "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)"
+)
+
 _OTHER_WORDING: Final = Wording(
     process="The main process",
     batch="- output = model(batch)\n+ output = model(batch)  # of {times} * n samples",
     batch_fits="A larger batch fits into the device's memory",
     steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
     "      for batch in batches:\n          model(batch)\n+         prof.step()",
+    pinned=_PINNED_BY_LOADER,
     synchronize="- if rank == 0: log(value.item())\n+ log(value.detach())  # fetch it every n steps",
     save="- if rank == 0: ...  # what this rank alone does on its host\n+ move it out of the loop; check for other"
     " processes on its cores",
@@ -113,6 +121,7 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
         batch_fits="A larger batch fits into the device's memory",
         steps="+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:\n"
         "      for batch in loader:\n          train(batch)\n+         prof.step()",
+        pinned=_PINNED_BY_LOADER,
         synchronize="- if rank == 0: log(loss.item())\n+ log(loss.detach())  # fetch it every n steps",
         save="- if rank == 0: save(...)\n+ save asynchronously, or after the step; check for other processes on"
         " its cores",
@@ -122,6 +131,7 @@ _WORDS: Final[dict[ProgramKind, Wording]] = {
         batch="- max_num_seqs=n\n+ max_num_seqs={times} * n  # vLLM; SGLang: max_running_requests",
         batch_fits="More requests at a time fit into the device's memory",
         steps="+ record ten steps of the engine or so; --steps-by execute (vLLM) or step[ (SGLang) chooses them",
+        pinned="- inputs.to(device)\n+ pinned.copy_(inputs)  # made once\n+ pinned.to(device, non_blocking=True)",
         synchronize="+ let this rank's host wait for its device no more than the others' do",
         save="+ give each rank's process cores of its own: numactl --cpunodebind; log and answer from one process only",
     ),

@@ -38,6 +38,14 @@ CASES: Final = (
         {"sizes": (), "ahead": False}, {"ahead": False}, seed=604, still=("SERVING004",),
     ),
     _case(
+        "SERVING002", "260 requests in graphs of 512", replace(_VLLM, decode=(260,), context=200, recorded=True),
+        {"sizes": (512,)}, {"sizes": (264, 512)}, seed=611,
+    ),
+    _case(
+        "SERVING002", "batches of all sizes in graphs of 512, A100",
+        replace(_VLLM, decode=(180, 220, 300), context=200, recorded=True), {"sizes": (512,)}, {}, seed=612, **_A100,
+    ),
+    _case(
         "SERVING003", "prompts of 8,192 tokens", _VLLM, {"prompt": 8192, "chunk": 8192}, {}, seed=621, steps=32,
     ),
     _case(
@@ -81,7 +89,8 @@ CASES: Final = (
 
 HEALTHY: Final = (
     Healthy("vLLM, decoding with graphs", serving(_VLLM, seed=661)),
-    Healthy("vLLM, batches of all sizes", serving(replace(_VLLM, decode=(17, 33, 50, 61, 40)), seed=662)),
+    Healthy("vLLM, batches of all sizes", serving(replace(_VLLM, decode=(17, 33, 50, 61), recorded=True), seed=662)),
+    Healthy("vLLM, 40 requests in a graph of 64", serving(replace(_VLLM, decode=(40,), sizes=(64,), recorded=True))),
     Healthy("vLLM, prompts in small pieces", serving(replace(_VLLM, prompt=3072, chunk=1024, every=16), seed=663)),
     Healthy("vLLM, MI300X, stacks", serving(_VLLM, seed=664, stacks=True, **_MI300)),
     Healthy("SGLang, parts named, A100", serving(_SGLANG, seed=665, **_A100)),

@@ -79,6 +79,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Serving": (
         "decoding_without_graphs",
+        "padded_replays",
         "prompts_hold_up_decoding",
         "gaps_between_serving_steps",
         "sampling_between_steps",

@@ -19,6 +19,7 @@ from kinetoscope.advisor.evidence.copies_to_device import (
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import wording
 
 _CERTAIN_SHARE: Final = 0.85
 """Certain share of the gain: other host work may get in the way while a copy runs."""
@@ -58,7 +59,9 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
         message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
         f" {rank.each_step(len(which), 'copy', 'copies')} take it {rank.time_per_step(waits.length)} of each step.",
         stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
-        change="- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
+        change=wording(rank.program).pinned
+        if rank.program == "serving"
+        else "- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
         why="The host only queues these copies"
         + (", which then run at the speed of the link." if len(unknown) else "."),

@@ -70,7 +70,8 @@ def collectives_below_the_link(job: JobView) -> Iterator[Finding]:
         f" {shown(first['link_bandwidth'], 'bytes/s')}; computation does not hide"
         f" {shown(float(slow['exposed_transfer'].sum()), 'ns')} of each step.",
         stake=Stake(low, min(high, costs.step)),
-        change="+ NCCL_DEBUG=INFO python train.py  # `via SHM` between devices of one machine is slow\n"
+        change=f"+ NCCL_DEBUG=INFO {'python train.py' if job.program == 'training' else ''}".rstrip()
+        + "  # `via SHM` between devices of one machine is slow\n"
         "- NCCL_P2P_DISABLE=1",
         why=f"At most, they reach the peak of the links; surely {_NCCL_REACHES:.0%} of it, as NCCL does at such sizes."
         + (" The ranks may be on several machines." if slow["hosts"].has_nulls() else ""),

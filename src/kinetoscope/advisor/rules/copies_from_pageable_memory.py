@@ -20,6 +20,7 @@ from kinetoscope.advisor.evidence.copies_to_device import (
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import wording
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.views.numbers import shown
 
@@ -66,8 +67,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
         f" {rank.each_step(len(which), 'copy', 'copies')}: {shown(rank.per_step(size), 'bytes')} in"
         f" {rank.time_per_step(time)} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
         stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
-        change="- DataLoader(dataset, ...); batch = batch.to(device)\n"
-        "+ DataLoader(dataset, ..., pin_memory=True); batch = batch.to(device, non_blocking=True)",
+        change=wording(rank.program).pinned,
         why="The host does not wait for pinned copies. They run surely at"
         f" {shown(slow * 1e9, 'bytes/s')} and at most at {shown(fast * 1e9, 'bytes/s')}.",
         evidence=(

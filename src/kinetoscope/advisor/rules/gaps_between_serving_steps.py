@@ -80,6 +80,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     # Other waits keep an engine from working ahead, too; what the steps gain without them is another finding's.
     others = rank.gains(without_waits(rank, [site for site in sites if site not in tokens], 1.0))
     high = _gains(rank, sites, between) - others
+    high = high * min(1.0, rank.idle.length / max(float(high.sum()), 1.0))
     low = _gains(rank, sites, Intervals(between.start, half)) if not tokens else _gains(rank, sites)
     low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
     stake = stake_by_time(rank, low, high, gaps)

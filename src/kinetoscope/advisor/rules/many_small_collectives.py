@@ -48,6 +48,8 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
+    if job.program == "serving":  # what is reduced there is needed at once
+        return
     costs = communication_costs(job)
     small = costs.collectives.filter(
         (pl.col("bytes") <= _MAX_BYTES)
