@@ -150,6 +150,7 @@ def _parser() -> Parser:
     what.add_argument(
         "--all-threads", action="store_true", help="record threads started by Python too (then without memory)"
     )
+    what.add_argument("--no-captures", action="store_true", help="do not record captures of CUDA graphs")
     what.add_argument("--no-spans", action="store_true", help="do not mark forward, backward and modules")
     far = parser.add_argument_group("limits: a window that reaches one ends early and is kept")
     memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
@@ -243,6 +244,7 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         "with_stack": args.with_stack,
         "with_flops": args.with_flops,
         "all_threads": args.all_threads,
+        "graph_captures": not args.no_captures,
         "run": args.run,
         "max_memory": args.max_memory,
         "max_events": args.max_events,

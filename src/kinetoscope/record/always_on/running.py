@@ -29,6 +29,7 @@ from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
 from kinetoscope.record.session.child_config import Plan
+from kinetoscope.record.session.graph_captures import GraphCaptures
 from kinetoscope.record.session.options import RecordOptions, rank_identity
 from kinetoscope.record.session.recorder import Recorder
 
@@ -73,7 +74,9 @@ class ProcessRecording:
         self._lock = threading.Lock()
 
     def attach(self) -> None:
-        """Watch for what may be steps."""
+        """Watch for what may be steps, and for captures of CUDA graphs."""
+        if self._options.graph_captures:
+            GraphCaptures(self._plan.dir, self._options, spans=self._spans_of_capture).attach()
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         named = self._plan.steps_by
@@ -84,6 +87,10 @@ class ProcessRecording:
         self._calls.observe()
         if named:
             RangeCalls(named, begins=self.called, ends=self.returned).attach()
+
+    def _spans_of_capture(self) -> PassSpans | None:
+        marked = not self._plan.spans or (self._job is not None and self._job.marks)
+        return None if marked else PassSpans()
 
     def listen(self) -> None:
         """Let SIGUSR2 ask for a recording, unless it means something to the program."""
@@ -234,6 +241,11 @@ class _Job:
     def idle(self) -> bool:
         """Whether no window is open."""
         return self._recorder.state == "idle"
+
+    @property
+    def marks(self) -> bool:
+        """Whether modules are being marked."""
+        return self._spans.attached
 
     def boundary(self) -> None:
         """A step has ended; torch still has the mark of the optimizer's step open."""

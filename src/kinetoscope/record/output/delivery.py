@@ -82,7 +82,7 @@ class TraceDelivery:
         file: str,
         written: WindowOutcome,
         facts: dict[str, Any],
-        about: Callable[[], dict[str, Any]],
+        about: Callable[[], dict[str, Any]] | None,
         session: ProfilerSession | ExportedCycle,
         on_done: list[Callable[[WindowOutcome], None]],
     ) -> None:

@@ -22,6 +22,7 @@ class RecordOptions:
         all_threads: threads that Python started, too; torch then records no memory.
         experimental_config: as for torch.
         execution_trace_observer: as for torch.
+        graph_captures: record captures of CUDA graphs, into `capture_traces` in the folder.
         run: name of the run.
         about: what else to know of the run (parameters, batch_size, precision, ...): goes into the sidecar alone.
         max_memory: bytes that the process may grow by in one window, what torch needs to stop it included; a window
@@ -44,6 +45,7 @@ class RecordOptions:
     all_threads: bool = False
     experimental_config: Any = None
     execution_trace_observer: Any = None
+    graph_captures: bool = True
     run: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)
     max_memory: int = 1_000_000_000

@@ -18,7 +18,7 @@ from kinetoscope.record.output import guards
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.writing import Writer
-from kinetoscope.record.session import others
+from kinetoscope.record.session import graph_captures, others
 from kinetoscope.record.session.options import DEFAULTS, RecordOptions
 from kinetoscope.record.session.requests import OnDone, WindowRequest, WindowRequests
 from kinetoscope.record.session.signals import CriticalSections, MidStepInterrupt, ProgramEnd
@@ -68,6 +68,10 @@ class Recorder:
             self._delivery, self._interruption, listen=self._listen, make_way=self._make_way, tell=self._say
         )
         _RECORDERS.add(self)
+        graph_captures.recorders.add(self)
+        self._captures = graph_captures.GraphCaptures(self._folder, options, say=self._say)
+        if options.graph_captures and "torch" in sys.modules:
+            self._captures.attach()
 
     # --- any thread -----------------------------------------------------------------------------------------------
 
@@ -201,6 +205,7 @@ class Recorder:
             return
         self._stop("the recorder was closed", keep=True)
         self._gone = True
+        self._captures.detach()
         self._requests.forget()
         patience = self.options.wait_at_exit if seconds is None else seconds
         if not self._delivery.writer.flush(patience):
@@ -215,6 +220,7 @@ class Recorder:
         """End the window and let go of signals, but wait for nothing: what is being written is waited for at exit."""
         self._stop(reason, keep=True)
         self._gone = True
+        self._captures.detach()
         self._requests.forget()
         self._endings.let_go()
         self._interruption.forget()
@@ -239,6 +245,18 @@ class Recorder:
         why = self._runner.asked_to_stop
         if why and self.interruptible:
             self.cut(why)
+
+    def cool_down(self) -> bool:
+        """The program captures a graph, which is recorded alone: let torch's profiler go if a window warms up."""
+        if threading.get_ident() != self._thread:
+            return False
+        with self._critical.section():
+            return self._runner.cool_down()
+
+    def warm_up(self) -> None:
+        """The capture has ended: warm up again."""
+        with self._critical.section():
+            self._runner.warm_up()
 
     def when_free(self, act: Callable[[], Any]) -> None:
         """Call it as soon as the recorder is in no critical section; at once if it is in none."""

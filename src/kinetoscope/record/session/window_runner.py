@@ -120,6 +120,26 @@ class WindowRunner:
         window.close_step(step, None, whole=False)
         self._end(window, reason, keep=keep)
 
+    def cool_down(self) -> bool:
+        """Let torch's profiler go, if a window warms up; False if none does, or on another thread."""
+        window = self.window
+        if window is None or window.began is not None:
+            return False
+        window.session.stop()
+        window.session.release()
+        return True
+
+    def warm_up(self) -> None:
+        """Warm up again for the window that did."""
+        window = self.window
+        if window is None or window.began is not None:
+            return
+        window.session = ProfilerSession(window.options, light=window.provisional, yielding=self._make_way)
+        why = window.session.prepare()
+        if why:
+            self._forget(window)
+            self._delivery.refuse(why, window.on_done, window.reason)
+
     def forked(self) -> None:
         """In a child of fork, the window is the parent's."""
         window, self.window, self.asked_to_stop = self.window, None, ""
