@@ -38,6 +38,7 @@ from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
+from kinetoscope.record.output.generated_files import PROVENANCE
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.server import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
@@ -145,6 +146,11 @@ def _parser() -> Parser:
     what = parser.add_argument_group("what")
     what.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
     what.add_argument("--with-flops", action="store_true", help="let torch count floating point operations")
+    what.add_argument(
+        "--with-provenance",
+        action="store_true",
+        help="have torch.compile track the source lines of its kernels; what its caches hold is compiled anew, once",
+    )
     what.add_argument("--no-shapes", action="store_true", help="do not record input shapes")
     what.add_argument("--no-memory", action="store_true", help="do not record memory allocations")
     what.add_argument(
@@ -243,6 +249,7 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         "profile_memory": not args.no_memory,
         "with_stack": args.with_stack,
         "with_flops": args.with_flops,
+        "with_provenance": args.with_provenance,
         "all_threads": args.all_threads,
         "graph_captures": not args.no_captures,
         "run": args.run,
@@ -310,6 +317,8 @@ def _environment(plan: Plan) -> dict[str, str]:
     environment = dict(os.environ)
     environment[ENVIRONMENT] = plan.as_text()
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, environment.get("PYTHONPATH"))))
+    if plan.options.get("with_provenance"):
+        environment = {**PROVENANCE, **environment}
     environment.setdefault("KINETO_LOG_LEVEL", "99")  # torch prints two lines for each window else
     return environment
 

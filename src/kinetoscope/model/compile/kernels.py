@@ -1,7 +1,8 @@
 """Calls of compiled code in a trace: fused kernels, and operators that generated code calls, joined with its text.
 
 A call of a graph is a range `## Call CompiledFxGraph KEY ##`. The graph is the one of that key in torch's log; else
-that of the generated file among the Python calls in the range; else the only one with these kernels in this order.
+that of the generated file among the Python calls in the range; else the only one with these kernels in this order (or
+these operators, where no kernel was recorded).
 Within the range the n-th call of a name is the n-th call of that name in the code, where there are as many of them;
 else a call has what all places of its name agree in.
 
@@ -175,7 +176,7 @@ class _Join:
         names = [_IN_TRACE_ONLY.sub("", text) for text in trace.strings.labels(distinct.tolist())]
         name = places.astype(np.int32)
         around = self._in_graph[rows]
-        graph = self._graphs_of(rows[is_fused], [names[each] for each in name[is_fused].tolist()])[around]
+        graph = self._graphs_of(rows, [names[each] for each in name.tolist()], is_fused)[around]
         # The how-manieth call of its name in its range, and of how many.
         code, first = group(around, name)
         order = np.argsort(code, kind="stable")
@@ -227,27 +228,28 @@ class _Join:
             self.sites.append(CompiledSite(name, operators_in_name(name), "", SourceLines()))
         return self._of_name[name]
 
-    def _graphs_of(self, rows: Int32s, names: list[str]) -> Int32s:
+    def _graphs_of(self, rows: Int32s, names: list[str], is_fused: Bools) -> Int32s:
         """The graph of each range, by its row; the last element is for calls in none: int32 [events + 1]."""
         trace = self._trace
         graph = np.full(len(trace) + 1, -1, np.int32)
         if not self.graphs:
             return graph
         ranges = np.unique(self._in_graph[self._in_graph >= 0])
-        kernels: defaultdict[int, list[str]] = defaultdict(list)
-        for around, name in zip(self._in_graph[rows].tolist(), names, strict=True):
-            kernels[around].append(name)
+        called: dict[bool, defaultdict[int, list[str]]] = {True: defaultdict(list), False: defaultdict(list)}
+        for around, name, fused in zip(self._in_graph[rows].tolist(), names, is_fused.tolist(), strict=True):
+            called[fused][around].append(name)
         files = self._files_of_ranges()
         by_key = {each.key: number for number, each in enumerate(self.graphs) if each.key}
         by_file = {each.code.file.rpartition("/")[2]: number for number, each in enumerate(self.graphs)}
-        answers: dict[tuple[int, str, tuple[str, ...]], int] = {}
+        answers: dict[tuple[int, str, tuple[str, ...], bool], int] = {}
         for row in ranges.tolist():
-            question = (int(trace.name[row]), files.get(row, ""), tuple(kernels[row]))
+            fused = bool(called[True][row])  # calls of C++ kernels may not be recorded: then the operators tell
+            question = (int(trace.name[row]), files.get(row, ""), tuple(called[fused][row]), fused)
             if question not in answers:
                 match = _KEY.match(trace.strings.label(question[0]))
                 known = by_key.get(match[1] if match else "", -1)
                 known = by_file.get(question[1], -1) if known < 0 else known
-                answers[question] = self._by_kernels(question[2]) if known < 0 else known
+                answers[question] = self._by_calls(question[2], fused=fused) if known < 0 else known
             graph[row] = answers[question]
         return graph
 
@@ -264,11 +266,12 @@ class _Join:
                 files.setdefault(int(self._in_graph[row]), match[1])
         return files
 
-    def _by_kernels(self, names: tuple[str, ...]) -> int:
-        """The only graph whose kernels are these in this order, or one of several that say the same; −1 for none."""
+    def _by_calls(self, names: tuple[str, ...], *, fused: bool) -> int:
+        """The only graph whose kernels, or operators, are these in this order, or one of several that say the same."""
         fits = [
             number
             for number, graph in enumerate(self.graphs)
-            if names and tuple(each.callee for each in graph.sites if each.callee in graph.code.kernels) == names
+            if names
+            and tuple(each.callee for each in graph.sites if (each.callee in graph.code.kernels) == fused) == names
         ]
         return fits[0] if len({self.graphs[number].sites for number in fits}) == 1 else -1

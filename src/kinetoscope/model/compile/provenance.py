@@ -18,7 +18,7 @@ from kinetoscope.model.execution.call_stacks import SEPARATOR, CodeLocation, use
 STACKS, MAPPINGS, GRAPH, LINES = "stack traces", "node mappings", "graph", "line map"
 """How a line is known, from the surest on: the stack traces of the kernel's nodes; the nodes that torch maps the kernel
 to, with their lines in a printed graph; the nodes that comments name, with those lines; the line of the generated file,
-to which torch keeps one stack trace for a stretch of lines."""
+as torch keeps one stack trace for a stretch of lines: that of the last node fused there."""
 
 _FRAME: Final = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in ([^\n]+)')
 _INNERMOST: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
@@ -84,11 +84,13 @@ def source_lines(site: CallSite, code: GeneratedCode, tables: ProvenanceTables) 
     mapped = tables.nodes.get(site.handle, ())
     definition = code.kernels.get(site.callee)
     named = (*site.nodes, *(definition.nodes if definition is not None and not site.nodes else ()))
+    # The call of a C++ kernel is written when a later node has begun, whose stack the line map has there.
+    is_late = definition is not None and definition.language.startswith("cpp")
     for basis, stacks in (
         (STACKS, tables.stacks.get(site.handle, ())),
         (MAPPINGS, _lines_of(mapped, tables)),
         (GRAPH, _lines_of(named, tables)),
-        (LINES, _stack_at(site.line, tables.line_stacks)),
+        (LINES, () if is_late else _stack_at(site.line, tables.line_stacks)),
     ):
         if stacks:
             return SourceLines(tuple(dict.fromkeys(stacks))[:MAX_STACKS], basis)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.record.output import guards, run_info
+from kinetoscope.record.output.generated_files import keep_generated_files
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
@@ -88,7 +89,12 @@ class TraceDelivery:
     ) -> None:
         """Have the writer make the file of what was exported."""
         target = f"{self.folder.rstrip('/')}/{file}"
-        self.writer.submit(WriteTask(part, target, written, facts, about, self._keep_free, session, on_done))
+        done = [*on_done, self._keep_generated]
+        self.writer.submit(WriteTask(part, target, written, facts, about, self._keep_free, session, done))
+
+    def _keep_generated(self, _: WindowOutcome) -> None:
+        """On the writer's thread: what was compiled lies beside what was recorded."""
+        keep_generated_files(self.folder, rank_identity().rank)
 
     def export(self, session: ProfilerSession | ExportedCycle, part: Path) -> str:
         """Have torch write plain JSON; "" or the reason why it failed."""

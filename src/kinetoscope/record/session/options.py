@@ -19,6 +19,8 @@ class RecordOptions:
         with_stack: Python's calls; by far the dearest option.
         with_flops: as for torch; nothing of it is in the trace.
         with_modules: as for torch.
+        with_provenance: Inductor keeps track of the lines that each kernel is made from, and calls of its C++ kernels
+            are recorded; it then compiles anew, once, what its caches hold.
         all_threads: threads that Python started, too; torch then records no memory.
         experimental_config: as for torch.
         execution_trace_observer: as for torch.
@@ -42,6 +44,7 @@ class RecordOptions:
     with_stack: bool = False
     with_flops: bool = False
     with_modules: bool = False
+    with_provenance: bool = False
     all_threads: bool = False
     experimental_config: Any = None
     execution_trace_observer: Any = None

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from kinetoscope.record.output import guards
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
+from kinetoscope.record.output.generated_files import track_provenance
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.writing import Writer
 from kinetoscope.record.session import graph_captures, others
@@ -59,6 +60,8 @@ class Recorder:
         self._gone = False
         if "torch" in sys.modules:
             others.watch()
+        if options.with_provenance:
+            harmless(None)(track_provenance)()
         self._critical = CriticalSections()
         self._requests = WindowRequests()
         self._delivery = TraceDelivery(self._folder, options.keep_free, self._say)
