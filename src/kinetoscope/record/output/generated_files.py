@@ -10,6 +10,8 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +66,7 @@ def keep_generated_files(folder: str, rank: int) -> None:
         if file.name not in known:
             if (room := room - file.stat().st_size) < 0:
                 break
-            _in_one_step(target / file.name, lambda part, file=file: shutil.copyfile(file, part))  # type: ignore[misc]
+            _in_one_step(target / file.name, partial(shutil.copyfile, file))
         if rows := _stretches(getattr(cache, "linemaps", {}).get(str(file))):
             tables[file.name] = rows
     if tables:
@@ -81,7 +83,7 @@ def _stretches(lines: Any) -> list[tuple[int, str]]:
     return [(line, text) for line, text in zip(lines[0], texts, strict=True) if isinstance(text, str)]
 
 
-def _in_one_step(target: Path, write: Any) -> None:
+def _in_one_step(target: Path, write: Callable[[Path], object]) -> None:
     """Ranks of several processes may share a folder, and a reader may look at it."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
