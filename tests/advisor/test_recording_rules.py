@@ -41,6 +41,11 @@ def test_a_whole_recording_is_left_alone(tmp_path: Path) -> None:
     [
         (work(5), {}, "no steps are marked"),
         ([*steps(2), *work(2)], {}, "only 2 steps"),
+        (
+            [*steps(5), *work(5)[:11], *work(5)[12:]],
+            {},
+            "the device's records of 1 launch were lost, so that devices seem idle",
+        ),
         ([*steps(5), *work(5)], {"kinetoscope": {"truncated": "the disk was full"}}, "ended early"),
     ],
 )

@@ -21,6 +21,7 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.lost_work import lost_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -39,6 +40,9 @@ HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
 
 _DAMAGED: Final = ("TRUNCATED", "STREAM")
 """Codes of symptoms of a file that is not whole."""
+
+_LOST_SHARE: Final = 0.01
+"""Share of all launches up to which it does not matter that the records of their work were lost."""
 
 _CACHE_BYTES: Final = 1 << 28
 """Bytes of answers that are kept for the rules that come after."""
@@ -143,8 +147,16 @@ class RankView(_View):
 
     @cached_property
     def is_complete(self) -> bool:
-        """Is the file whole? In a damaged one, nothing recorded does not mean that nothing happened."""
-        return not any(code in self.trace.health for code in _DAMAGED)
+        """Is all there that was recorded? If not, nothing recorded does not mean that nothing happened."""
+        return not any(code in self.trace.health for code in _DAMAGED) and not self.lost_launches
+
+    @cached_property
+    def lost_launches(self) -> int:
+        """Launches of the selected steps of which the device's records were lost; 0 for a few of all."""
+        lost = lost_work(self.trace)
+        mask = self.scope.host_mask
+        count = int(mask[lost.at_start].sum() + mask[lost.between].sum())
+        return count if count > _LOST_SHARE * lost.launches else 0
 
     @cached_property
     def time(self) -> Intervals:

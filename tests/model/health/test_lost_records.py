@@ -55,7 +55,7 @@ def test_what_comes_before_the_window_is_told_with_its_steps(tmp_path: Path, gra
 
 def test_launches_whose_records_are_lost_in_between(tmp_path: Path) -> None:
     found = symptoms(job(tmp_path, (12, 13, 31)))
-    assert found["LAUNCHES_WITHOUT_WORK"].startswith("3 launches have no recorded work (7.5% of all) (steps 1, 3), ")
+    assert found["LAUNCHES_WITHOUT_WORK"].startswith("3 launches have no recorded work, 7.5% of all (steps 1, 3), ")
 
 
 def test_what_runs_after_the_end_is_only_noted(tmp_path: Path) -> None:

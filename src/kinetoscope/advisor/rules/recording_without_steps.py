@@ -19,8 +19,8 @@ _MIN_STEPS: Final = 3
 def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     """Does the recording hold a few complete steps after the warm-up?
 
-    What it checks. Whether steps are marked, whether three or more remain after the warm-up, and whether the recording
-    and its file are complete.
+    What it checks. Whether steps are marked, whether three or more remain after the warm-up, and whether the recording,
+    its file and the device's records of what was launched are complete.
 
     Why it matters. All findings are about an average step. Without marks the whole recording counts as one step,
     including everything that happens only once; one or two steps do not show what is usual, and the times at stake are
@@ -34,8 +34,11 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     known = recording(trace)
     if known is not None and known.truncated:
         lacks.append("it was ended early")
-    elif not rank.is_complete:
+    elif not rank.is_complete and not rank.lost_launches:
         lacks.append("its file is not whole")
+    if rank.lost_launches:
+        what = number_of(rank.lost_launches, "launch", "launches")
+        lacks.append(f"the device's records of {what} were lost, so that devices seem idle")
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
     elif rank.step_count < _MIN_STEPS and rank.select.time is None:

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.ordering import track_order
 from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.graphs.attach import replays_graphs
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
@@ -242,7 +243,8 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
         if known:
             message += f", and {known:,} of its pieces to the operators that it was captured in."
         else:
-            message += " and not to operators of its own; a capture trace (--capture) has these."
+            message += " and not to operators of its own"
+            message += "; a capture trace (--capture) has these." if replays_graphs(trace) else "."
         yield Symptom("GRAPHS", "note", message, len(several))
 
 

@@ -37,7 +37,7 @@ def lost_launches(trace: Trace) -> Iterator[Symptom]:
     if len(lost.between):
         share = len(lost.between) / lost.launches
         message = (
-            f"{number_of(len(lost.between), 'launch has', 'launches have')} no recorded work ({share:.1%} of all)"
+            f"{number_of(len(lost.between), 'launch has', 'launches have')} no recorded work, {share:.1%} of all"
             f"{_in_steps(trace, lost.between)}, though launches before and after have: records were lost, mostly for "
             "lack of buffers. Device time is too low, and idle time too high."
         )
