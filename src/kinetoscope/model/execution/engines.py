@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 StepKind = Literal["prefill", "decode", "mixed", "verify", "draft", "idle"]
 
-GapCause = Literal["scheduler", "inputs", "detokenizing", "sampling"]
+Phase = Literal["scheduler", "inputs", "detokenizing", "sampling"]
 """Phases of an engine that ranges or Python calls name."""
 
 
@@ -89,7 +89,7 @@ class ServingEngine:
     modes: Mapping[str, StepKind] = field(default_factory=dict)
     frames: re.Pattern[str] | None = None
     folders: tuple[str, ...] = ()
-    phases: Mapping[GapCause, re.Pattern[str]] = field(default_factory=dict)
+    phases: Mapping[Phase, re.Pattern[str]] = field(default_factory=dict)
     serves: bool = True
 
 
@@ -172,20 +172,23 @@ ENGINES: Final = (
         folders=("sglang/srt/",),
         phases={
             "scheduler": _calls(
-                r"scheduler\.(?:recv|get_next_batch|schedule|process_input|idle)",
+                r"scheduler\.(?:recv_requests|process_input_requests|get_next_batch_to_run|process_queue|idle)",
+                r"scheduler\.sanity_check_cache|(?:recv_requests|get_next_batch_to_run|recv_res_dict_from_prev_stage)$",
                 "sglang/srt/managers/scheduler.py: recv_requests|process_input_requests|get_next_batch_to_run",
+                "sglang/srt/managers/scheduler_components/request_receiver.py",
                 "sglang/srt/managers/schedule_policy.py",
             ),
             "inputs": _calls(
-                r"scheduler\.prepare",
+                r"scheduler\.run_batch",
                 "sglang/srt/managers/schedule_batch.py: prepare_for_.*|get_model_worker_batch",
                 "sglang/srt/model_executor/forward_batch_info.py: init_new",
-                r"sglang/srt/.*.py: replay_prepare|init_forward_metadata.*",
+                r"sglang/srt/.*.py: load_batch|replay_prepare|init_forward_metadata.*",
             ),
             "detokenizing": _calls(
-                r"scheduler\.(?:process_batch|stream_output)",
+                r"scheduler\.process_batch_result|(?:process_batch_result|copy_result_to_cpu)$",
                 "sglang/srt/managers/scheduler.py: process_batch_result",
                 r"sglang/srt/managers/scheduler_output_processor\w*.py",
+                "sglang/srt/managers/scheduler_components/(?:batch_result_processor|output_streamer|output_sender).py",
                 "sglang/srt/managers/detokenizer_manager.py",
             ),
             "sampling": _calls("sglang/srt/layers/sampler.py", r"sglang/srt/sampling/.*.py"),
@@ -261,6 +264,9 @@ ENGINES: Final = (
     ),
 )
 
+MAX_CALL_CHARACTERS: Final = 512
+"""Length of a name that is tried as a phase or a Python call; a trace may have hostile ones."""
+
 STEP_WORDS: Final = ("execute_", "step[", "prefill[", "decode[", "mixed[", "_forward_step")
 """Words of which each name of a step contains one."""
 
@@ -273,6 +279,13 @@ _PARTS: Final[Mapping[StepKind, str]] = {"prefill": "c", "decode": "g", "verify"
 def engine_of(text: str) -> ServingEngine | None:
     """The engine whose name of a step `text` begins as; None for none."""
     return next((engine for engine in ENGINES if engine.beginning and engine.beginning.match(text)), None)
+
+
+def is_in_phase(text: str, phase: Phase) -> bool:
+    """Whether a range or a Python call of this name is a phase of any engine."""
+    return len(text) <= MAX_CALL_CHARACTERS and any(
+        each.phases[phase].match(text) for each in ENGINES if phase in each.phases
+    )
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, uni
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.engines import ENGINES, GapCause
+from kinetoscope.model.execution.engines import Phase, is_in_phase
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.operators.categories import CATEGORIES, COMMUNICATION, COPY, work_categories
 from kinetoscope.model.operators.categories import category as category_of
@@ -40,12 +40,9 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @derived
-def in_phase(trace: Trace, phase: GapCause) -> Bools:
+def in_phase(trace: Trace, phase: Phase) -> Bools:
     """Ranges and Python calls that are a phase of an engine: bool [events]."""
-    patterns = [each.phases[phase].match for each in ENGINES if phase in each.phases]
-    return rows_named(
-        trace, lambda name: any(match(name) for match in patterns), EventKind.ANNOTATION, EventKind.PYTHON
-    )
+    return rows_named(trace, lambda name: is_in_phase(name, phase), EventKind.ANNOTATION, EventKind.PYTHON)
 
 
 @derived

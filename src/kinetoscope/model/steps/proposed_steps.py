@@ -226,8 +226,15 @@ def _of_frames(trace: Trace) -> Proposal | None:
     for engine in ENGINES:
         if engine.frames is None or not trace.strings.holding(engine.folders).any():
             continue
-        is_frame = engine.frames.match
-        rows = np.flatnonzero(rows_named(trace, lambda name: bool(is_frame(name)), EventKind.PYTHON))  # noqa: B023
+        frames = engine.frames
+        rows = np.flatnonzero(
+            rows_named(
+                trace,
+                lambda name: len(name) <= _MAX_NAME_LENGTH and frames.match(name) is not None,  # noqa: B023
+                EventKind.PYTHON,
+                holding=engine.folders,
+            )
+        )
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         if len(host.start) > 1:
             call = trace.strings.label(int(trace.name[rows[0]])).rpartition(": ")[2]
