@@ -172,7 +172,7 @@ def test_captures_of_graphs_are_no_cycles_of_the_run_but_belong_to_its_rank() ->
     places, said = assigned([*runs, *own])
     assert [(place.url, place.cycle) for place in places] == [(run.url, 0) for run in runs]
     assert captures_of(*runs, *own) == {0: [own[1].url[20:]], 1: [own[0].url[20:]]}
-    assert said[0].startswith("Read for the replays of CUDA graphs, and no part of the run: graph_capture_")
+    assert said[0].startswith("Captures of CUDA graphs, which tell what the replays compute: graph_capture_")
     alone, _ = assigned([own[0]])
     assert [place.url for place in alone] == [own[0].url]
 

@@ -148,7 +148,7 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
     named = _of_engine(trace)
     if named is not None:
         host, source = named
-        return (np.arange(len(host.start), dtype=np.int64), host), f"The {len(host.start)} steps are {source}."
+        return (np.arange(len(host.start), dtype=np.int64), host), f"Steps are {source} ({len(host.start)})."
     proposal = (
         _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
     )
@@ -216,7 +216,7 @@ def _of_engine(trace: Trace) -> Proposal | None:
         rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
-        if len(host.start) > 1 and (best is None or covered > best[0]):
+        if len(host.start) and (best is None or covered > best[0]):
             best = covered, host, f"those that {engine} named, {families[0].name!r}"
     return (best[1], best[2]) if best else _of_frames(trace)
 

@@ -52,7 +52,7 @@ def joined(sources: Sequence[Source], captures: Sequence[CandidateFile]) -> tupl
     lowest = min(by_rank, default=None)
     instead = [] if lowest is None else by_rank[lowest]
     result = [replace(each, captures=(*by_rank.get(each.rank, instead), *of_all)) for each in sources]
-    notes = [f"Read for the replays of CUDA graphs, and no part of the run: {_names(captures)}."]
+    notes = [f"Captures of CUDA graphs, which tell what the replays compute: {_names(captures)}."]
     if without := sorted({each.rank for each in sources} - set(by_rank)) if by_rank else []:
         notes.append(
             f"Without a capture trace of their own, and joined with that of rank {lowest}: ranks {listed(without)}."
