@@ -141,7 +141,8 @@ def _chosen(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph], allow
 
 def _of_all(allowed: Bools, kinds: Int32s) -> Bools:
     """The captures that all replays of a graph may be of."""
-    return np.logical_and.reduce(allowed[np.unique(kinds)], axis=0)
+    common: Bools = np.logical_and.reduce(allowed[np.unique(kinds)], axis=0)
+    return common
 
 
 def _in_order(of_graph: Bools) -> Bools:

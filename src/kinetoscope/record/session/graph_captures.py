@@ -29,13 +29,16 @@ from kinetoscope.record.session.session import ProfilerSession
 CAPTURE_FOLDER: Final = "capture_traces"
 """The folder of these traces in that of the run, as engines call theirs: whoever reads the run finds them."""
 
+OURS: Final = "__kinetoscope__"
+"""An attribute of the functions that are wrapped."""
+
 MAX_CAPTURE_TRACES: Final = 512
 """Captures that are recorded in a process."""
 
-MAX_SECONDS: Final = 60.0
+MAX_COST_S: Final = 60.0
 """Seconds that the program waits for their recording in all."""
 
-MAX_WAIT_S: Final = 10.0
+MAX_WRITING_S: Final = 10.0
 """Seconds that the next one waits for those that are being written."""
 
 
@@ -63,7 +66,7 @@ class Spans(Protocol):
         ...
 
 
-recorders: Final[weakref.WeakSet[WarmingUp]] = weakref.WeakSet()  # type: ignore[type-var] # those that warm up
+recorders: Final[weakref.WeakSet[WarmingUp]] = weakref.WeakSet()
 """Recorders of this process."""
 
 
@@ -103,11 +106,11 @@ class GraphCaptures:
         import torch
 
         kind = getattr(torch.cuda, "CUDAGraph", None)
-        if kind is None or self._wrapped or getattr(kind.capture_begin, "__kinetoscope__", False):
+        if kind is None or self._wrapped or hasattr(kind.capture_begin, OURS):
             return
         for name, wrapped in (("capture_begin", self._around_begin), ("capture_end", self._around_end)):
             function = wrapped(getattr(kind, name))
-            function.__kinetoscope__ = True  # type: ignore[attr-defined] # two recorders would record it twice
+            setattr(function, OURS, True)  # two recorders would record it twice
             setattr(kind, name, function)
             self._wrapped[name] = function
         if hasattr(os, "register_at_fork"):
@@ -120,7 +123,7 @@ class GraphCaptures:
 
         for name, function in self._wrapped.items():
             if getattr(torch.cuda.CUDAGraph, name) is function:
-                setattr(torch.cuda.CUDAGraph, name, function.__wrapped__)  # type: ignore[attr-defined]
+                setattr(torch.cuda.CUDAGraph, name, function.__wrapped__)
         self._wrapped = {}
 
     def flush(self) -> None:
@@ -135,7 +138,7 @@ class GraphCaptures:
         self._session, self._delivery, self._open, self._cooled = None, None, 0, []
         self._lock = threading.Lock()
         if forks.armed():
-            self._seconds = MAX_SECONDS
+            self._seconds = MAX_COST_S
 
     # --- around torch's functions
 
@@ -184,7 +187,7 @@ class GraphCaptures:
         if self._delivery is None:
             self._delivery = TraceDelivery(self._folder, self._options.keep_free, self._say)
         if self._delivery.busy:
-            self._delivery.writer.flush(MAX_WAIT_S)
+            self._delivery.writer.flush(MAX_WRITING_S)
         why = self._delivery.ready()
         if why:
             return why
@@ -241,7 +244,7 @@ class GraphCaptures:
             each.warm_up()
 
     def _spent(self) -> bool:
-        if self._count < MAX_CAPTURE_TRACES and self._seconds < MAX_SECONDS:
+        if self._count < MAX_CAPTURE_TRACES and self._seconds < MAX_COST_S:
             return False
         self._say("no more captures of CUDA graphs are recorded: there are too many, or they take too long")
         return True
