@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.analyses.kernels import kernels as kernels_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
@@ -127,6 +128,20 @@ def test_the_only_replay_may_be_cut_off_where_launches_name_kernels(tmp_path: Pa
     captured = len(program.events)
     program.replay(0, kept=slice(3))
     assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_replayed_kernels_have_the_grid_of_the_capture_where_they_have_none_themselves(tmp_path: Path) -> None:
+    program = Program([Graph("ab")])
+    program.capture(0)
+    captured = len(program.events)
+    for place, event in enumerate(event for event in program.events if "kernel" in event["args"]):
+        event["args"] |= {"grid": [place + 3, 1, 1], "block": [64, 1, 1]}
+    program.replay(0)
+    program.replay(0)
+    joined(tmp_path, program, captured)
+    found = read(tmp_path / "run.json", capture=tmp_path / "capture.json", jobs=1)
+    rows = kernels_of(found).frame.select("name", "grid", "block", "calls").sort("name").rows()
+    assert rows == [("a", "[3, 1, 1]", "[64, 1, 1]", 2), ("b", "[4, 1, 1]", "[64, 1, 1]", 2)]
 
 
 def test_copies_that_replays_do_not_record_are_left_out(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.graphs.annotated import annotated_replays, node_paths
 from kinetoscope.model.graphs.calls_of_graph import (
     CallsOfGraph,
+    Spelling,
     calls_of_annotations,
     calls_of_capture,
+    configuration,
     with_annotations,
 )
 from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
@@ -41,11 +43,13 @@ class AttributedReplays:
         calls: of the graph.
         launch: int32 [replays], row of the launch of each.
         work: int32 [replays, nodes], rows of the device work of each.
+        configuration: grid and block of each node; nothing where the capture tells none.
     """
 
     calls: CallsOfGraph
     launch: Int32s
     work: Int32s
+    configuration: Sequence[Sequence[Spelling | None]] = ()
 
 
 class CaptureRecording(Protocol):
@@ -85,7 +89,7 @@ def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = (
         paths = node_paths(trace, each.work[0])
         if any(paths):
             calls = with_annotations(calls, paths)
-        parts.append(AttributedReplays(calls, each.launch, each.work))
+        parts.append(AttributedReplays(calls, each.launch, each.work, configuration(recorded, each)))
     for annotated in annotated_replays(trace):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
         if fresh.any():
@@ -140,6 +144,15 @@ class _Tables:
             "first": np.array(first, np.int64),
         }
 
+    def codes(self, texts: Sequence[Spelling | None]) -> Int64s:
+        """Codes of texts, which are added; −1 for None."""
+        told = [text for text in texts if text is not None]
+        flags = np.array([flag for _, flag in told], np.uint8)
+        self.strings, codes = self.strings.extended([text for text, _ in told], flags)
+        result = np.full(len(texts), -1, np.int64)
+        result[[text is not None for text in texts]] = codes
+        return result
+
     def _shape(self, items: tuple[Item, ...]) -> int:
         if items not in self.numbers:
             self.numbers[items] = len(self.packed)
@@ -164,7 +177,7 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
     numbers = {items: code for code, items in reversed(list(enumerate(shapes.items)))}
     tables = _Tables(trace.strings, packed, [trace.values], len(trace.values), numbers)
     added: dict[str, list[Int64s]] = {name: [] for name in ("category", "name", "shape", "first")}
-    launch, parent, depth, work, call, source = (list[Int64s]() for _ in range(6))
+    launch, parent, depth, work, call, source, grid, block = (list[Int64s]() for _ in range(8))
     at = len(trace)
     for part in parts:
         calls, count, size = part.calls, len(part.launch), len(part.calls.name)
@@ -178,6 +191,8 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
         work.append(part.work[:, told].reshape(-1).astype(np.int64))
         call.append((own + calls.node[told]).reshape(-1))
         source.append(np.full(len(call[-1]), calls.source))
+        for codes, texts in zip((grid, block), part.configuration or ([None] * len(told),) * 2, strict=True):
+            codes.append(np.tile(tables.codes(texts)[told], count))
         at += count * size
     own_launch, rows = np.concatenate(launch), np.concatenate(work)
     order = np.argsort(rows, kind="stable")
@@ -193,6 +208,8 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
         work=rows[order].astype(np.int32),
         call=np.concatenate(call)[order].astype(np.int32),
         source=np.concatenate(source)[order].astype(np.int8),
+        grid=np.concatenate(grid)[order],
+        block=np.concatenate(block)[order],
         replay=replayed[by_launch].astype(np.int32),
         label=label[by_launch].astype(np.int32),
         labels=labels,

@@ -16,6 +16,7 @@ from kinetoscope.model.execution.marks import MODULE, is_step
 from kinetoscope.model.graphs.annotated import FRAME_CATEGORY, Call, Path
 from kinetoscope.model.graphs.captures import captures
 from kinetoscope.model.graphs.join import JoinedReplays
+from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.shapes import SLOTS, Item
@@ -134,6 +135,21 @@ def calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
         parent=place[np.where(outer >= 0, around[outer], -1)],
         node=place[node],
     )
+
+
+def configuration(recording: Trace, replays: JoinedReplays) -> list[list[Spelling | None]]:
+    """Grid and block that the capture tells of each node; None where it does not."""
+    found, number = captures(recording), replays.graph.capture
+    rows = found.shape[found.offsets[number] : found.offsets[number + 1]][replays.node]
+    strings = recording.strings
+    result = []
+    for name in arguments.CONFIGURATION:
+        codes = np.where(rows >= 0, arguments.codes(recording, name, rows), -1)
+        flags = strings.oddities_of(np.maximum(codes, 0)).tolist()
+        result.append(
+            [(strings.raw(code), flag) if code >= 0 else None for code, flag in zip(codes.tolist(), flags, strict=True)]
+        )
+    return result
 
 
 def calls_of_annotations(paths: Sequence[Path]) -> CallsOfGraph:

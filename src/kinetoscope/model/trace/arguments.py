@@ -94,6 +94,9 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The keys of each argument, the newest first."""
 
+CONFIGURATION: Final = ("grid", "block")
+"""Arguments that launches have, too."""
+
 _NUMBER_FIRST: Final = re.compile(r"\s*(-?\d{1,18})(?!\d|\.)")
 """A number at the beginning of a text, as ROCm ("4096") and MTIA ("123 bytes") write sizes."""
 
@@ -151,9 +154,15 @@ def floats(trace: Trace, name: str, rows: Int32s | None = None) -> Floats:
 
 
 def codes(trace: Trace, name: str, rows: Int32s | None = None) -> Int64s:
-    """String codes of the argument where it is a text or nested JSON, else −1: int64, one for each row."""
+    """String codes of the argument where it is a text or nested JSON, else −1: int64, one for each row.
+
+    Replayed kernels of ROCm have no launch configuration of their own; theirs is that of the capture.
+    """
     result = np.full(len(trace) if rows is None else len(rows), -1, np.int64)
     for key in reversed(keys_of(trace, name)):
         is_text = any_of(trace.kinds_of(key, rows), (STRING, RAW))
         np.copyto(result, trace.codes_of(key, rows), where=is_text)
+    if name in CONFIGURATION and trace.captured is not None:
+        every = np.arange(len(trace), dtype=np.int32) if rows is None else rows
+        np.copyto(result, trace.captured.configuration_of(every, name), where=result < 0)
     return result

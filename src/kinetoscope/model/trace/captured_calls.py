@@ -41,6 +41,7 @@ class CapturedCalls:
         work: int32 [attributed work], ascending rows of device work.
         call: int32 [attributed work], row of the captured call that each was launched in.
         source: int8 [attributed work], a `CaptureSource`.
+        grid, block: int64 [attributed work], codes of the launch configuration of the capture, −1 where it tells none.
         replay: int32 [attributed replays], ascending rows of their launches.
         label: int32 [attributed replays], place in `labels`.
         labels: names of the annotations around captures, such as `capture_32_FULL`; "" for none.
@@ -54,6 +55,8 @@ class CapturedCalls:
     work: Int32s
     call: Int32s
     source: Int8s
+    grid: Int64s
+    block: Int64s
     replay: Int32s
     label: Int32s
     labels: tuple[str, ...]
@@ -67,6 +70,10 @@ class CapturedCalls:
         """The `CaptureSource` of some device work: int8, one for each row."""
         return np.append(self.source, np.int8(CaptureSource.LAUNCH))[self._places(work)]
 
+    def configuration_of(self, work: Int32s, name: str) -> Int64s:
+        """Code of the grid or the block of some device work in its capture, −1 for none: int64, one for each row."""
+        return np.append({"grid": self.grid, "block": self.block}[name], -1)[self._places(work)]
+
     def _places(self, work: Int32s) -> Int64s:
         """Where some device work stands in `work`, −1 where it does not."""
         place = np.searchsorted(self.work, work)
@@ -78,4 +85,7 @@ class CapturedCalls:
 def nothing_captured(recorded: int, notes: Iterable[str]) -> CapturedCalls:
     """No captured calls, and why."""
     none = np.empty(0, np.int32)
-    return CapturedCalls(recorded, none, none, none, none, none, none.astype(np.int8), none, none, (), tuple(notes))
+    codes = none.astype(np.int64)
+    return CapturedCalls(
+        recorded, none, none, none, none, none, none.astype(np.int8), codes, codes, none, none, (), tuple(notes)
+    )
