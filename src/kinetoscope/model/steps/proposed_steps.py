@@ -148,7 +148,9 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
     named = _of_engine(trace)
     if named is not None:
         host, source = named
-        return (np.arange(len(host.start), dtype=np.int64), host), f"Steps are {source} ({len(host.start)})."
+        count = len(host.start)
+        which = f"The {count} steps are" if count > 1 else "The only step is one of"
+        return (np.arange(count, dtype=np.int64), host), f"{which} {source}."
     proposal = (
         _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
     )
