@@ -21,8 +21,8 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.lost_work import lost_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
+from kinetoscope.model.graphs.lost_work import lost_work
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection

@@ -13,7 +13,7 @@ import polars as pl
 
 from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.lost_work import lost_work, notes_of_lost_work
+from kinetoscope.model.graphs.lost_work import lost_work, notes_of_lost_work
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import launch_statistics, launches, queue_length, read
-from kinetoscope.model.execution.lost_work import captured, capturing
+from kinetoscope.model.graphs.lost_work import captured, capturing
 from kinetoscope.model.health.check import examine
 from tests import drawn
 from tests.catalog.samples import required

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kinetoscope
-from kinetoscope.model.execution.lost_work import lost_work
+from kinetoscope.model.graphs.lost_work import lost_work
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from tests import drawn
@@ -90,6 +91,29 @@ def test_a_captured_launch_is_not_lost(tmp_path: Path) -> None:
     ]
     lost = lost_work(drawn.job(tmp_path, *events).trace())
     assert (lost.launches, len(lost.at_start), len(lost.between), len(lost.at_end)) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_replays_that_lack_nodes(tmp_path: Path, numbered: bool) -> None:
+    """The first replay lost its first three nodes, the last one had only begun when the recording ended."""
+    events = []
+    for n, nodes in enumerate((range(3, 8), range(8), range(8), range(2))):
+        events.append(drawn.launch(100_000 * n, 5_000, n + 1, name="cudaGraphLaunch"))
+        ids: list[dict[str, Any]] = [
+            {"graph id": 3, "graph node id": node + 1} if numbered else {} for node in range(8)
+        ]
+        events += [
+            drawn.kernel(f"gemm{node}", 100_000 * n + 8_000 + 1_000 * node, 900, n + 1, **ids[node]) for node in nodes
+        ]
+    of = drawn.job(tmp_path, *events)
+    assert (
+        of.trace()
+        .health["PARTIAL_REPLAYS"]
+        .message.startswith("1 replay of a graph lacks 3 of the nodes that the graph has: records were lost, ")
+    )
+    assert (
+        "3 nodes of replayed graphs were not recorded: times and counts of device" in kinetoscope.kernels(of).notes[0]
+    )
 
 
 def test_a_trace_without_a_device_lost_nothing(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def written(folder: Path) -> Path:
 def test_each_part_is_the_trace_of_its_rank(tmp_path: Path) -> None:
     job, own = read(written(tmp_path)), read(tmp_path / "ranks")
     assert job.ranks == (0, 1, 2, 3)
+    assert job.notes == ("The file holds 4 ranks, by the labels of its processes (2 DP × 2 TP).",)
     for rank in job.ranks:
         part, trace = job.trace(rank), own.trace(rank)
         assert list(part.events()) == list(trace.events())

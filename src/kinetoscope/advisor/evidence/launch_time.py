@@ -14,10 +14,10 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import call_tree, self_times
-from kinetoscope.model.execution.lost_work import capturing
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.graphs.lost_work import capturing
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, ex
 from kinetoscope.model.device.busy import counted_work, steps_window, whole_window, window_of
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.lost_work import while_capturing
+from kinetoscope.model.graphs.lost_work import while_capturing
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

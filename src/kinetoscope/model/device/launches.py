@@ -13,7 +13,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.lost_work import captured, launches_without_work
+from kinetoscope.model.graphs.lost_work import captured, launches_without_work
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.recording import not_recorded

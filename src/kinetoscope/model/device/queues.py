@@ -14,8 +14,8 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.sweeps import Levels, count_open
-from kinetoscope.model.execution.lost_work import captured
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.graphs.lost_work import captured
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.recording import not_recorded

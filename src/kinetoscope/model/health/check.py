@@ -26,6 +26,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     data_quality.kernel_replay,
     data_quality.unlinked_work,
     lost_records.lost_launches,
+    lost_records.partial_replays,
     lost_records.lost_at_end,
     lost_records.work_before_launch,
     lost_records.ranges_without_device_part,

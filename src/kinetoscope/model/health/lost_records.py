@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.model.execution.call_tree import enclosing_annotation
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.lost_work import launches_without_work, lost_work
+from kinetoscope.model.graphs.lost_work import launches_without_work, lost_work
 from kinetoscope.model.health.data_quality import duration_text, pieces_of_work, severity_of, some_of
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -43,6 +43,19 @@ def lost_launches(trace: Trace) -> Iterator[Symptom]:
         )
         severity: Severity = "warning" if share > _WARNING_SHARE else "note"
         yield Symptom("LAUNCHES_WITHOUT_WORK", severity, message, len(lost.between))
+
+
+def partial_replays(trace: Trace) -> Iterator[Symptom]:
+    """Replays of graphs without some of the nodes that other replays of the graph have."""
+    lost = lost_work(trace)
+    if len(lost.partial):
+        which = "replay of a graph lacks" if len(lost.partial) == 1 else "replays of graphs lack"
+        message = (
+            f"{len(lost.partial):,} {which} {int(lost.lost_nodes.sum()):,} of the nodes that the graph has"
+            f"{_in_steps(trace, lost.partial)}: records were lost, mostly before the start of the window or for "
+            "lack of buffers. Device time is too low there."
+        )
+        yield Symptom("PARTIAL_REPLAYS", "warning", message, len(lost.partial))
 
 
 def lost_at_end(trace: Trace) -> Iterator[Symptom]:

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.lost_work import captured
 from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
+from kinetoscope.model.graphs.lost_work import captured
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind

@@ -134,6 +134,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NO_CORRELATION": "Device work carries no correlation ids: none can be linked to its launch.",
     "LOST_AT_START": "The first launches have no recorded work: the profiler dropped what came before its window.",
     "LAUNCHES_WITHOUT_WORK": "Launches have no recorded work, though others before and after have: records were lost.",
+    "PARTIAL_REPLAYS": "Replays of a graph lack nodes that other replays of the graph have: records were lost.",
     "LOST_AT_END": "The last launches have no recorded work: it ran after the recording ended.",
     "WORK_BEFORE_LAUNCH": "Device work starts before the call that launched it: clocks of host and device disagree.",
     "NO_DEVICE_PART": "Ranges lack the part on the device that others of the same name have: records were dropped.",

@@ -136,7 +136,7 @@ def placed(traces: Sequence[CandidateFile]) -> tuple[list[CandidateFile], list[s
     notes = []
     if len(set(known.values())) < len(set(place.values())):
         known, basis = _numbered(set(place.values())), "place"
-        notes.append(_on_places(known, len(names), len(traces)))
+        notes.append(_on_places(known, names, len(traces)))
     stages = {name.stage for name in names.values()} - {""}
     if len(stages) > 1:
         order = ", ".join(sorted(stages, key=_turn))
@@ -179,13 +179,15 @@ def _servers(names: Mapping[CandidateFile, ServingName]) -> dict[CandidateFile, 
     return {each: order.index(home[each]) for each in names}
 
 
-def _on_places(ranks: Mapping[tuple[int, Place], int], files: int, of: int) -> str:
+def _on_places(ranks: Mapping[tuple[int, Place], int], files: Collection[CandidateFile], of: int) -> str:
     servers = 1 + max(server for server, _ in ranks)
     sizes = [1 + max(numbers) for numbers in zip(*(place for _, place in ranks), strict=True)]
     words = [f"{size} {name}" for size, name in zip(sizes, ("DP", "PP", "PCP", "TP"), strict=True) if size > 1]
     what = f" ({' × '.join(words)})" if words else ""
+    if all(each.part for each in files):
+        return f"The file holds {len(ranks)} ranks, by the labels of its processes{what}."
     more = f", and that {servers} servers wrote files of the same names" if servers > 1 else ""
-    return f"The ranks of {files} of {of} files follow from the places in their names{what}{more}."
+    return f"The ranks of {len(files)} of {of} files follow from the places in their names{what}{more}."
 
 
 def _merged_run(url: str) -> tuple[str, str]:

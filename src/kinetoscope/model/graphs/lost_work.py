@@ -16,6 +16,8 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.graphs.replays import replays
+from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -102,7 +104,10 @@ class LostWork:
         launches: calls that launched a kernel or a graph, with recorded work or without; captured ones are none.
         at_start, between, at_end: int32, rows of those whose work was not recorded: before the first one whose work
             was, among them, and after the last one.
-        early: int32 [early], places in `device_work` of what starts before the call that launched it.
+        partial: int32, rows of launches of graphs of which a part of the nodes was not recorded; without the last
+            replay, of which the recording may have seen the beginning only.
+        lost_nodes: int64 [partial], how many nodes of each.
+        early: int64 [early], places in `device_work` of what starts before the call that launched it.
         earliest: the longest time by which it does, ns.
     """
 
@@ -110,11 +115,13 @@ class LostWork:
     at_start: Int32s
     between: Int32s
     at_end: Int32s
+    partial: Int32s
+    lost_nodes: Int64s
     early: Int64s
     earliest: int
 
     def __bool__(self) -> bool:
-        return bool(len(self.at_start) or len(self.between) or len(self.early))
+        return any(len(each) for each in (self.at_start, self.between, self.partial, self.early))
 
 
 @derived
@@ -132,14 +139,27 @@ def lost_work(trace: Trace) -> LostWork:
         lost = lost[:0]
     start = trace.start[lost]
     first, last = (int(trace.start[kept].min()), int(trace.start[kept].max())) if len(kept) else (0, 0)
+    partial, lost_nodes = _partial_replays(trace)
     return LostWork(
         launches=len(kept) + len(lost),
         at_start=lost[start < first],
         between=lost[(start >= first) & (start <= last)],
         at_end=lost[start > last],
+        partial=partial,
+        lost_nodes=lost_nodes,
         early=early,
         earliest=int(lead.max(initial=0)) if len(early) else 0,
     )
+
+
+def _partial_replays(trace: Trace) -> tuple[Int32s, Int64s]:
+    """Rows of launches of graphs of which nodes were lost, and how many of each."""
+    every, known = replays(trace), templates(trace)
+    launched = every.launch >= 0
+    part = np.flatnonzero(launched & ~known.is_whole)
+    if len(part):
+        part = part[trace.start[every.launch[part]] < trace.start[every.launch[launched]].max()]
+    return every.launch[part], known.nodes[known.of_replay[part]] - every.sizes[part]
 
 
 def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[str]:
@@ -153,6 +173,11 @@ def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[str]:
         yield (
             f"Of {number_of(missing, 'launch', 'launches')} the device's records were lost: times and counts of device "
             "work are too low, and idle time is too high (kinetoscope doctor says more)."
+        )
+    if nodes := int(lost.lost_nodes[selected[lost.partial]].sum()):
+        yield (
+            f"{number_of(nodes, 'node')} of replayed graphs {'was' if nodes == 1 else 'were'} not recorded: times and "
+            "counts of device work are too low (kinetoscope doctor says more)."
         )
     early = int(selected[device_work(trace).launch[lost.early]].sum())
     if early:
