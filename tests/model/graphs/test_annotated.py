@@ -62,7 +62,7 @@ def test_every_form_says_the_same(tmp_path: Path, form: str) -> None:
     assert [found.paths[path] if path >= 0 else () for path in found.path.tolist()] == [
         (module("layers"), module("0"), module("wq"), span("attention")),
         (module("layers"), module("0"), module("wk")),
-        (span("sampling"),),
+        (span("autograd_phase: backward"), span("sampling")),
         (),
     ]
     assert found.backward.tolist() == [False, False, True, False]
@@ -84,11 +84,23 @@ def test_modules_and_ranges_see_through_the_replays(tmp_path: Path, form: str) -
     assert [time for *_, time in rows] == [60, 0, 0, 30, 30]
     assert {row["name"]: row["device_total"] for row in ranges(job).frame.to_dicts()} == {
         "attention": 30,
+        "autograd_phase: backward": 30,
         "sampling": 30,
     }
     captured = job.trace().captured
     assert captured is not None
     assert set(captured.source.tolist()) == {CaptureSource.ANNOTATIONS}
+
+
+def test_the_backward_pass_of_a_module(tmp_path: Path) -> None:
+    """Captured in one graph with the forward pass, as torchtitan and whole training steps are."""
+    forward = {"module_fqn": "layers.0"}
+    nodes = (
+        Node("gemm", 1, annotation=forward),
+        Node("dgrad", 2, 25, annotation={**forward, "autograd_phase": "backward"}),
+    )
+    (_, row) = modules(drawn.job(tmp_path, *replay(nodes, 0, 0, written=WRITERS["2.15 in place"][0]))).frame.to_dicts()
+    assert [row[name] for name in ("path", "device_forward", "device_backward")] == ["layers/0", 10, 25]
 
 
 @pytest.mark.torch

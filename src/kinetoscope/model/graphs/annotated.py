@@ -34,6 +34,9 @@ RANGE_CATEGORY: Final = "user_annotation"
 BACKWARD: Final = "backward"
 """Value of `autograd_phase` for work that belongs to the backward pass of what was annotated."""
 
+BACKWARD_RANGE: Final = f"autograd_phase: {BACKWARD}"
+"""Name of the call around all others of such work."""
+
 MAX_LEVELS: Final = 100
 """Calls around a node; what is deeper counts as one."""
 
@@ -97,11 +100,13 @@ def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
     phase = trace.strings.code(BACKWARD)
     backward = (arguments.codes(trace, "node_phase", work) == phase) & (phase >= 0)
     some = np.flatnonzero((module >= 0) | (name >= 0))
-    codes, first = group(module[some], name[some])
-    label = trace.strings.label
+    codes, first = group(module[some], name[some], backward[some].astype(np.int8))
+    label, chosen = trace.strings.label, some[first]
     paths = tuple(
-        path_of(label(module), label(name))
-        for module, name in zip(module[some[first]].tolist(), name[some[first]].tolist(), strict=True)
+        path_of(label(module), label(name), is_backward=is_backward)
+        for module, name, is_backward in zip(
+            module[chosen].tolist(), name[chosen].tolist(), backward[chosen].tolist(), strict=True
+        )
     )
     is_path = np.array([bool(path) for path in paths], np.bool_)
     path = np.full(len(work), -1, np.int32)
@@ -109,11 +114,14 @@ def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
     return WorkAnnotations(path, paths, backward)
 
 
-def path_of(module: str, name: str) -> Path:
+def path_of(module: str, name: str, *, is_backward: bool) -> Path:
     """The calls around a node of this module and this name, either "" where there is none."""
     parts = [part for part in module.split(".", MAX_LEVELS - 1) if part]
-    modules = (Call(FRAME_CATEGORY, f"{_MODULE}{part}") for part in parts)
-    return (*modules, Call(RANGE_CATEGORY, name)) if name else tuple(modules)
+    path = [
+        *(Call(FRAME_CATEGORY, f"{_MODULE}{part}") for part in parts),
+        *([Call(RANGE_CATEGORY, name)] if name else []),
+    ]
+    return (Call(RANGE_CATEGORY, BACKWARD_RANGE), *path) if path and is_backward else tuple(path)
 
 
 def node_paths(trace: Trace, work: Int32s) -> list[Path]:
@@ -226,7 +234,8 @@ def _dumped_path(value: Any) -> Path:
         merged |= {
             str(key): str(value) for key, value in (each if isinstance(each, Mapping) else {"name": each}).items()
         }
-    return path_of(_first(merged, ARGUMENTS["node_module"]), _first(merged, ARGUMENTS["node_name"]))
+    module, name, phase = (_first(merged, ARGUMENTS[key]) for key in ("node_module", "node_name", "node_phase"))
+    return path_of(module, name, is_backward=phase == BACKWARD)
 
 
 def _first(values: Mapping[str, str], keys: Iterable[str]) -> str:

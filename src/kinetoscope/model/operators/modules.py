@@ -18,6 +18,7 @@ from kinetoscope.model.execution.call_stacks import MAX_DEPTH
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.marks import LIGHTNING, MODULE, RANGE_KINDS, is_module_call
+from kinetoscope.model.graphs.annotated import BACKWARD_RANGE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -93,8 +94,15 @@ def modules(trace: Trace) -> Modules:
     tree, forward = call_tree(trace), backward_links(trace).forward
     linked = forward >= 0
     origin, is_call, names, parent, node = _module_tree(trace, belongs_to(trace), linked)
-    is_backward = ancestor(tree.parent, linked) >= 0
+    is_backward = ancestor(tree.parent, linked | _is_annotated_backward(trace)) >= 0
     return Modules(origin, names, parent, node, is_call, is_backward, is_call | linked)
+
+
+def _is_annotated_backward(trace: Trace) -> Bools:
+    """The backward pass in graphs, as annotations of their nodes tell it: bool [events]."""
+    code = trace.strings.code(BACKWARD_RANGE)
+    rows = np.arange(len(trace)) >= trace.recorded
+    return rows & (trace.name == code) if code >= 0 else np.zeros(len(trace), np.bool_)
 
 
 _Tree = tuple[Origin, Bools, tuple[str, ...], Int32s, Int32s]
