@@ -24,6 +24,7 @@ from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
 from kinetoscope.readers.json.merged import parts
+from kinetoscope.readers.json.sniff import NODE_ANNOTATIONS
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
 
@@ -66,9 +67,9 @@ def read(
         peak: peaks of the devices to take instead of what is known of them, in operations or bytes a second:
             `{"bf16": 800e12, "memory": 3.2e12}`, or as on the command line, `["bf16=800e12"]`; "attainable" takes
             those that `kinetoscope calibrate` measured. `devices` and `peaks` show what is known.
-        capture: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays:
-            files or folders; by default those in `capture_traces` or `graph_capture_profile` beside the traces or below
-            the folder. "off" for none.
+        capture: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays, or
+            JSON files of annotations or Python stacks of their nodes: files or folders; by default those in
+            `capture_traces` or `graph_capture_profile` beside the traces or below the folder. "off" for none.
         compile: files that say what torch.compile did, or folders of them: what TORCH_TRACE wrote, Inductor's cache,
             `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and
             `torch_compile_debug` beside each trace. "off" for none.
@@ -137,7 +138,7 @@ def _captures(
     candidates: Sequence[CandidateFile],
     copies: Cache | None,
 ) -> list[CandidateFile] | None:
-    """The capture traces that the user names, else those beside the traces; None: those among the traces.
+    """The capture traces and annotations that the user names, else the traces beside; None: those among the traces.
 
     Raises:
         NotFoundError: there is no such file.
@@ -151,8 +152,8 @@ def _captures(
     if paths == ["off"]:
         return []
     found = probed(find_all(paths), copies)
-    if traces := _traces_of(found):
-        return traces
+    if captures := [each for each in found if each.other_format in ("", NODE_ANNOTATIONS.name)]:
+        return captures
     raise NotATraceError(f"{found[0].url}: is no Kineto trace of a capture, but {found[0].other_format}")
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.errors import NotFoundError
+from kinetoscope.model.graphs.annotated import Path, dumped_paths
 from kinetoscope.model.graphs.attach import replays_graphs, with_captured_calls
 from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
 from kinetoscope.model.trace.source import Source, SourceOptions
@@ -16,7 +17,8 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers import parquet
 from kinetoscope.readers.files import remote
 from kinetoscope.readers.files.stream import ProgressCallback, TextBlocks, cache_for, is_url
-from kinetoscope.readers.json import kineto
+from kinetoscope.readers.job.capture_traces import is_capture_trace
+from kinetoscope.readers.json import kineto, sniff
 from kinetoscope.readers.json.merged import load_part
 from kinetoscope.readers.reader import CandidateFile, Reader
 
@@ -48,10 +50,27 @@ def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     trace = load_part(source, stamp(source), read) if source.part else read(source)
     if replays_graphs(trace):
         keeps = len(source.captures) <= MAX_KEPT_CAPTURE_FILES
-        recordings = [_CaptureFile(Source(url, options=source.options), progress, keeps) for url in source.captures]
-        trace = with_captured_calls(trace, recordings)
+        dump, traces = dict[int, Path](), list[str]()
+        for url in source.captures:
+            annotations = _dumped_annotations(url, source.options)
+            if annotations is None:
+                traces.append(url)
+            else:
+                dump |= annotations
+        recordings = [_CaptureFile(Source(url, options=source.options), progress, keeps) for url in traces]
+        trace = with_captured_calls(trace, recordings, dump)
     trace.opener = partial(_blocks, source.options)
     return trace
+
+
+def _dumped_annotations(url: str, options: SourceOptions) -> dict[int, Path] | None:
+    """The annotations in a file of them; None for a trace."""
+    if is_capture_trace(url):
+        return None
+    with TextBlocks(url, max_size=MAX_BESIDE_BYTES, cache=cache_for(url, options), ahead=False) as blocks:
+        if sniff.other_format(blocks.peek()) is not sniff.NODE_ANNOTATIONS:
+            return None
+        return dumped_paths(b"".join(blocks).decode("utf-8", "replace"), url)
 
 
 class _CaptureFile:

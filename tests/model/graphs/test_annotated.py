@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 
 from kinetoscope.analyses.annotations import annotations as ranges
 from kinetoscope.analyses.modules import modules
-from kinetoscope.errors import InputError
+from kinetoscope.analyses.operators import operators
+from kinetoscope.errors import InputError, NotATraceError
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import (
     Call,
@@ -28,7 +31,7 @@ from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests import drawn
-from tests.model.graphs.drawn_graphs import WRITERS, Node, replay
+from tests.model.graphs.drawn_graphs import INLINE, WRITERS, Node, inline, replay
 
 NODES = (
     Node("gemm", 1, annotation={"module_fqn": "layers.0.wq", "name": "attention"}, stream=13),
@@ -176,6 +179,40 @@ def test_stacks_in_a_file_of_their_own() -> None:
 def test_annotations_in_a_file_of_their_own() -> None:
     text = json.dumps({"7": [{"module_fqn": "a.b"}, {"name": "x"}], "8": "", "9": ["loose"], "10": {"other": 1}})
     assert dumped_paths(text, "dump") == {7: (module("a"), module("b"), span("x")), 9: (span("loose"),)}
+
+
+def test_stacks_and_annotations_from_a_file_count_with_those_of_the_trace(tmp_path: Path) -> None:
+    """The ids of a file hold those of graph and node; a trace may have the node's alone."""
+    nodes = Node("gemm", 1, annotation={"name": "attention"}), Node("norm", 2), Node("plain", 3)
+    stack = "model.py:12:forward\ntrain.py:90:main"
+    dump = tmp_path / "stacks.json.gz"
+    dump.write_bytes(gzip.compress(json.dumps({str(5 << 32 | 1): stack, str(5 << 32 | 2): stack}).encode()))
+    events = [event for n in range(2) for event in replay(nodes, 1000 * n, n, graph=5, written=inline)]
+    job = read(drawn.written(tmp_path / "run.json", *events, **INLINE), capture=dump, jobs=1)
+    trace = job.trace()
+    work = device_work(trace)
+    assert [stack_of(trace, int(call)) for call in work.captured[:3]] == [
+        ["train.py(90): main", "model.py(12): forward", "attention"],
+        ["train.py(90): main", "model.py(12): forward"],
+        [],
+    ]
+    frames = operators(job, python=True).frame.filter(name="model.py(12): forward").to_dicts()
+    assert [(row["calls"], row["device_total"]) for row in frames] == [(2, 40)]
+
+
+def stack_of(trace: Trace, call: int) -> list[str]:
+    parent, names = call_tree(trace).parent, list[str]()
+    while call >= trace.recorded:
+        names.append(trace.strings.label(int(trace.name[call])))
+        call = int(parent[call])
+    return names[::-1]
+
+
+def test_a_file_of_annotations_is_no_trace(tmp_path: Path) -> None:
+    dump = tmp_path / "stacks.json"
+    dump.write_text(json.dumps({str(5 << 32): "model.py:1:f"}))
+    with pytest.raises(NotATraceError, match=r"annotations of the nodes of CUDA graphs; name the trace .* --capture"):
+        read(dump, jobs=1).trace()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": []}', '{"1": "a", "b": "c"}'])

@@ -20,7 +20,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
 from kinetoscope.algorithms.grouping import distinct_sequences, group
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.graphs.replays import replays
+from kinetoscope.model.graphs.replays import NODE_BITS, node_ids, replays
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.arguments import ARGUMENTS
 from kinetoscope.model.trace.derived import derived
@@ -124,10 +124,26 @@ def path_of(module: str, name: str, *, is_backward: bool) -> Path:
     return (Call(RANGE_CATEGORY, BACKWARD_RANGE), *path) if path and is_backward else tuple(path)
 
 
-def node_paths(trace: Trace, work: Int32s) -> list[Path]:
-    """The calls around each node that some device work, given by row, replays."""
-    found = work_annotations(trace, work)
-    return [found.paths[path] if path >= 0 else () for path in found.path.tolist()]
+def node_paths(trace: Trace, work: Int32s, dump: Mapping[int, Path]) -> list[Path]:
+    """The calls around each node that some device work replays.
+
+    Args:
+        trace: the trace.
+        work: rows of the device work.
+        dump: calls from files, by `node_keys`; they lie around those from arguments.
+    """
+    found, keys = work_annotations(trace, work), node_keys(trace, work).tolist() if dump else [0] * len(work)
+    own = (found.paths[path] if path >= 0 else () for path in found.path.tolist())
+    return [(*dump.get(key, ()), *path) for key, path in zip(keys, own, strict=True)]
+
+
+def node_keys(trace: Trace, work: Int32s) -> Int64s:
+    """The graph's id and the node's id as one number, as torch's files have them, of device work, given by row.
+
+    −1 where the trace does not say; the node's id alone where it says no more.
+    """
+    graph, node = node_ids(trace, work)
+    return np.where(node > 0, np.maximum(graph, 0) << NODE_BITS | node, -1)
 
 
 @dataclass(frozen=True)
@@ -145,20 +161,23 @@ class AnnotatedReplays:
     work: Int32s
 
 
-def annotated_replays(trace: Trace) -> list[AnnotatedReplays]:
-    """The replays of a trace with annotated nodes."""
+def annotated_replays(trace: Trace, dump: Mapping[int, Path]) -> list[AnnotatedReplays]:
+    """The replays of a trace with annotated nodes; `dump` as in `node_paths`."""
     every, work = replays(trace), device_work(trace)
-    found = work_annotations(trace, work.rows[every.work])
-    is_annotated = np.logical_or.reduceat(found.path >= 0, every.offsets[:-1]) if len(every) else found.path >= 0
-    sequence, _ = distinct_sequences(every.offsets, found.path)
+    rows = work.rows[every.work]
+    path = work_annotations(trace, rows).path.astype(np.int64)
+    key = node_keys(trace, rows)
+    known = np.isin(key, [*dump]) if dump else np.zeros(len(rows), np.bool_)
+    is_annotated = np.logical_or.reduceat((path >= 0) | known, every.offsets[:-1]) if len(every) else known
+    marks, _ = group(path, np.where(known, key, -1))
+    sequence, _ = distinct_sequences(every.offsets, marks)
     alike, _ = group(every.template, sequence)
     result = []
     for members in np.split(np.argsort(alike, kind="stable"), np.cumsum(np.bincount(alike))[:-1]):
         if len(members) and is_annotated[members[0]]:
-            first = slice(int(every.offsets[members[0]]), int(every.offsets[members[0] + 1]))
-            paths = [found.paths[path] if path >= 0 else () for path in found.path[first].tolist()]
-            rows = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
-            result.append(AnnotatedReplays(paths, every.launch[members], rows))
+            of_replays = np.stack([work.rows[every.work_of(replay)] for replay in members.tolist()])
+            paths = node_paths(trace, of_replays[0], dump)
+            result.append(AnnotatedReplays(paths, every.launch[members], of_replays))
     return result
 
 
@@ -170,7 +189,8 @@ def has_lost_streams(trace: Trace) -> bool:
     """
     if INLINE_KEY in trace.metadata or trace.strings.code("original_stream") >= 0:
         return False
-    return bool(annotated_replays(trace))
+    rows = device_work(trace).rows[replays(trace).work]
+    return bool((work_annotations(trace, rows).path >= 0).any())
 
 
 def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:
@@ -203,9 +223,9 @@ def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[
 
 
 def dumped_paths(text: str, source: str) -> dict[int, Path]:
-    """The calls around each node by id of graph and node, from what torch writes as JSON.
+    """The calls around each node by `node_keys`, from what torch writes as JSON.
 
-    That is an object with ids as keys; a value is a list of annotations, or a Python stack: lines of
+    That is an object by these keys; a value is a list of annotations, or a Python stack: lines of
     `file:line:function`, the innermost first (`dump_kernel_py_stacks`).
 
     Raises:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
-from kinetoscope.model.graphs.annotated import annotated_replays, node_paths
+from kinetoscope.model.graphs.annotated import Path, annotated_replays, node_paths
 from kinetoscope.model.graphs.calls_of_graph import (
     CallsOfGraph,
     Spelling,
@@ -69,13 +69,17 @@ def replays_graphs(trace: Trace) -> bool:
     return bool(trace.strings.holding(("GraphLaunch", "graph node id")).any())
 
 
-def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = ()) -> Trace:
+def with_captured_calls(
+    trace: Trace, recordings: Sequence[CaptureRecording] = (), dump: Mapping[int, Path] | None = None
+) -> Trace:
     """The trace with the calls that its replays were captured in, as far as they can be told.
 
     Args:
         trace: as it was read.
         recordings: recordings of the capture of its graphs, beside what the trace itself holds of that.
+        dump: the calls around nodes from files, by `annotated.node_keys`.
     """
+    dump = dump or {}
     taken = np.zeros(len(trace), np.bool_)
     parts = list[AttributedReplays]()
     graphs = captured_graphs(trace, OWN_RECORDING)
@@ -86,11 +90,11 @@ def with_captured_calls(trace: Trace, recordings: Sequence[CaptureRecording] = (
         taken[each.work] = True
         recorded = trace if each.graph.recording == OWN_RECORDING else recordings[each.graph.recording].trace()
         calls = calls_of_capture(recorded, each)
-        paths = node_paths(trace, each.work[0])
+        paths = node_paths(trace, each.work[0], dump)
         if any(paths):
             calls = with_annotations(calls, paths)
         parts.append(AttributedReplays(calls, each.launch, each.work, configuration(recorded, each)))
-    for annotated in annotated_replays(trace):
+    for annotated in annotated_replays(trace, dump):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
         if fresh.any():
             calls = calls_of_annotations(annotated.paths)

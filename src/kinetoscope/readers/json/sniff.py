@@ -73,6 +73,11 @@ _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
 )
 """Formats of JSON objects: keys that must all stand at the top level, and text that must occur."""
 
+NODE_ANNOTATIONS: Final = OtherFormat(
+    "annotations of the nodes of CUDA graphs", "name the trace of their replays, and this file as --capture"
+)
+_NODE_KEY = re.compile(rb'\A\{\s*"[0-9]{1,20}"\s*:')
+
 _EVENTS_KEY = b'"traceEvents"'
 _MERGED = re.compile(rb'\A\{\s*"mergedRanks"')
 _KINETO = re.compile(
@@ -214,6 +219,8 @@ def _other_events(text: bytes) -> OtherFormat | None:
 
 
 def _object(text: bytes) -> OtherFormat | None:
+    if _NODE_KEY.match(text):
+        return NODE_ANNOTATIONS
     keys = _top_level_keys(text)
     for needed, inside, other in _OBJECTS:
         if keys.keys() >= {*needed} and inside in text:
