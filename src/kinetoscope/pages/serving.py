@@ -142,7 +142,12 @@ def _median(steps: pl.DataFrame, column: str) -> float | None:
 
 
 def _steps(count: int, kind: str = "") -> str:
-    return f"{grouped(count)} {kind}{' ' * bool(kind)}step{'s' * (count != 1)}"
+    return f"{grouped(count)} {_before_step(kind)}step{'s' * (count != 1)}"
+
+
+def _before_step(kind: str) -> str:
+    """The word before `step`, with a space; a step without a kind is just one."""
+    return "" if kind in ("", _EVERY, _UNNAMED) else f"{kind} "
 
 
 def _sentence(steps: pl.DataFrame, select: Selection) -> str:
@@ -178,7 +183,7 @@ def _blocks(result: Result, summary: Result, every: pl.DataFrame, kind: str, siz
     yield ControlsBlock((Control("kind", "Steps", kind, kinds), Control("size", "Duration against", size, sizes)))
     steps = _of_kind(every, kind)
     if not steps.height:
-        yield NoteBlock(f"There is no {kind} step in the selection.", width="wide")
+        yield NoteBlock(f"The selection contains no {_before_step(kind)}step.", width="wide")
     elif steps.height > 1:
         yield _over_time(steps)
     else:
@@ -229,7 +234,7 @@ def _dots(steps: pl.DataFrame, x: str) -> list[Dot]:
 def _words(step: Mapping[str, Any]) -> str:
     """`decode step 12, 30 requests padded to 32, 30 tokens`."""
     batch, padded, tokens = step["batch"], step["padded_batch"], step["tokens"]
-    words = f"{step['kind']} step {step['step']}"
+    words = f"{_before_step(step['kind'])}step {step['step']}"
     if batch is not None:
         words += f", {grouped(batch)} request{'s' * (batch != 1)}"
         words += f" padded to {grouped(padded)}" if padded is not None and padded != batch else ""
@@ -271,9 +276,10 @@ def _average(steps: pl.DataFrame, result: Result, kind: str) -> Iterator[PartsBl
         for name, (colour, words, shade) in _PARTS.items()
     ]
     if parts := [part for part in parts if part.value > 0]:
-        what = "" if kind == _EVERY else f"{kind} "
         width: Width = "full" if steps.height > 1 else "wide"
-        yield PartsBlock(f"{'An average' if steps.height > 1 else 'The'} {what}step on the device", parts, width=width)
+        yield PartsBlock(
+            f"{'An average' if steps.height > 1 else 'The'} {_before_step(kind)}step on the device", parts, width=width
+        )
 
 
 def _gaps(steps: pl.DataFrame, result: Result) -> Iterator[BarsBlock]:
