@@ -204,6 +204,10 @@ def test_what_was_launched_before_the_recording_is_no_gap(tmp_path: Path) -> Non
     early = [annotation("step[DECODE bs=1]", 0, 100_000), *work("gemm", 10_000, 5_000_000, 1_000_000, 1)]
     (row,) = rows(job(tmp_path, *early))
     assert (row["gap"], row["duration"]) == (0, 1_000_000)
+    # Nor is the time after a copy that runs beside it a hole in the step.
+    early += work("Memcpy HtoD (Pinned -> Device)", 20_000, 40_000, 500, 2, category="gpu_memcpy", stream=9)
+    (row,) = rows(job(tmp_path, *early))
+    assert (row["device_idle"], row["duration"], row["device_busy"]) == (0, 1_000_000, 1_000_000)
 
 
 spans = st.tuples(st.integers(0, 300), st.integers(0, 60))
@@ -259,6 +263,7 @@ def test_the_samples(shared_traces: Path) -> None:
     (row,) = rows(read(str(samples / "sglang_prefilldecode"), jobs=1))
     assert [row[name] for name in ("engine", "kind", "batch", "tokens")] == ["SGLang", "prefill", 15, 15360]
     assert (row["context"], row["replayed"]) == (15360, 0)
+    assert row["device_idle"] < row["duration"] // 100  # the device was busy with work from before the recording
     assert sum(row[name] for name in SHARES) == row["device_busy"]
 
 

@@ -31,6 +31,10 @@ def step(
             step("vLLM", "prefill", 2, 14721, prefill=PartOfBatch(2, 14721), decode=NOTHING),
         ),
         (
+            "execute_context_1(888_788544)_generation_0(0)",
+            step("vLLM", "prefill", 1, 888, prefill=PartOfBatch(1, 888), decode=NOTHING),
+        ),
+        (
             "execute_context_0(0)_generation_64(256)",
             step("vLLM", "verify", 64, 256, prefill=NOTHING, decode=PartOfBatch(64, 256)),
         ),

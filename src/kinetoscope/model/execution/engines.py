@@ -121,9 +121,9 @@ ENGINES: Final = (
                 rf"execute_(?P<tokens>{_NUMBER})_context_(?P<c>{_NUMBER})\({_part('c')}\)"
                 rf"_generation_(?P<g>{_NUMBER})\({_part('g')}\)"
             ),
-            re.compile(
-                rf"execute_context_(?P<c>{_NUMBER})\((?P<c_sq>{_NUMBER})\)"
-                rf"_generation_(?P<g>{_NUMBER})\((?P<g_sq>{_NUMBER})\)"
+            re.compile(  # some versions add a sum of squares to the tokens, and do not say of what
+                rf"execute_context_(?P<c>{_NUMBER})\((?P<c_sq>{_NUMBER})(?:_{_NUMBER})?\)"
+                rf"_generation_(?P<g>{_NUMBER})\((?P<g_sq>{_NUMBER})(?:_{_NUMBER})?\)"
             ),
             re.compile(rf"execute_new_(?P<c>{_NUMBER})_cached_(?P<g>{_NUMBER})"),
         ),
@@ -263,6 +263,9 @@ ENGINES: Final = (
         serves=False,
     ),
 )
+
+PATCHED_ENGINE: Final = "vLLM"
+"""The engine whose names tools patch into others; where an engine's own names stand beside them, those count first."""
 
 MAX_CALL_CHARACTERS: Final = 512
 """Length of a name that is tried as a phase or a Python call; a trace may have hostile ones."""

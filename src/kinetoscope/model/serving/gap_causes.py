@@ -29,13 +29,13 @@ def times_of_causes(trace: Trace, steps: NamedSteps, gaps: Intervals, busy: Inte
     """
     charged = np.zeros((len(steps), len(GAP_CAUSES)), np.int64)
     taken = np.flatnonzero(gaps.end > gaps.start)
+    if not len(taken):
+        return charged
     idle = difference(union(gaps.start[taken], gaps.end[taken]), busy)
     # Gaps are disjoint and in order: each stretch of idle time lies in the last one that has begun.
-    step = (
-        taken[np.maximum(np.searchsorted(gaps.start[taken], idle.start, side="right") - 1, 0)] if len(taken) else taken
-    )
+    step = taken[np.maximum(np.searchsorted(gaps.start[taken], idle.start, side="right") - 1, 0)]
     activity = host_activities(trace)
-    for track in np.unique(steps.track[step]).tolist() if len(taken) else ():
+    for track in np.unique(steps.track[step]).tolist():
         here = np.flatnonzero(steps.track[step] == track)
         on_track = trace.track == track
         own = np.flatnonzero((steps.track == track) & (launch >= 0))

@@ -11,7 +11,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
-from kinetoscope.model.execution.engines import ENGINES, ServingStep, parsed
+from kinetoscope.model.execution.engines import ENGINES, PATCHED_ENGINE, STEP_WORDS, ServingStep, parsed
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.derived import derived
@@ -20,9 +20,6 @@ from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 T = TypeVar("T")
-
-_OF_PATCHES: Final = "vLLM"
-"""Names that tools patch into other engines; where an engine's own names stand beside them, those count first."""
 
 _NOTHING_SAID: Final = ServingStep("")
 
@@ -71,6 +68,8 @@ def named_steps(trace: Trace, steps_by: str | None = None) -> NamedSteps:
     every = find_steps(trace, steps_by)
     if every.origin == "window":
         return _none("No serving engine named a step, and nothing repeats as steps do.")
+    if every.origin == "profiler" and program_kind(trace) == "inference":
+        return _none("No serving engine named a step; step_breakdown has those of the profiler.")
     name = next((each.name for each in ENGINES if each.serves and _uses(trace, each.folders)), "")
     note = every.note or "No serving engine named a step: the profiler's steps count."
     count = len(every)
@@ -89,6 +88,8 @@ def _uses(trace: Trace, folders: tuple[str, ...]) -> bool:
 
 def _names_of_engines(trace: Trace) -> tuple[Int64s, list[ServingStep]]:
     """Annotations of the host that are named as steps, and what each says."""
+    if not trace.strings.holding(STEP_WORDS).any():
+        return np.empty(0, np.int64), []
     rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))
     codes, place = np.unique(trace.name[rows], return_inverse=True)
     of_code = [parsed(text) for text in trace.strings.labels(codes.tolist())]
@@ -99,7 +100,7 @@ def _names_of_engines(trace: Trace) -> tuple[Int64s, list[ServingStep]]:
 
 def _merged(said: list[ServingStep]) -> ServingStep:
     """One step of ranges that lie in each other: the engine's own name first, then the outer one."""
-    first, *others = sorted(said, key=lambda each: each.engine == _OF_PATCHES)
+    first, *others = sorted(said, key=lambda each: each.engine == PATCHED_ENGINE)
     for other in others:
         first = _filled(first, other) if other.engine != first.engine else first
     return first

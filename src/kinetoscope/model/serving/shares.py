@@ -82,20 +82,22 @@ def _is_sampling(name: str) -> bool:
     return _SAMPLING.search(_CAPITAL.sub("_", name)) is not None
 
 
-def times_of_shares(trace: Trace, step: Int64s, steps: int) -> Int64s:
+def times_of_shares(trace: Trace, ran: Intervals, step: Int64s, steps: int) -> Int64s:
     """The time of each share in each step: int64 [steps, SHARES]; a row sums to the time in which its work runs.
 
-    step: int64 [work], the step of each piece of device work, −1 for none.
+    ran: [work], when each piece of device work ran; step: int64 [work], the step of each, −1 for none.
     """
-    work, share = device_work(trace), work_shares(trace)
+    if not steps:
+        return np.zeros((0, len(SHARES)), np.int64)
     inside = np.flatnonzero(step >= 0)
     # Each step has a stretch of time of its own here, so that work of two steps never meets.
     low, high = np.full(steps, np.iinfo(np.int64).max), np.full(steps, np.iinfo(np.int64).min)
-    np.minimum.at(low, step[inside], work.start[inside])
-    np.maximum.at(high, step[inside], work.end[inside])
+    np.minimum.at(low, step[inside], ran.start[inside])
+    np.maximum.at(high, step[inside], ran.end[inside])
     length = np.where(high > low, high - low, 0)
     begin = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    start = work.start[inside] - low[step[inside]] + begin[step[inside]]
-    end = start + work.duration[inside]
-    classes = [union(start[share[inside] == place], end[share[inside] == place]) for place in range(len(SHARES))]
+    share = work_shares(trace)[inside]
+    start = ran.start[inside] - low[step[inside]] + begin[step[inside]]
+    end = start + (ran.end - ran.start)[inside]
+    classes = [union(start[share == place], end[share == place]) for place in range(len(SHARES))]
     return exclusive(Intervals(begin[:-1], begin[1:]), classes)[:, :-1]

@@ -75,8 +75,8 @@ def _steps_of_work(trace: Trace, named: NamedSteps) -> Int64s:
 
 
 def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
-    work, count = device_work(trace), len(named)
-    first, last, launch = _spans(trace, count, step)
+    count, ran = len(named), _after_earlier_work(trace)
+    first, last, launch = _spans(trace, count, step, ran)
     runs = last > first
     # The turn of a step begins when all steps before it are over on the device; that of the first with its range, or
     # when the device is done with work from before the recording.
@@ -85,10 +85,10 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     began = np.minimum(np.maximum(named.host.start, before.end), first)
     since = np.where(over[:count] > np.iinfo(np.int64).min, over[:count], began)
     gap = Intervals(np.where(runs, np.minimum(since, first), 0), np.where(runs, first, 0))
-    busy = union(work.start, work.end)
+    busy = union(*ran)
     causes = times_of_causes(trace, named, gap, busy, launch)
     between = covered(gap, busy)
-    shares = times_of_shares(trace, step, count)
+    shares = times_of_shares(trace, ran, step, count)
     device_busy = shares.sum(axis=1)
     share = dict(zip(SHARES, shares.T, strict=True))
     turn = np.where(runs, last - gap.start, 0)
@@ -134,14 +134,25 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     )
 
 
-def _spans(trace: Trace, count: int, step: Int64s) -> tuple[Int64s, Int64s, Int32s]:
+def _after_earlier_work(trace: Trace) -> Intervals:
+    """When each piece of device work ran, without the time until a device is done with work from before the recording.
+
+    Until then the device is not the steps' own, though a copy on another stream may run.
+    """
+    work, until = device_work(trace), work_before(trace).end
+    if not len(work_before(trace).device):
+        return Intervals(work.start, work.end)
+    return Intervals(np.maximum(work.start, until), np.maximum(work.end, until))
+
+
+def _spans(trace: Trace, count: int, step: Int64s, ran: Intervals) -> tuple[Int64s, Int64s, Int32s]:
     """When the first work of each step starts, when its last ends, and the launch of the first; −1 if unknown."""
     work, inside = device_work(trace), np.flatnonzero(step >= 0)
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, step[inside], work.start[inside])
-    np.maximum.at(last, step[inside], work.end[inside])
+    np.minimum.at(first, step[inside], ran.start[inside])
+    np.maximum.at(last, step[inside], ran.end[inside])
     launch = np.full(count, -1, np.int32)
-    begins = inside[work.start[inside] == first[step[inside]]]
+    begins = inside[ran.start[inside] == first[step[inside]]]
     launch[step[begins]] = work.launch[begins]
     return first, last, launch
 

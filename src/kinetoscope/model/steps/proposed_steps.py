@@ -19,7 +19,7 @@ from kinetoscope.algorithms.arrays import Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.engines import ENGINES, engine_of
+from kinetoscope.model.execution.engines import ENGINES, PATCHED_ENGINE, engine_of
 from kinetoscope.model.execution.marks import OPTIMIZER, OPTIMIZER_STEP, RANGE_KINDS, STEP, is_optimizer_range
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -213,14 +213,16 @@ def _emptied(brackets: re.Match[str]) -> str:
 def _of_engine(trace: Trace) -> Proposal | None:
     """The steps of an engine; of several engines (or a patched one) those that cover most."""
     best: tuple[int, Intervals, str] | None = None
+    named = ""
     for engine in (each.name for each in ENGINES if each.beginning):
         families = [family for family in _families(trace) if family.engine == engine]
         rows = np.concatenate([np.empty(0, np.int64), *(family.rows for family in families)])
         _, host = disjoint_steps(trace, rows, np.zeros(len(rows), np.int64))
         covered = int((host.end - host.start).sum())
-        if len(host.start) and (best is None or covered > best[0]):
-            best = covered, host, f"those that {engine} named, {families[0].name!r}"
-    return (best[1], best[2]) if best else _of_frames(trace)
+        if len(host.start):
+            named = engine if named in ("", PATCHED_ENGINE) else named
+            best = (covered, host, families[0].name) if best is None or covered > best[0] else best
+    return (best[1], f"those that {named} named, {best[2]!r}") if best else _of_frames(trace)
 
 
 def _of_frames(trace: Trace) -> Proposal | None:
