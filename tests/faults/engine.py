@@ -29,11 +29,13 @@ _FRAMES: Final = {
     "vllm": {
         "schedule": "vllm/v1/core/sched/scheduler.py(250): schedule",
         "prepare": "vllm/v1/worker/gpu_model_runner.py(1210): _prepare_inputs",
+        "sample": "vllm/v1/sample/sampler.py(66): forward",
         "answer": "vllm/v1/core/sched/scheduler.py(910): update_from_output",
     },
     "sglang": {
         "schedule": "sglang/srt/managers/scheduler.py(1690): get_next_batch_to_run",
         "prepare": "sglang/srt/model_executor/forward_batch_info.py(380): init_new",
+        "sample": "sglang/srt/layers/sampler.py(58): forward",
         "answer": "sglang/srt/managers/scheduler_output_processor_mixin.py(220): process_batch_result_decode",
     },
 }

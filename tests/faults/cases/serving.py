@@ -76,6 +76,39 @@ CASES: Final = (
         "SERVING005", "logits sorted, A100, stacks", replace(_VLLM, decode=(256,), scopes=True),
         {"sampler": "sorted"}, {"sampler": "fused"}, seed=644, stacks=True, **_A100,
     ),
+    _case(
+        "SERVING001", "larger kernels without graphs", replace(_VLLM, width=2560, inner=10240, decode=(64,), asks=12),
+        {"sizes": ()}, {}, seed=671,
+    ),
+    _case(
+        "SERVING004", "tokens waited for, little to do between steps",
+        replace(_VLLM, width=4096, inner=14336, schedules=60, prepares=30, answers=40), {"ahead": False}, {}, seed=672,
+    ),
+    _case(
+        "SERVING005", "a value fetched, long steps", replace(_VLLM, width=4096, inner=14336, layers=24), {"fetches": 1},
+        {}, seed=673,
+    ),
+    _case(
+        "SERVING005", "logits sorted, MI300X", replace(_VLLM, decode=(96,), layers=24, width=4096, scopes=True),
+        {"sampler": "sorted"}, {"sampler": "fused"}, seed=674, **_MI300,
+    ),
+    _case(
+        "SERVING001", "no graphs, where values are fetched, too", replace(_VLLM, fetches=3), {"sizes": ()}, {},
+        seed=681, still=("SERVING005",),
+    ),
+    _case(
+        "SERVING005", "logits sorted, where tokens are waited for, too", replace(_SGLANG, decode=(128,), ahead=False),
+        {"sampler": "sorted"}, {"sampler": "fused"}, seed=684, still=("SERVING004",), stacks=True,
+    ),
+    _case(
+        "SERVING004", "tokens waited for, where logits are sorted, too",
+        replace(_SGLANG, decode=(128,), sampler="sorted"), {"ahead": False}, {}, seed=685,
+        still=("SERVING005",), stacks=True,
+    ),
+    _case(
+        "SERVING003+SERVING004", "prompts, and tokens waited for", _VLLM,
+        {"prompt": 4096, "chunk": 4096, "ahead": False}, {}, seed=683, steps=32,
+    ),
     _case("RANKS011", "a slow device of four", _FOUR, {"slow": (1, 1, 1.3, 1)}, {}, seed=651),
     _case(
         "RANKS011", "a device that is slower by a tenth, of eight", replace(_FOUR, ranks=8, decode=(64,)),

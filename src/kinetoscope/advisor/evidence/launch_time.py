@@ -39,6 +39,9 @@ _MAX_GAIN_RATIO: Final = 1.1
 _GAP_NS: Final = 1_000
 """Between kernels of a graph, ns; those of a device that waits for launches do not tell what it would be."""
 
+_SHORTER_GAP_SHARE: Final = 0.5
+"""Share of the gap between kernels that a graph of a whole step saves at most."""
+
 _MIN_LAUNCHES: Final = 20
 """Launches a step from which on a graph is worth its trouble."""
 
@@ -122,7 +125,7 @@ class LaunchBound:
 def launch_bound(rank: RankView, within: Intervals | None = None) -> LaunchBound | None:
     """Does the device wait for launches for so long that a graph is worth its trouble? None: no.
 
-    within: the time of the host that is looked at, a union. None: all selected steps.
+    within: the time of the host in steps that one graph each can launch, a union. None: all selected steps.
     """
     if not rank.has_device or not rank.step_count:
         return None
@@ -140,5 +143,6 @@ def launch_bound(rank: RankView, within: Intervals | None = None) -> LaunchBound
     # What goes beyond the idle time comes from other things that then begin sooner: it is theirs.
     gains = gains * min(1.0, _MAX_GAIN_RATIO * exposed.length / max(float(gains.sum()), 1.0))
     gaps = _GAP_NS * len(launching.calls) / rank.step_count
-    stake = stake_by_time(rank, CERTAIN_SHARE_OF_GRAPHS * gains - gaps, gains, exposed)
+    shorter = _SHORTER_GAP_SHARE * gaps if within is not None else 0.0
+    stake = stake_by_time(rank, CERTAIN_SHARE_OF_GRAPHS * gains - gaps, gains + shorter, exposed)
     return LaunchBound(launching, exposed, stake) if is_worth_reporting(rank, stake) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,12 +15,22 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.serving.steps import serving_steps
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
 
 DECODING = ("decode", "verify", "draft")
 """Kinds of steps in which every request decodes."""
 
 _MOSTLY_REPLAYED = 0.5
 """Share of the device time of a step from which on graphs launch it."""
+
+
+GRAPH_SETTINGS: Final = {
+    "vLLM": "- vllm serve MODEL --enforce-eager\n+ vllm serve MODEL",
+    "SGLang": "- sglang serve --model-path MODEL --disable-cuda-graph\n+ sglang serve --model-path MODEL",
+    "TensorRT-LLM": "+ cuda_graph_config: {enable_padding: true}",
+    "": '+ capture a CUDA graph for each batch size, or torch.compile(model, mode="reduce-overhead")',
+}
+"""For an engine that captures no graphs: the lines of a diff by its name, as `setting` takes them."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,12 @@ def shared_steps(job: JobView) -> pl.DataFrame:
     together = steps.with_columns(same=same.rank("dense"))
     several = pl.col("rank").n_unique().over("same") > 1
     return together.filter(several, pl.col("communication").max().over("same") > 0)
+
+
+def slowed_by_recording(rank: RankView) -> str:
+    """A sentence for what rests on the time of the host, to follow another; "" if nothing slowed it."""
+    slowed = len(rank.trace.rows(EventKind.PYTHON)) > 0
+    return " Python stacks were recorded, which slows the host: without them, less is at stake." if slowed else ""
 
 
 def setting(engine: str, lines: Mapping[str, str]) -> str:

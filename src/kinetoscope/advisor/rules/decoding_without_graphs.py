@@ -8,22 +8,16 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.launch_time import launch_bound
-from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
+from kinetoscope.advisor.evidence.serving import GRAPH_SETTINGS, EngineSteps, engine_steps, setting, slowed_by_recording
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 
-_NO_GRAPHS: Final = {
-    "vLLM": "- vllm serve MODEL --enforce-eager\n+ vllm serve MODEL",
-    "SGLang": "- sglang serve --model-path MODEL --disable-cuda-graph\n+ sglang serve --model-path MODEL",
-    "TensorRT-LLM": "+ cuda_graph_config: {enable_padding: true}",
-    "": '+ capture a CUDA graph for each batch size, or torch.compile(model, mode="reduce-overhead")',
-}
-_LARGER: Final = {
-    "vLLM": "+ vllm serve MODEL --max-cudagraph-capture-size {batch}",
-    "SGLang": "+ sglang serve --model-path MODEL --cuda-graph-max-bs {batch}",
-    "TensorRT-LLM": "+ cuda_graph_config: {{enable_padding: true, max_batch_size: {batch}}}",
-    "": "+ capture graphs of up to {batch} requests",
+_LARGER_GRAPHS: Final = {
+    "vLLM": "+ vllm serve MODEL --max-cudagraph-capture-size BATCH",
+    "SGLang": "+ sglang serve --model-path MODEL --cuda-graph-max-bs BATCH",
+    "TensorRT-LLM": "+ cuda_graph_config: {enable_padding: true, max_batch_size: BATCH}",
+    "": "+ capture graphs of up to BATCH requests",
 }
 
 
@@ -52,8 +46,11 @@ def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
         message=f"Decoding is launched kernel by kernel. The device waits"
         f" {share(bound.exposed.length, rank.time.length)} of the step for launches: {bound.launches(rank)}.{least}",
         stake=bound.stake,
-        change=setting(steps.engine, _LARGER).format(batch=batch.max()) if least else setting(steps.engine, _NO_GRAPHS),
-        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
+        change=setting(steps.engine, _LARGER_GRAPHS).format(batch=batch.max())
+        if least
+        else setting(steps.engine, GRAPH_SETTINGS),
+        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."
+        + slowed_by_recording(rank),
         confidence="medium" if rank.is_complete else "low",
         evidence=(
             rank.longest_of(bound.exposed, "the longest stretch without device work while launching", "serving_steps"),

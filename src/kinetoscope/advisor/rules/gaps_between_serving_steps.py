@@ -14,7 +14,7 @@ from kinetoscope.advisor.evidence.host_waits import (
     wait_sites,
     without_waits,
 )
-from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
+from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting, slowed_by_recording
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -86,12 +86,14 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     stake = stake_by_time(rank, low, high, gaps)
     if not is_worth_reporting(rank, stake):
         return
+    slowed = slowed_by_recording(rank)
     yield Finding(
         message=f"The device waits for the engine between steps. It waits {rank.time_per_step(gaps.length)} for each"
         f" ({share(gaps.length, rank.time.length)}): for {_causes(steps)}.",
         stake=stake,
         change=setting(steps.engine, _SCHEDULE_AHEAD if tokens else _LESS_WORK),
-        why=_why(tokens),
+        why=_why(tokens) + slowed,
+        confidence="medium" if slowed else "high",
         evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
         time=gaps,
         broad=1,

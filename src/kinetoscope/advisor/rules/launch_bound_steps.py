@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.launch_time import launch_bound
-from kinetoscope.advisor.evidence.serving import engine_steps, setting
+from kinetoscope.advisor.evidence.serving import GRAPH_SETTINGS, engine_steps, setting, slowed_by_recording
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -34,7 +34,8 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
         message=f"The device waits for the host to launch kernels. {waits}: {bound.launches(rank)}.",
         stake=bound.stake,
         change=_change(rank),
-        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it.",
+        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."
+        + (slowed_by_recording(rank) if rank.program == "serving" else ""),
         confidence="medium" if rank.is_complete else "low",
         evidence=(rank.longest_of(bound.exposed, "the longest stretch without device work while launching",
                                   "idle_breakdown"),),
@@ -56,7 +57,7 @@ def _change(rank: RankView) -> str:
     """What is not done yet: compiled code, graphs of it, else more of both."""
     steps = engine_steps(rank)
     if steps is not None:
-        return setting(steps.engine, _SERVERS)
+        return setting(steps.engine, _SERVERS if "graphs" in rank.uses else GRAPH_SETTINGS)
     if "graphs" in rank.uses:
         return "+ put what is still launched call by call into the graphs too, or give each kernel more to do"
     return _GRAPHS if "compiled" in rank.uses else _COMPILE
