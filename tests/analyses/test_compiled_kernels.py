@@ -197,3 +197,42 @@ def test_whole_calls_are_always_joined_in_order(
     joined = compiled_calls(traced.engine.trace(traced.sources[0]))
     got = [joined.sites[site].lines.places[0].line for site in joined.site.tolist()]
     assert got == [100 * number + place + 1 for number, names in enumerate(graphs) for place in range(len(names))]
+
+
+RECORDED = Path(__file__).parents[1] / "traces" / "compiled"
+"""A real recording on the CPU with torch 2.13; the lines are those of `tests/traces/compiled.py`."""
+
+
+def source_lines_of(*beginnings: str) -> str:
+    """The numbers of the lines that begin so."""
+    text = RECORDED.with_suffix(".py").read_text().splitlines()
+    return ", ".join(str(at) for at, line in enumerate(text, 1) if line.strip().startswith(beginnings))
+
+
+def test_each_fused_kernel_of_a_real_recording_leads_to_its_lines() -> None:
+    answer = compiled_kernels(read(RECORDED), group_by="place")
+    fused = answer.frame.filter(pl.col("origin") == "fused")
+    assert fused["calls"].sum() == 39  # 13 places in two graphs, three steps
+    assert set(fused["basis"]) == {"stack traces"}
+    assert "39 of 39 calls of fused kernels have the lines that they were made from." in answer.notes
+    line = {name: source_lines_of(name) for name in ("hidden =", "return x +", "return torch.log_softmax")}
+    first = fused.filter(pl.col("kernel").str.ends_with("cpp_fused_native_layer_norm_0"))
+    assert first.select("source", "module", "graph").rows() == [
+        (f"compiled.py:{line['hidden =']}", "blocks.0.norm", "0/0 forward")
+    ]
+    residual = fused.filter(pl.col("kernel").str.ends_with("cpp_fused_add_mul_native_layer_norm_tanh_2"))
+    assert residual["source"].to_list() == [f"compiled.py:{line['hidden =']}, {line['return x +']}"]
+    softmax = fused.filter(pl.col("operators").str.contains("log_softmax"))
+    assert set(softmax["source"]) == {f"compiled.py:{line['return torch.log_softmax']}"}
+    assert set(softmax["graph"]) == {"0/0 forward", "0/0 backward"}
+
+
+def test_products_of_a_real_recording_lead_to_their_modules() -> None:
+    frame = compiled_kernels(read(RECORDED), group_by="place").frame
+    products = frame.filter((pl.col("kernel") == "aten::addmm") & (pl.col("graph") == "0/0 forward"))
+    assert sorted(products["module"]) == ["blocks.0.down", "blocks.0.up", "blocks.1.down", "blocks.1.up", "head"]
+    assert products["source"].null_count() == 0
+    # Outside the compiled model are the loss and the optimizer.
+    eager = frame.filter(pl.col("origin") == "eager")["kernel"].to_list()
+    assert {"aten::add_", "aten::nll_loss_nd"} <= set(eager)
+    assert "aten::addmm" not in eager

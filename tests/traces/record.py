@@ -172,6 +172,21 @@ def demo(out: Path) -> None:
         train.train(6 + BEFORE, after_step=p.step)
 
 
+def compiled(out: Path) -> None:
+    """A model that Inductor compiled, with provenance and calls of C++ kernels; torch's log of it lies in `compile`."""
+    folder = out / "compiled"
+    (folder / "compile").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as logs:
+        variables = {"TORCH_TRACE": logs, "TORCHINDUCTOR_CACHE_DIR": f"{logs}/cache"}
+        tracked = {"INDUCTOR_PROVENANCE": "1", "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
+        command = [sys.executable, str(Path(__file__).with_name("compiled.py")), str(folder)]
+        subprocess.run(command, check=True, env={**os.environ, **variables, **tracked})
+        (log,) = Path(logs).glob("*.log")
+        write(
+            folder / "compile" / "dedicated_log_torch_trace_rank_0_host_1.log.gz", strip.shortened_log(log.read_bytes())
+        )
+
+
 def name_quote(out: Path) -> None:
     """Invalid JSON: torch 2.13 does not escape the quotes of a `record_function`."""
     with recording(out, "name_quote", steps=1) as p:
@@ -212,6 +227,7 @@ SCENARIOS: tuple[Callable[[Path], None], ...] = (
     ddp2,
     python_export,
     demo,
+    compiled,
     name_quote,
     meta_newline,
     class_quote,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -55,6 +56,24 @@ def _replacement(match: re.Match[str]) -> str:
         return match.group()[:before] + NAMES[match["key"]] + '"'
     installed = _INSTALLED.match(match["folders"])
     return match["folders"][installed.end() :] if installed else ""
+
+
+_READ = re.compile(
+    r'\{"(?:dynamo_output_graph|inductor_output_code|(?:bwd_)?compilation_metrics)": '
+    r'|"name": "(?:inductor_p\w+|fx_graph_cache_\w+|torch_version|dynamo_\w+|recompile_reasons)"'
+)
+
+
+def shortened_log(content: bytes) -> bytes:
+    """A log of TORCH_TRACE with the records that are read alone, and without what the keys of caches are made of."""
+    kept = []
+    for record in re.split(r"(?m)^(?=[VI]\d{4} )", content.decode()):
+        head, _, payload = record.partition("\n")
+        if _READ.search(head) and '"name": "fx_graph_cache' in head:
+            kept.append(f"{head}\n\t{json.dumps({**json.loads(payload), 'components': []})}\n")
+        elif _READ.search(head):
+            kept.append(record)
+    return "".join(kept).encode()
 
 
 def gzipped(content: bytes) -> bytes:

@@ -155,3 +155,39 @@ def test_a_printed_graph_has_the_line_of_each_node() -> None:
     text = printed(("a", 3), ("b", 4)) + "\n        # No stacktrace found for following nodes\n        c = aten.x(b)\n"
     assert printed_graph(text).lines == {"a": f"{FILE}(3): forward", "b": f"{FILE}(4): forward"}
     assert stack_of("no frame here") == ""
+
+
+def test_names_of_two_graphs_are_not_mixed_up(tmp_path: Path) -> None:
+    # `add` is one node for Dynamo and another one in the graph that Inductor compiled.
+    dynamo = record({"dynamo_output_graph": {}}, printed(("add", 10), ("norm", 20)))
+    inductor = record("inductor_post_grad_graph", printed(("add", 99), ("relu_1", 30), ("norm_1", 40)))
+    twice = triton(f"{ADD}|add|b", f"{ADD}|norm|b", f"{NORM}|add|b")
+    backward = triton(f"{ADD}|add|b", f"{ADD}|norm|b", graph="0_backward")
+    forward, back = graphs(
+        tmp_path,
+        dynamo,
+        inductor,
+        compiled(twice, "f", file="/tmp/f.py"),
+        inductor,
+        compiled(backward, "b", file="/tmp/b.py"),
+    )
+    # A kernel that is called once has the nodes of its definition; else the call names nodes of Dynamo's.
+    assert [source_text(site.lines.places) for site in forward.sites] == ["model.py:10", "model.py:20", "model.py:40"]
+    # In a backward graph a node without a forward one has its own name.
+    assert [source_text(site.lines.places) for site in back.sites] == ["model.py:99", "model.py:20"]
+
+
+@pytest.mark.parametrize(
+    "comments",
+    [
+        "# Source Nodes: [hidden, variance], Original ATen: [aten.mean, aten.mul]\n# hidden => mul_80",  # torch 2.1
+        "# Topologically Sorted Source Nodes: [, hidden, variance], Original ATen: [aten.mean, aten.mul]",  # torch 2.8
+        "# Unsorted Source Nodes: [hidden, variance], Original ATen: [aten.mean, aten.mul]",  # torch 2.6
+    ],
+)
+def test_comments_of_any_version(comments: str) -> None:
+    kernel = f"{ADD} = async_compile.triton('triton_', '''\n''', device_str='cuda')\n"
+    indented = comments.replace("\n", "\n            ")
+    code = f"{comments}\n{kernel}def call(args):\n        with torch.cuda._DeviceGuard(0):\n            {indented}\n"
+    (site,) = generated_code(code + f"            {ADD}.run(arg0_1, buf0, 48, stream=stream0)\n", "").sites
+    assert (site.nodes, site.operators, site.inputs) == (("hidden", "variance"), ("aten.mean", "aten.mul"), ("arg0_1",))

@@ -30,7 +30,15 @@ _QUOTES: Final = re.compile(r"'''|\"\"\"")
 
 @dataclass(frozen=True)
 class GeneratedKernel:
-    """A kernel that the file defines: the file of its own where it has one, and the nodes and operators fused in it."""
+    """A kernel that the file defines.
+
+    Attributes:
+        name: what generated code calls it.
+        language: `triton`, `cpp_pybinding`, …
+        file: the file of its own; "" for none.
+        nodes: nodes of the compiled graph that its first call computes; () until torch 2.4, which does not list them.
+        operators: what the program called, of that call.
+    """
 
     name: str
     language: str
@@ -114,7 +122,7 @@ def generated_code(text: str, file: str) -> GeneratedCode:
             if match := _GRAPH_ID.match(bare):
                 graph = match[1]
         elif match := _DEFINITION.match(line):
-            nodes = tuple(comments.fragment) or comments.nodes
+            nodes = tuple(comments.fragment)
             kernels[match[1]] = GeneratedKernel(match[1], match[2], comments.path, nodes, comments.operators)
             comments = _Comments()
         elif match := _CALL.match(line):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.model.compile.files import CompileFile, compile_files, readable
@@ -76,7 +76,7 @@ class _Parts:
     key: str = ""
     stacks: str = ""
     mappings: str = ""
-    graphs: list[str] = field(default_factory=list)
+    compiled: str = ""
     dynamo: str = ""
     line_stacks: tuple[tuple[int, str], ...] = ()
 
@@ -106,9 +106,9 @@ def _graph(
     parts: _Parts, code: GeneratedCode, modules: dict[str, str], printed: dict[str, PrintedGraph]
 ) -> CompiledGraph:
     nodes, sources = node_tables(parts.mappings)
-    texts = [*parts.graphs, *filter(None, [parts.dynamo])]
-    graphs = tuple(_printed(text, printed) for text in texts)
-    tables = ProvenanceTables(stack_tables(parts.stacks), nodes, sources, graphs, parts.line_stacks, modules)
+    compiled, dynamo = _printed(parts.compiled, printed), _printed(parts.dynamo, printed)
+    stacks = stack_tables(parts.stacks)
+    tables = ProvenanceTables(stacks, nodes, sources, compiled, dynamo, parts.line_stacks, modules)
     sites = tuple(
         CompiledSite(each.callee, _operators(each, code), module_of(each, tables), source_lines(each, code, tables))
         for each in code.sites
@@ -133,18 +133,18 @@ def _of_log(entries: Iterable[LogEntry]) -> list[_Parts]:
     """The graphs of the log: what is said about a graph comes before its code, or between that and the next one's."""
     graphs: list[_Parts] = []
     last: dict[str, _Parts] = {}
-    before: defaultdict[str, list[str]] = defaultdict(list)
+    compiled: dict[str, str] = {}
     dynamo: dict[str, str] = {}
     for entry in entries:
         graph = last.get(entry.compile_id)
         if entry.name == "dynamo_output_graph":
             dynamo[entry.compile_id] = entry.payload
         elif entry.name == "inductor_post_grad_graph":
-            before[entry.compile_id].append(entry.payload)
+            compiled[entry.compile_id] = entry.payload
         elif entry.name == "inductor_output_code":
             file = entry.metadata.get("filename")
             graph = _Parts(entry.payload, file if isinstance(file, str) else "", entry.compile_id)
-            graph.graphs, graph.dynamo = before.pop(entry.compile_id, [])[-1:], dynamo.get(entry.compile_id, "")
+            graph.compiled, graph.dynamo = compiled.pop(entry.compile_id, ""), dynamo.get(entry.compile_id, "")
             last[entry.compile_id] = graph
             graphs.append(graph)
         elif graph is None:
@@ -181,7 +181,7 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
             name,
             stacks=beside.get("inductor_provenance_tracking_kernel_stack_traces.json", ""),
             mappings=beside.get("inductor_provenance_tracking_node_mappings.json", ""),
-            graphs=[beside[base] for base in ("fx_graph_transformed.py", "fx_graph_readable.py") if base in beside],
+            compiled=beside.get("fx_graph_transformed.py", "") or beside.get("fx_graph_readable.py", ""),
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kinetoscope.model.compile.generated_code import CallSite, GeneratedCode
+from kinetoscope.model.compile.generated_code import CallSite, GeneratedCode, GeneratedKernel
 from kinetoscope.model.execution.call_stacks import SEPARATOR, CodeLocation, user_source
 
 STACKS, MAPPINGS, GRAPH, LINES = "stack traces", "node mappings", "graph", "line map"
@@ -53,7 +53,7 @@ class ProvenanceTables:
         stacks: of each handle the stacks of the nodes in it.
         nodes: of each handle the nodes of the graph that Inductor compiled.
         sources: of each of these nodes those of the graph that Dynamo made.
-        graphs: printed graphs, the one that Inductor compiled first.
+        compiled, dynamo: the graph that Inductor compiled, and the one that Dynamo made, as printed.
         line_stacks: first lines of stretches of the generated file, ascending, and the stack of each.
         modules: of each input of the graph the module whose parameter it is.
     """
@@ -61,7 +61,8 @@ class ProvenanceTables:
     stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    graphs: tuple[PrintedGraph, ...] = ()
+    compiled: PrintedGraph = field(default_factory=PrintedGraph)
+    dynamo: PrintedGraph = field(default_factory=PrintedGraph)
     line_stacks: tuple[tuple[int, str], ...] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,15 +82,13 @@ class SourceLines:
 
 def source_lines(site: CallSite, code: GeneratedCode, tables: ProvenanceTables) -> SourceLines:
     """The lines of a call, by the surest of what is known."""
-    mapped = tables.nodes.get(site.handle, ())
     definition = code.kernels.get(site.callee)
-    named = (*site.nodes, *(definition.nodes if definition is not None and not site.nodes else ()))
     # The call of a C++ kernel is written when a later node has begun, whose stack the line map has there.
     is_late = definition is not None and definition.language.startswith("cpp")
     for basis, stacks in (
         (STACKS, tables.stacks.get(site.handle, ())),
-        (MAPPINGS, _lines_of(mapped, tables)),
-        (GRAPH, _lines_of(named, tables)),
+        (MAPPINGS, _of_mapped(tables.nodes.get(site.handle, ()), tables)),
+        (GRAPH, _of_named(site, definition, code, tables)),
         (LINES, () if is_late else _stack_at(site.line, tables.line_stacks)),
     ):
         if stacks:
@@ -99,11 +98,11 @@ def source_lines(site: CallSite, code: GeneratedCode, tables: ProvenanceTables) 
 
 def source_text(places: Sequence[CodeLocation]) -> str:
     """The lines by file, for people: `model.py:12, 14; loss.py:3`; "" for none."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, set[int]] = {}
     for place in places:
         if place.file is not None:
-            lines.setdefault(place.file.replace("\\", "/").rpartition("/")[2], []).append(str(place.line))
-    return "; ".join(f"{file}:{', '.join(dict.fromkeys(numbers))}" for file, numbers in lines.items())
+            lines.setdefault(place.file.replace("\\", "/").rpartition("/")[2], set()).add(place.line or 0)
+    return "; ".join(f"{file}:{', '.join(map(str, sorted(numbers)))}" for file, numbers in lines.items())
 
 
 def module_of(site: CallSite, tables: ProvenanceTables) -> str:
@@ -124,14 +123,31 @@ def _line_of(stack: str) -> CodeLocation:
     return source
 
 
-def _lines_of(nodes: Iterable[str], tables: ProvenanceTables) -> tuple[str, ...]:
-    stacks: list[str] = []
-    for node in nodes:
-        names = (node, *tables.sources.get(node, ()))
-        stack = next((graph.lines[name] for graph in tables.graphs for name in names if name in graph.lines), "")
-        if stack:
-            stacks.append(stack)
-    return tuple(stacks)
+def _of_mapped(nodes: Iterable[str], tables: ProvenanceTables) -> tuple[str, ...]:
+    """The lines of nodes of the compiled graph, else those of the nodes of Dynamo's graph that they come from."""
+    compiled, dynamo = tables.compiled.lines, tables.dynamo.lines
+    candidates = (
+        [compiled.get(node, ""), *(dynamo.get(name, "") for name in tables.sources.get(node, ()))] for node in nodes
+    )
+    return tuple(stack for each in candidates if (stack := next(filter(None, each), "")))
+
+
+def _of_named(
+    site: CallSite, definition: GeneratedKernel | None, code: GeneratedCode, tables: ProvenanceTables
+) -> tuple[str, ...]:
+    """The lines of the nodes that comments name.
+
+    Those at the definition of a kernel, which are of its first call, are nodes of the compiled graph. Those at a call
+    are Dynamo's, but in a backward graph, where a node that comes from none of these has its own name.
+    """
+    is_first = definition is not None and sum(each.callee == site.callee for each in code.sites) == 1
+    nodes = definition.nodes if definition is not None and is_first else ()
+    if stacks := tuple(filter(None, (tables.compiled.lines.get(node, "") for node in nodes))):
+        return stacks
+    first, second = tables.dynamo.lines, tables.compiled.lines
+    if code.graph.endswith("_backward"):
+        first, second = second, first
+    return tuple(stack for node in site.nodes if (stack := first.get(node) or second.get(node, "")))
 
 
 def _stack_at(line: int, stretches: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
