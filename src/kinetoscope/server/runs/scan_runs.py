@@ -140,7 +140,7 @@ class RunScanner:
         others: list[CandidateFile] = []
         for file in files:
             home, name = _home(file.url), file.url.rstrip("/").rpartition("/")[2]
-            if _PROCESS_FILE.fullmatch(name) or of_engine(file):
+            if _PROCESS_FILE.fullmatch(name) or (len(files) > 1 and of_engine(file)):
                 groups[home].append(file)
             elif ranks.rank_in_name(name) is not None or _RANK_FOLDER.fullmatch(_folder(file.url).rpartition("/")[2]):
                 groups[f"{home}/{_common_name(name)}"].append(file)
