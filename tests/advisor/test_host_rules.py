@@ -29,6 +29,7 @@ from tests.faults.host import Body
 from tests.faults.network import Network
 from tests.faults.operators import Operators
 from tests.faults.program import Program
+from tests.model.compile.drawn_log import PRINT, artifact, graph_break, metrics, written_log
 
 Find = Callable[[RankView], Iterator[Finding]]
 US = 1000
@@ -314,17 +315,53 @@ def test_compilations_in_the_window(tmp_path: Path) -> None:
     assert list(compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events))) == []
 
 
+def broken(step: int) -> list[Event]:
+    """A compiled function in three pieces, 100 µs of Python between two of them."""
+    at = step * 1_000_000
+    graphs = [op("CompiledFunction", at + 300_000 * piece, 200_000) for piece in range(3)]
+    regions = [annotation(f"Torch-Compiled Region: {k}/0", at + 300_000 * k, 900_000 - 300_000 * k) for k in range(3)]
+    return [*graphs, *regions]
+
+
 def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
+    events = [each for k in range(3) for each in broken(k)]
+    [finding] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
+    assert finding.at_most == "note"
+    assert finding.stake.low == 0
+    assert finding.stake.high == pytest.approx(1.15 * 200 * US)
+    assert "2 calls a step of compiled code go on in another piece." in finding.message
+
+
+def test_functions_that_are_compiled_one_by_one_are_no_graph_breaks(tmp_path: Path) -> None:
     events = [
         annotation(f"Torch-Compiled Region: {piece}/0", k * 1_000_000 + 300_000 * piece, 200_000)
         for k in range(3)
         for piece in range(3)
     ]
-    [finding] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
-    assert finding.at_most == "note"
-    assert finding.stake.low == 0
-    assert finding.stake.high == pytest.approx(1.15 * 200 * US)
-    assert "between compiled regions 0, 1 and 2" in finding.message
+    assert list(compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))) == []
+
+
+def test_the_log_names_the_lines_and_what_changed(tmp_path: Path) -> None:
+    written_log(
+        tmp_path,
+        graph_break(20, "0/0"),
+        metrics("0/1", "forward", 18, 1, 99),
+        artifact("recompile_reasons", "0/0: tensor 'x' size mismatch at index 0. expected 8, actual 12", "0/1"),
+    )
+    events = [each for k in range(4) for each in broken(k)]
+    spans = [
+        op("_compile.compile_inner (dynamo_timed)", 1_520_000, 60_000),
+        annotation("x_data: compile_id=0/1", 1_530_000, 1),
+    ]
+    again, breaks = compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events, *spans))
+    assert "during the measured steps in `/home/me/model.py:18`. 1 compilation in 4 steps" in again.message
+    assert (
+        "`forward` was compiled as 0/1, as `tensor 'x' size mismatch at index 0. expected 8, actual 12`"
+        in again.message
+    )
+    assert again.change.startswith("+ torch._dynamo.mark_dynamic(x, 0)")
+    assert "split the compiled code in `/home/me/model.py:20`." in breaks.message
+    assert f": `/home/me/model.py:20` ({PRINT})" in breaks.message
 
 
 TRAINS = annotation("Optimizer.step#SGD.step", 1_000_000, 1_000)

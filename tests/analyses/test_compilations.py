@@ -19,8 +19,8 @@ TIMED = " (dynamo_timed)"
 
 def compiler(start: int, compile_id: str | None = "0/0") -> list[Event]:
     """A compilation of 100 µs: 30 of Dynamo, 20 of AOTAutograd, 25 of Inductor, 15 of its code, 10 of the compiler."""
-    names = ("_compile.compile_inner", "OutputGraph.call_user_compiler", "compile_fx_inner")
-    names = (*names, "GraphLowering.compile_to_module", "async_compile.wait")
+    outer = ("_compile.compile_inner", "OutputGraph.call_user_compiler", "compile_fx_inner")
+    names = (*outer, "GraphLowering.compile_to_module", "async_compile.wait")
     begins, lasts = (0, 15, 25, 35, 40), (100, 70, 50, 25, 10)
     spans = [
         op(name + TIMED, start + begin * US, last * US) for name, begin, last in zip(names, begins, lasts, strict=True)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kinetoscope.record.output import run_info
+from kinetoscope.record.output import compile_log, run_info
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -43,6 +43,8 @@ class _Handler:
     def __init__(self, folder: str, options: RecordOptions, on_done: Callable[[WindowOutcome], None] | None) -> None:
         self._folder, self._options = folder, options
         self._delivery = TraceDelivery(folder, options.keep_free, tell)
+        if options.compile_log:
+            compile_log.keep(folder)
         self._on_done = [on_done] if on_done is not None else []
         self._told = False
         self._lock = threading.Lock()

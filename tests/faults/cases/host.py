@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -283,16 +284,18 @@ def compiles(us: float, every: int) -> Part:
 
 
 def regions(pieces: int, between: float) -> Part:
-    """A compiled function in pieces: between them the host goes through Python again."""
+    """A compiled function in pieces, each inside the one before: between them the host goes through Python again."""
 
     def part(p: Program, n: int) -> None:
         for _ in range(4):
-            for k in range(pieces):
-                with p.annotation(f"Torch-Compiled Region: {k}/0"), p.op("CompiledFunction", 20):
-                    for _ in range(12 // pieces):
-                        p.kernel("triton_poi_fused_add_0", 12)
-                if k + 1 < pieces:
-                    p.host(between)
+            with contextlib.ExitStack() as regions_around:
+                for k in range(pieces):
+                    regions_around.enter_context(p.annotation(f"Torch-Compiled Region: {k}/0"))
+                    with p.op("CompiledFunction", 20):
+                        for _ in range(12 // pieces):
+                            p.kernel("triton_poi_fused_add_0", 12)
+                    if k + 1 < pieces:
+                        p.host(between)
             p.item()
 
     return part

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,41 +13,35 @@ from kinetoscope.advisor.evidence.source_location import in_source, user_source_
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import joined
-from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.execution.call_tree import main_thread
-from kinetoscope.model.execution.marks import RANGE_KINDS
-from kinetoscope.model.steps.steps import step_of
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_beginning, rows_named
+from kinetoscope.advisor.wording import joined, place, quoted
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, union
+from kinetoscope.model.compile.breaks import BreakSite, broken_calls
+from kinetoscope.model.compile.compilations import Compilation, compilations
+from kinetoscope.model.compile.regions import compiled_regions, compiler_spans
+from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
 
-_TIMED: Final = " (dynamo_timed)"
-_COMPILING: Final = "_compile.compile_inner" + _TIMED
-_REGION: Final = "Torch-Compiled Region: "
-_NUMBERS: Final = re.compile(r"Torch-Compiled Region: (\d{1,9})/(\d{1,9})")
-
 _CERTAIN_SHARE: Final = 0.9
 """Certain share of the compilation time: code that was compiled once has still to be chosen."""
-
-_PIECES: Final = 3
-"""Compiled regions a step with different code, from which on it looks as if one graph had been broken."""
 
 _PIECE: Final = 1.15
 """What pieces cost more than the time between them: each is looked up and called by itself."""
 
-_PAUSE: Final = 5_000_000
-"""Between two regions, ns: what lies further apart are two functions and not the pieces of one."""
+_MAX_SITES: Final = 3
+"""Places of graph breaks that a message names."""
+
+_GUARD_CELLS: Final = 100
+_SIZE: Final = re.compile(r"tensor '(\w{1,80})' size mismatch at index (\d{1,3})")
 
 
 def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
     """Does torch.compile compile again and again, or only in pieces?
 
-    What it checks. Spans of the compiler (`… (dynamo_timed)`) in the selected steps; and whether several compiled
-    regions (`Torch-Compiled Region: 1/0`) of different code follow one another in a step.
+    What it checks. Spans of the compiler (`… (dynamo_timed)`) in the selected steps; and compiled regions that lie in
+    one another (`Torch-Compiled Region: 1/0` in `0/0`): the inner one goes on behind a graph break. Torch's structured
+    log, which the recorder keeps, says which function was compiled again and why, and where a graph breaks.
 
     Why it matters. A compilation takes from tenths of a second to minutes, and is repeated whenever a size or a value
     that the code was compiled for changes. At stake is the compilation time in the recorded steps, of which nine tenths
@@ -54,7 +49,7 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
     is fused across them: that time is at stake, and none of it is sure.
 
     What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
-    `TORCH_LOGS="recompiles,graph_breaks"` says what changed, and where a graph broke.
+    make values that change tensors. `kinetoscope show compilations` and `graph_breaks` have all reasons and lines.
     """
     if not rank.step_count:
         return
@@ -63,10 +58,9 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
 
 
 def _compiled(rank: RankView) -> Iterator[Finding]:
-    trace = rank.trace
-    spans = rows_named(trace, lambda name: name.endswith(_TIMED), EventKind.HOST_OP, EventKind.ANNOTATION,
-                       holding=(_TIMED,))  # fmt: skip
-    rows = np.flatnonzero(spans & rank.scope.host_mask)
+    trace, spans = rank.trace, compiler_spans(rank.trace)
+    within = rank.scope.host_mask[spans.rows]
+    rows = spans.rows[within]
     if not len(rows):
         return
     factors = rank.factors()
@@ -74,76 +68,95 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
         factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
     gains = rank.gains(factors)
     time = rank.spans(rows)
-    times = rows[trace.name[rows] == trace.strings.code(_COMPILING)]
-    longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
     stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
     if not is_worth_reporting(rank, stake):
         return
+    ids = {spans.compile_ids[place] for place in spans.compile_id[within].tolist() if place >= 0}
+    logged = [each for each in compilations(trace) if each.compile_id in ids]
+    slowest = max(logged, key=lambda each: sum(each.phases), default=None)
+    again = max((each for each in logged if each.reasons), key=lambda each: sum(each.phases), default=slowest)
+    longest = rank.longest(rows)
+    where = user_source_of(trace, longest)
+    if again is not None and again.file:
+        where = CodeLocation(again.file, again.line, again.function)
+    count = int((spans.phase[rows] == 0).sum())
     yield Finding(
         message=f"torch.compile compiles again during the measured steps{in_source(where)}."
-        f" {number_of(len(times), 'compilation')} in"
-        f" {number_of(rank.step_count, 'step')} take {shown(time.length, 'ns')} in all{_versions(trace)}.",
+        f" {number_of(count, 'compilation')} in {number_of(rank.step_count, 'step')} take"
+        f" {shown(time.length, 'ns')} in all{_versions(trace)}.{_reason(again)}",
         stake=stake,
-        change="- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes",
+        change=_remedy(again),
         why="The compiler's time in the recorded steps.",
-        evidence=(rank.event(longest, "the longest part of a compilation", "step_breakdown", where),),
+        evidence=(rank.event(longest, "the longest part of a compilation", "compilations", where),),
         time=rank.exposed(time),
         key="compilation",
     )
 
 
+def _reason(again: Compilation | None) -> str:
+    """A sentence with the guard that the newest code of a function was compiled for, and that no longer holds."""
+    if again is None or not again.reasons:
+        return ""
+    compile_id, _, guard = again.reasons[0].partition(": ")
+    failed = f"{quoted(guard, _GUARD_CELLS)} of {compile_id} did not hold"
+    return f" {quoted(again.function)} was compiled as {again.compile_id}, as {failed}."
+
+
+def _remedy(again: Compilation | None) -> str:
+    match = _SIZE.search(again.reasons[0]) if again is not None and again.reasons else None
+    if match:
+        return f"+ torch._dynamo.mark_dynamic({match[1]}, {match[2]})  # or pad to few different sizes"
+    return "- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes"
+
+
 def _versions(trace: Trace) -> str:
     """How many versions of one piece of code were run, where there are several."""
-    versions: dict[str, set[str]] = {}
-    for row in np.unique(trace.name[_regions(trace)]).tolist():
-        if match := _NUMBERS.match(trace.strings.glance(row)):
-            versions.setdefault(match[1], set()).add(match[2])
-    most = max((len(each) for each in versions.values()), default=0)
+    frames = Counter(compile_id.rpartition("/")[0] for compile_id in compiled_regions(trace).compile_ids)
+    most = max(frames.values(), default=0)
     return f"; one piece of code has {most} compiled versions" if most > 1 else ""
 
 
-def _regions(trace: Trace) -> Bools:
-    return rows_beginning(trace, (_REGION,), *RANGE_KINDS)
-
-
 def _broken(rank: RankView) -> Iterator[Finding]:
-    trace, track = rank.trace, main_thread(rank.trace)
-    rows = np.flatnonzero(_regions(trace) & rank.scope.host_mask & (trace.track == track)).astype(np.int32)
-    rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    codes = np.array([_code(trace, int(code)) for code in trace.name[rows].tolist()], np.int64)
-    step = step_of(rank.scope.steps.host, trace.start[rows])
-    gap = trace.start[rows[1:]] - trace.end[rows[:-1]]
-    broken = (step[1:] == step[:-1]) & (step[1:] >= 0) & (codes[1:] != codes[:-1]) & (gap > 0) & (gap < _PAUSE)
-    if broken.sum() < (_PIECES - 1) * rank.step_count:
+    trace, breaks, regions = rank.trace, broken_calls(rank.trace), compiled_regions(rank.trace)
+    chosen = rank.scope.host_mask[regions.rows[breaks.between.region]] & (breaks.time > 0)
+    if not chosen.any():
         return
-    between = Intervals(trace.end[rows[:-1]][broken], trace.start[rows[1:]][broken])
+    between = Intervals(breaks.between.start[chosen], breaks.between.end[chosen])
+    rows, compiling = regions.rows[breaks.call[chosen]], rank.spans(compiler_spans(trace).rows)
     factors = rank.factors()
-    factors.cut[track] = union(*between)
+    for track in np.unique(trace.track[rows]).tolist():
+        here = trace.track[rows] == track
+        factors.cut[track] = difference(union(between.start[here], between.end[here]), compiling)
     gains = rank.gains(factors)
     stake = rank.stake(np.zeros(rank.step_count), _PIECE * np.maximum(gains, 0))
     if not is_worth_reporting(rank, stake):
         return
+    site = breaks.site[chosen]
+    costs = np.bincount(site, breaks.time[chosen], len(breaks.sites))
+    sites = [breaks.sites[place] for place in np.argsort(-costs, kind="stable")[:_MAX_SITES].tolist() if costs[place]]
     longest = int(np.argmax(between.end - between.start))
-    names = [str(each) for each in sorted(set(codes[1:][broken].tolist()) | set(codes[:-1][broken].tolist()))]
-    where = user_source_of(trace, int(rows[:-1][broken][longest]))
+    at = breaks.sites[site[longest]]
+    where = CodeLocation(at.file, at.line, at.function) if at.file else user_source_of(trace, int(rows[longest]))
+    count = len(np.unique(breaks.call[chosen]))
+    verb = "goes" if count == rank.step_count else "go"
     yield Finding(
         message=f"Graph breaks split the compiled code{in_source(where)}."
-        f" {rank.each_step(int(broken.sum()), 'graph break')} between compiled regions {joined(names)}.",
+        f" {rank.each_step(count, 'call')} of compiled code {verb} on in another piece{_told(sites)}.",
         stake=stake,
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
         why="The time between the pieces is at stake; how much of it remains without graph breaks is unknown.",
         confidence="low",
-        evidence=(rank.longest_of(between, "the longest time between two pieces", "step_breakdown", source=where),),
-        time=rank.exposed(union(*between)),
+        evidence=(rank.longest_of(between, "the longest time between two pieces", "graph_breaks", source=where),),
+        time=rank.exposed(difference(union(*between), compiling)),
         key="graph breaks",
         at_most="note",
     )
 
 
-def _code(trace: Trace, name: int) -> int:
-    match = _NUMBERS.match(trace.strings.glance(name))
-    return int(match[1]) if match else -1
+def _told(sites: Sequence[BreakSite]) -> str:
+    """Places and reasons of graph breaks, those that cost most first."""
+    named = [f"{place(each.file, each.line or 0)} ({each.reason or each.function})" for each in sites if each.file]
+    return f": {joined(named)}" if named else ""
 
 
 RULE = Rule("HOST007", "torch.compile compiles during the measured steps", of_rank=compiling_in_the_loop)

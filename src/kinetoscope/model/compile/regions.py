@@ -187,7 +187,7 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     phase[outermost & (phase < 0)] = PHASES.index("at_run_time")
     rows = np.flatnonzero(outermost).astype(np.int32)
     span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), outermost)
-    told = _told_ids(trace, span, len(rows))
+    told = _told_ids(trace, rows, span)
     ids = tuple(sorted({text for text in told if text and text != _UNKNOWN_ID}))
     keep = np.array([text != _UNKNOWN_ID for text in told], np.bool_)
     compile_id = np.array([ids.index(text) if text in ids else -1 for text in told], np.int32)
@@ -195,13 +195,16 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     return CompilerSpans(rows[keep], compile_id[keep], ids, place[span], phase)
 
 
-def _told_ids(trace: Trace, span: Int32s, spans: int) -> list[str]:
-    """What the marks inside each span, `dynamo_data: compile_id=0/0`, say of it; "" where there is none."""
-    told = [""] * spans
-    marks = np.flatnonzero(rows_containing(trace, (_DATA,), *RANGE_KINDS) & (span >= 0))
+def _told_ids(trace: Trace, rows: Int32s, span: Int32s) -> list[str]:
+    """The id that marks such as `dynamo_data: compile_id=0/0` give each span, inside it or just before; "" for none."""
+    parent = call_tree(trace).parent
+    marks = np.flatnonzero(rows_containing(trace, (_DATA,), *RANGE_KINDS))
+    inside, beside = dict[int, str](), dict[int, str]()
     for row in marks[::-1].tolist():
-        told[int(span[row])] = trace.strings.glance(int(trace.name[row])).rpartition(_DATA)[2]
-    return told
+        text = trace.strings.glance(int(trace.name[row])).rpartition(_DATA)[2]
+        inside[int(span[row])] = beside[int(parent[row])] = text
+    around = parent[rows].tolist()
+    return [inside.get(place) or (beside.get(row, "") if row >= 0 else "") for place, row in enumerate(around)]
 
 
 def time_by_phase(trace: Trace, window: tuple[int, int] | None, chosen: Bools) -> Int64s:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import sys
 import threading
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
@@ -32,9 +34,101 @@ _SCOPED_VERSION: Final = (2, 13)
 _EXTRA_CALL_WARNING: Final = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
-def without_warning() -> None:
-    """Keep torch from warning that there are hooks on all modules: ours do nothing else in an extra call."""
-    warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
+class ModuleHooks:
+    """Hooks on the calls of all modules that torch.compile does not see.
+
+    It would compile them in, and compile anew once they have gone; so they are away while it compiles. Behind a graph
+    break it would compile whatever is called; so it is told to leave them alone.
+
+    Args:
+        enter: called before each call.
+        leave: called after it, even if it raises.
+    """
+
+    def __init__(self, enter: Callable[[torch.nn.Module, Any], object], leave: Callable[..., object]) -> None:
+        self._enter, self._leave = enter, leave
+        self._before: Callable[[torch.nn.Module, Any], object] = self._looked_for
+        self._after = leave
+        self._handles: list[Any] = []
+        self._compiler: Any = None
+        self._is_attached = False
+        self._hidden = 0
+
+    def attach(self) -> None:
+        """Have the calls seen from here on."""
+        # Torch warns that a hook may do something in the extra call of a compiled module: ours do nothing there.
+        warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
+        self._is_attached = True
+        _ATTACHED.add(self)
+        self._register()
+        self._look_for_compiler()
+
+    def detach(self) -> None:
+        """Take the hooks away."""
+        compiler, self._compiler = self._compiler, None
+        self._is_attached, self._hidden = False, 0
+        _ATTACHED.discard(self)
+        if compiler is not None:
+            with contextlib.suppress(ValueError):  # torch._dynamo.reset() takes all callbacks away
+                compiler.remove_start_callback(self.hide)
+                compiler.remove_end_callback(self.show)
+        self._remove()
+
+    def hide(self, _: object = None) -> None:
+        """Take the hooks away until `show`, which is called as often."""
+        self._hidden += 1
+        self._remove()
+
+    def show(self, _: object = None) -> None:
+        """The hooks are back, if they are attached."""
+        self._hidden = max(self._hidden - 1, 0)
+        if self._is_attached and not self._hidden and not self._handles:
+            self._register()
+
+    def _register(self) -> None:
+        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+        self._handles = [
+            register_module_forward_pre_hook(self._before),
+            register_module_forward_hook(self._after, always_call=True),
+        ]
+
+    def _remove(self) -> None:
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+
+    def _look_for_compiler(self) -> None:
+        """Hear of compilations, once the program has loaded the compiler."""
+        compiler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        if compiler is not None and self._compiler is None and "torch._dynamo.decorators" in sys.modules:
+            self._compiler = compiler
+            compiler.register_start_callback(self.hide)
+            compiler.register_end_callback(self.show)
+            self._before, self._after = torch.compiler.disable(self._enter), torch.compiler.disable(self._leave)
+            self._remove()
+            self._register()
+
+    def _looked_for(self, module: torch.nn.Module, arguments: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._look_for_compiler()
+            self._enter(module, arguments)
+
+
+_ATTACHED: Final[weakref.WeakSet[ModuleHooks]] = weakref.WeakSet()
+
+
+@contextlib.contextmanager
+def hidden_hooks() -> Iterator[None]:
+    """Without our hooks on all modules, while a module runs that is compiled in place: its code checks for them."""
+    hidden = list(_ATTACHED)
+    for each in hidden:
+        each.hide()
+    try:
+        yield
+    finally:
+        for each in hidden:
+            each.show()
 
 
 class OptimizerRounds:
@@ -145,35 +239,30 @@ class PassSpans:
         self._open = threading.local()
         self._names: dict[int, str] = {}
         self._roots: list[torch.nn.Module] = []
-        self._handles: list[Any] = []
+        self._hooks = ModuleHooks(self._enter, self._leave)
+        self._is_attached = False
         self._mark: Callable[[str], Any] = torch.autograd.profiler.record_function
         self._backward: Callable[..., Any] | None = None
         self._backwards = 0
 
     def attach(self, *, record_shapes: bool) -> None:
         """Begin to mark."""
-        if self._handles:
+        if self._is_attached:
             return
-        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-
+        self._is_attached = True
         self._mark = _marker(record_shapes=record_shapes)
-        without_warning()
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks.attach()
         self._wrap_backward()
 
     @property
     def attached(self) -> bool:
         """Whether the hooks are registered."""
-        return bool(self._handles)
+        return self._is_attached
 
     def detach(self, *, close: bool = True) -> None:
         """Stop marking, and forget the modules. In a child of fork, what is open is the parent's: nothing is closed."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        self._hooks.detach()
+        self._is_attached = False
         if self._backward is not None and torch.autograd.backward is self._backward:
             torch.autograd.backward = self._backward.__wrapped__  # type: ignore[attr-defined]
             self._backward = None
@@ -193,7 +282,7 @@ class PassSpans:
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if not self._handles or torch.compiler.is_compiling():
+            if not self._is_attached or torch.compiler.is_compiling():
                 return original(*args, **kwargs)
             stack = self._stack()
             mark = self._mark(BACKWARD)
@@ -217,7 +306,7 @@ class PassSpans:
 
     def enter(self, module: torch.nn.Module) -> None:
         """A call of the module begins."""
-        if not self._handles:
+        if not self._is_attached:
             return
         stack = self._stack()
         is_root = not stack and not self._backwards  # checkpointing calls modules anew within the backward pass

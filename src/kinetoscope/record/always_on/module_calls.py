@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from kinetoscope.record.always_on.hooks import without_warning
+from kinetoscope.record.always_on.hooks import ModuleHooks, hidden_hooks
 
 MIN_CALLS: Final = 3
 """Outermost calls from which on a module repeats."""
@@ -65,6 +64,7 @@ class ModuleCalls:
         self._open = threading.local()
         self._left = MAX_CALLS
         self._over = False
+        self._hooks = ModuleHooks(self._enter, self._leave)
         self._handles: list[Any] = []
 
     @property
@@ -74,16 +74,13 @@ class ModuleCalls:
 
     def observe(self) -> None:
         """Begin to look for the module."""
-        without_warning()
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, always_call=True),
-        ]
+        self._hooks.attach()
         self._wrap_compile()
 
     def forget(self) -> None:
         """Take all hooks away: what was to be known is known, or the program trains."""
         self._over = True
+        self._hooks.detach()
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -161,7 +158,6 @@ class ModuleCalls:
 
     def _choose(self, module: torch.nn.Module) -> None:
         """From this call on, those of this module are the steps."""
-        handles, self._handles = self._handles, []
         self._chosen, self._sizes, self._open = weakref.ref(module), {}, threading.local()
         try:
             begins, ends = _Hook(module, self._enter), _Hook(module, self._leave)
@@ -171,10 +167,9 @@ class ModuleCalls:
                     module.register_forward_hook(ends, always_call=True),
                 ]
         except Exception:  # noqa: BLE001 - one of TorchScript takes none, and keeps those on all modules
-            self._handles = handles
+            self._handles = []
         else:
-            for handle in handles:
-                handle.remove()
+            self._hooks.detach()
         self._begins(module)
 
 
@@ -191,7 +186,8 @@ def _announced(module: torch.nn.Module, call: Callable[..., Any], enter: Act, le
     def announced(*args: Any, **kwargs: Any) -> Any:
         enter(module)
         try:
-            return call(*args, **kwargs)
+            with hidden_hooks():
+                return call(*args, **kwargs)
         finally:
             leave(module)
 

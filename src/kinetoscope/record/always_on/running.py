@@ -25,6 +25,7 @@ from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, Samplin
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
+from kinetoscope.record.output import compile_log
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
@@ -62,6 +63,8 @@ class ProcessRecording:
         self.hook: Any = None
         self._plan = plan
         self._options = RecordOptions(**plan.options)
+        if self._options.compile_log:  # the first compilations come before the first step ends
+            compile_log.keep(plan.dir)
         self._calls: ModuleCalls | None = None
         self._forget()
 

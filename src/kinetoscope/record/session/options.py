@@ -33,6 +33,7 @@ class RecordOptions:
         max_step: so is one with a step that takes so many times the longest before it, and 5 s; 0 for any time.
         max_seconds: so is one that takes longer.
         seconds: a window records for so long; 0: it ends with its steps.
+        compile_log: keep what torch's structured log says of torch.compile, in the folder's `compile`.
         keep_free: bytes of the disk that are left alone.
         grace: how many seconds the end by SIGTERM may be put off for the trace.
         wait_at_exit: how many seconds the end of the program may be.
@@ -56,6 +57,7 @@ class RecordOptions:
     max_step: float = 10.0
     max_seconds: float = 600.0
     seconds: float = 0.0
+    compile_log: bool = True
     keep_free: int = 1 << 28
     grace: float = 5.0
     wait_at_exit: float = 60.0

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from kinetoscope.record.output import guards
+from kinetoscope.record.output import compile_log, guards
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.generated_files import track_provenance
 from kinetoscope.record.output.guards import harmless
@@ -62,6 +62,8 @@ class Recorder:
             others.watch()
         if options.with_provenance:
             harmless(None)(track_provenance)()
+        if options.compile_log:
+            compile_log.keep(self._folder)
         self._critical = CriticalSections()
         self._requests = WindowRequests()
         self._delivery = TraceDelivery(self._folder, options.keep_free, self._say)
@@ -216,6 +218,7 @@ class Recorder:
         self._endings.forget()
         self._interruption.forget()
         self._runner.close()
+        self._end_compile_log()
         _RECORDERS.discard(self)
 
     @harmless(None)
@@ -227,6 +230,11 @@ class Recorder:
         self._requests.forget()
         self._endings.let_go()
         self._interruption.forget()
+        self._end_compile_log()
+
+    def _end_compile_log(self) -> None:
+        if self.options.compile_log:
+            compile_log.leave(self._folder)
 
     @harmless(None)
     def ended_by(self, reason: str, patience: float) -> None:
