@@ -46,9 +46,7 @@ def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
         message=f"Decoding is launched kernel by kernel. The device waits"
         f" {share(bound.exposed.length, rank.time.length)} of the step for launches: {bound.launches(rank)}.{least}",
         stake=bound.stake,
-        change=setting(steps.engine, _LARGER_GRAPHS).format(batch=batch.max())
-        if least
-        else setting(steps.engine, GRAPH_SETTINGS),
+        change=setting(steps.engine, _LARGER_GRAPHS if least else GRAPH_SETTINGS).replace("BATCH", str(batch.max())),
         why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."
         + slowed_by_recording(rank),
         confidence="medium" if rank.is_complete else "low",
