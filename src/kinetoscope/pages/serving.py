@@ -87,7 +87,7 @@ _SIZES: Final = {"batch": "requests", "tokens": "tokens", "context": "context to
 _MARGIN_SHARE: Final = 0.1
 """Share of a step that the timeline shows on either side of it."""
 
-_NOTABLE_SHARE: Final = 0.01
+_NOTABLE_TIME_SHARE: Final = 0.01
 """Share of the time from which on gaps are worth a word."""
 
 _COLUMNS: Final = (
@@ -161,7 +161,7 @@ def _sentence(steps: pl.DataFrame, select: Selection) -> str:
     causes = {cause: _total(steps, f"gap_{cause}") for cause in _CAUSES}
     cause = max(causes, key=lambda each: causes[each])
     gap, whole = _total(steps, "gap"), _total(steps, "duration")
-    if not whole or gap < _NOTABLE_SHARE * whole:
+    if not whole or gap < _NOTABLE_TIME_SHARE * whole:
         return f"{', '.join(words)}."
     share, most = shown(gap / whole, "fraction"), shown(causes[cause] / gap, "fraction")
     before = f"Before {'it' if steps.height == 1 else 'steps'} the device waits {share} of the time"

@@ -111,6 +111,9 @@ def test_all_that_is_known_of_a_captured_call(tmp_path: Path) -> None:
     work = event_details(trace, facts.launched[0])
     assert (work.parent, work.module) == (facts.row, "Net_0")
     assert work.launched_by is not None
+    launch = event_details(trace, work.launched_by)
+    assert [arrow.end.row for arrow in launch.arrows] == [facts.launched[0]], "an arrow to the first node is enough"
+    assert facts.replay == work.replay == launch.replay == ("capture_8_FULL · 2 nodes", 0)
     assert work.launched_by < trace.recorded
 
 
@@ -127,6 +130,7 @@ def test_a_search_goes_to_captured_calls(tmp_path: Path) -> None:
 def test_without_graphs_nothing_is_drawn_besides(tmp_path: Path, events: list[Event]) -> None:
     trace = drawn.job(tmp_path, *events).trace()
     assert replay_rows(trace) is None
+    assert event_details(trace, 0).replay is None
     assert place_of(trace, 0).depth == timeline(trace).depth[0]
 
 

@@ -208,6 +208,8 @@ test("rows of replays that hold nothing in view take no room, and work in a fold
   const known = { used: new Map([[key, { depths: [0, 2, 3], from: 0 }]]), ranks: new Map() };
   const [item] = layout(replaying, PLAIN, 1200, 0, known).scrolled;
   expect(item && drawnDepths(item)).toEqual([3, 0]);
+  const idle = { used: new Map([[key, { depths: [], from: 0 }]]), ranks: new Map() };
+  expect(layout(replaying, PLAIN, 1200, 0, idle).scrolled[0]?.rows).toBe(1);
   const folded = { ...PLAIN, folded: new Set([key]) };
   const at = layout(replaying, folded, 1200);
   expect(unfolded(replaying, folded, at, { rank: 0, lane: "7w", depth: 2 })).toBe(folded);

@@ -22,7 +22,7 @@ from kinetoscope.model.timeline.call_context import Frame, ancestors, call_conte
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.timeline.limits import EventLimit, event_limit
-from kinetoscope.model.timeline.replays import drawn_events, place_of
+from kinetoscope.model.timeline.replays import ReplayOf, drawn_events, place_of, replay_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -98,6 +98,7 @@ class EventDetails:
         limit: how near to the limits of the device it ran; None without device work.
         launch_delay: from the end of the launching call to the start of the (first) work; 0 if that began before.
         same: all events of its name.
+        replay: the replay of a graph that it launches, is work of, or was captured for.
         arrows: the first 200.
     """
 
@@ -126,6 +127,7 @@ class EventDetails:
     limit: EventLimit | None
     launch_delay: int | None
     same: SameName
+    replay: ReplayOf | None
     arrows: tuple[Arrow, ...]
 
 
@@ -166,7 +168,10 @@ def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventD
         limit=event_limit(trace, row, places),
         launch_delay=_delay(trace, work, row, launch, places),
         same=same_name(trace, int(call_names(trace)[row]), int(trace.kind[row]), steps_by),
-        arrows=tuple(islice(_arrows(trace, row, launch, launched, forward, backward), _MAX_ARROWS)),
+        replay=replay_of(trace, row),
+        arrows=tuple(
+            islice(_arrows(trace, row, launch, launched[_firsts(work.launch[places])], forward, backward), _MAX_ARROWS)
+        ),
     )
 
 
@@ -294,6 +299,12 @@ def _arrows(
             yield Arrow(at(pass_), at(other), "forward_backward")
     for each in launched.tolist():
         yield Arrow(at(launch_of(trace, each)), at(each), "launch")
+
+
+def _firsts(launch: Int32s) -> Int64s:
+    """The first piece of work of each launch: a replay of a graph has hundreds."""
+    firsts: Int64s = np.sort(np.unique(launch, return_index=True)[1])
+    return firsts
 
 
 def _waits(trace: Trace, row: int) -> tuple[list[int], list[int]]:

@@ -85,7 +85,7 @@ class ReplayRows:
         pyramid: of the items, row by row.
         event: int32 [items], the event that a click on each selects: the launch, the captured call, or the work itself.
         name: int32 [items], the code of the name of each; from the number of strings on a place in `titles`.
-        titles: of the slices.
+        titles: of the slices; title: int32 [replays], that of each replay.
         of_lane: by lane the first row in the pyramid, and how many there are. The first is what is seen of the lane
             when it is folded; they count as rows after those of the lane itself.
         calls: where each captured call is drawn.
@@ -95,6 +95,7 @@ class ReplayRows:
     event: Int32s
     name: Int32s
     titles: tuple[str, ...]
+    title: Int32s
     of_lane: dict[str, tuple[int, int]]
     calls: CallPlaces
 
@@ -135,6 +136,7 @@ def replay_rows(trace: Trace) -> ReplayRows | None:
         items.event,
         items.name,
         titles,
+        of_replay,
         of_lane,
         calls,
     )
@@ -151,6 +153,28 @@ def place_of(trace: Trace, row: int) -> DrawnPlace:
     start, end = (int(each[row]) for each in times(trace))
     lane = lane_of(trace, row)
     return DrawnPlace(lane.id if lane else None, int(timeline(trace).depth[row]), start, max(start, end))
+
+
+class ReplayOf(NamedTuple):
+    """The replay that an event belongs to: what its slice is called, and the number of its template."""
+
+    title: str
+    template: int
+
+
+def replay_of(trace: Trace, row: int) -> ReplayOf | None:
+    """The replay that an event launches, is work of, or was captured for; None for others."""
+    rows, found, work = replay_rows(trace), replays(trace), device_work(trace)
+    if rows is None:
+        return None
+    launch = row
+    place = int(np.searchsorted(work.rows, row))
+    if row >= trace.recorded and trace.captured is not None:
+        launch = int(trace.captured.launch[row - trace.recorded])
+    elif place < len(work) and work.rows[place] == row:
+        launch = int(work.launch[place])
+    of = np.flatnonzero((found.launch == launch) & (launch >= 0))
+    return ReplayOf(rows.titles[rows.title[of[0]]], int(templates(trace).of_replay[of[0]])) if len(of) else None
 
 
 class DrawnEvents(NamedTuple):

@@ -70,7 +70,7 @@ const range = (from: number, to: number): number[] =>
 function depthsOf(lane: Lane, deep: number, full: boolean, used: Used | undefined): { depths: number[]; all: number } {
   if (lane.slices !== undefined) {
     const every = [...range(lane.slices + 1, deep), ...range(0, lane.slices)];
-    const depths = used?.depths.length ? every.filter((depth) => used.depths.includes(depth)) : every;
+    const depths = used ? every.filter((depth) => used.depths.includes(depth)) : every;
     return { depths: depths.length ? depths : [0], all: depths.length };
   }
   const outer = Math.min(lane.outer ?? 0, deep - 1);

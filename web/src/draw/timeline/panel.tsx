@@ -107,7 +107,7 @@ function Line({ name, tip = "", children }: { name: string; tip?: string; childr
   );
 }
 
-function About({ facts, rank, lanes }: Props) {
+function About({ facts, rank, lanes, follow }: Props) {
   const own = lanes.ranks.find((one) => one.rank === rank);
   const group = own?.groups.find(({ lanes: some }) => some.some(({ id }) => id === facts.lane));
   const lane = group?.lanes.find(({ id }) => id === facts.lane);
@@ -165,6 +165,16 @@ function About({ facts, rank, lanes }: Props) {
           {facts.step != null ? `, ${intoStep(facts, own?.steps ?? [], device)}` : ""}
         </Line>
         <Line name="Where">{printable(where)}</Line>
+        {facts.replay && (
+          <Line name="Replay" tip="The replay of a graph that it belongs to; a click shows the graph's nodes.">
+            <button
+              class="link"
+              onClick={() => follow({ view: "kernels", rank, params: { graph: String(facts.replay?.template) } })}
+            >
+              {printable(facts.replay.title)}
+            </button>
+          </Line>
+        )}
         {(facts.kind || facts.category) && (
           <Line name="Kind">
             {[facts.kind && kindWords(facts.kind), facts.category && printable(facts.category)]

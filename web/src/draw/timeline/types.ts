@@ -172,6 +172,8 @@ export interface EventFacts {
     waves: number | null;
   } | null;
   launch_delay?: number | null;
+  /** The replay of a graph that it launches, is work of, or was captured for. */
+  replay?: { readonly title: string; readonly template: number } | null;
   same?: {
     calls: number;
     per_step?: number | null;
