@@ -14,12 +14,16 @@ from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, written
 
 
-def steps(batches: list[int], lengths: list[int]) -> list[Event]:
-    """Decode steps one after the other; each launches in 10 ns, and begins to run 20 ns after its start."""
+def steps(batches: list[int], lengths: list[int], together: int = 0) -> list[Event]:
+    """Decode steps one after the other; each launches in 10 ns, and begins to run 20 ns after its start.
+
+    At its end it is for some ns in a collective.
+    """
     events, at = [], 0
     for k, (batch, length) in enumerate(zip(batches, lengths, strict=True)):
         events += [annotation(f"step[DECODE bs={batch}]", at, length), launch(at, 10, k + 1)]
-        events.append(kernel("gemm", at + 20, length - 20, k + 1))
+        events.append(kernel("gemm", at + 20, length - 20 - together, k + 1))
+        events += [kernel("ncclDevKernel_AllReduce", at + length - together, together, k + 1)] if together else []
         at += length
     return events
 
@@ -40,7 +44,9 @@ def test_medians_and_tails_by_batch(tmp_path: Path) -> None:
 def test_the_slowest_rank_and_how_long_the_others_wait(tmp_path: Path) -> None:
     for rank, lengths in enumerate([[100, 100, 130], [110, 140, 130]]):
         written(
-            tmp_path / f"rank{rank}.json", *steps([4, 4, 4], lengths), distributedInfo={"rank": rank, "world_size": 2}
+            tmp_path / f"rank{rank}.json",
+            *steps([4, 4, 4], lengths, 5),
+            distributedInfo={"rank": rank, "world_size": 2},
         )
     columns = ("rank", "steps", "imbalance_median", "imbalance_p99", "slowest")
     found = serving_summary(read(str(tmp_path), jobs=1)).frame.select(columns).rows()

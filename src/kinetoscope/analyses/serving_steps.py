@@ -56,7 +56,7 @@ RESULT = Schema(
     Column(
         "rank_waiting",
         pl.Int64,
-        "What the slowest rank computes longer in the same step; null where no other rank has it.",
+        "What the slowest rank computes longer in the same step; null where no other rank shares it.",
         "ns",
     ),
     Column("prefill_tokens", pl.Int64, "Those of requests in prefill."),
@@ -100,6 +100,8 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     power of two); a prefill step between steps that decode by all its duration. Acceptance follows from the growth of
     the context until the next verify step of as many requests.
 
+    Ranks share a step that has the same number and name, if a collective runs in it on any of them.
+
     How to read it. Sort by duration for the slowest steps. Decode steps with a large gap, or `device_idle`, and no
     replays are bound by launches; `gap_cause` says what to shorten.
 
@@ -110,9 +112,8 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     result = job.map(_of_trace, ANALYSIS, select)
     own = pl.col("device_busy") - pl.col("communication")
     same = [name for name in ("cycle", "step", "name") if name in result.frame.columns]
-    waiting = pl.when(pl.col("rank").n_unique().over(same) > 1, pl.col("name").is_not_null()).then(
-        own.max().over(same) - own
-    )
+    together = (pl.col("rank").n_unique().over(same) > 1) & (pl.col("communication").max().over(same) > 0)
+    waiting = pl.when(together, pl.col("name").is_not_null()).then(own.max().over(same) - own)
     return replace(result, frame=result.frame.with_columns(rank_waiting=waiting))
 
 
