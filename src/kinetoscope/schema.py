@@ -405,6 +405,9 @@ class Analysis:
     of_device_work: bool = True
     """It rests on the records of device work: it says so where some were lost."""
 
+    of_operators: bool = False
+    """It rests on the operators of device work: it says which replays of graphs have those of their capture."""
+
     @property
     def name(self) -> str:
         """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""

@@ -88,7 +88,9 @@ def annotations(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"))
+ANALYSIS = Analysis(
+    "Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"), of_operators=True
+)
 
 _WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 _SCHEMA: Final = RESULT.per_rank.types

@@ -78,7 +78,9 @@ def categories(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Categories", categories, RESULT, chart=Bars("category", "total", instead="host_self"))
+ANALYSIS = Analysis(
+    "Categories", categories, RESULT, chart=Bars("category", "total", instead="host_self"), of_operators=True
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:

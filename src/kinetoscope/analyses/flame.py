@@ -88,7 +88,7 @@ def flame(
     )
 
 
-ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"))
+ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"), of_operators=True)
 
 _UNLINKED, _NO_CALL = "unlinked", "no call"
 _SCHEMA: Final = RESULT.per_rank.types

@@ -108,7 +108,7 @@ def flops(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"))
+ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"), of_operators=True)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:

@@ -77,7 +77,7 @@ def fusion(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Fusable chains", fusion, RESULT, chart=Bars("chain", "saved_time"))
+ANALYSIS = Analysis("Fusable chains", fusion, RESULT, chart=Bars("chain", "saved_time"), of_operators=True)
 
 _SCHEMA: Final = RESULT.per_rank.types
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")

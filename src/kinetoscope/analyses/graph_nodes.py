@@ -90,7 +90,7 @@ def graph_nodes(
     return job.map(_of_trace, ANALYSIS, select, template=template)
 
 
-ANALYSIS = Analysis("Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"))
+ANALYSIS = Analysis("Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"), of_operators=True)
 
 _STATISTICS: Final = ("total", "median", "min", "p99", "max")
 

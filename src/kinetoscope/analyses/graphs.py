@@ -91,7 +91,7 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("CUDA graphs", graphs, RESULT, chart=Bars("template", "total"))
+ANALYSIS = Analysis("CUDA graphs", graphs, RESULT, chart=Bars("template", "total"), of_operators=True)
 
 SOURCES: Final = {
     CaptureSource.BOTH: "annotations, capture",

@@ -69,7 +69,9 @@ def kernel_sequences(
     return job.map(_of_trace, ANALYSIS, select, operator=operator, min_length=min_length)
 
 
-ANALYSIS = Analysis("Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"))
+ANALYSIS = Analysis(
+    "Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"), of_operators=True
+)
 
 
 @dataclass(frozen=True)

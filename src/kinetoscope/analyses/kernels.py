@@ -119,7 +119,7 @@ def kernels(
     return job.map(_of_trace, ANALYSIS, select, group_by=group_by, argument=argument, copies=copies)
 
 
-ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"))
+ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True)
 
 _STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
 _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}

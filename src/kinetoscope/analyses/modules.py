@@ -76,7 +76,9 @@ def modules(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"))
+ANALYSIS = Analysis(
+    "Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"), of_operators=True
+)
 
 _FORWARD, _BACKWARD = 0, 1
 _SCHEMA: Final = RESULT.per_rank.types

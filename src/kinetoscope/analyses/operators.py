@@ -128,7 +128,9 @@ def operators(
     return job.map(_of_trace, ANALYSIS, select, group_by=group_by, python=python, runtime=runtime)
 
 
-ANALYSIS = Analysis("Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"))
+ANALYSIS = Analysis(
+    "Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"), of_operators=True
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:

@@ -147,7 +147,7 @@ def roofline(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS))
+ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:

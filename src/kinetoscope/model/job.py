@@ -95,13 +95,16 @@ class Task:
     select: Selection
     params: Mapping[str, Any]
     of_device_work: bool = False
+    of_operators: bool = False
 
     def __call__(self, trace: Trace) -> Partial:
-        """The answer; the first of its notes name damage of the file, and lost records of device work."""
+        """The answer; the first of its notes name damage of the file, lost records of device work, and captures."""
         answer = self.of_trace(trace, self.select, **self.params)
         notes = [damage] if (damage := damage_of(trace)) else []
         if self.of_device_work and lost_work(trace):
             notes += notes_of_lost_work(trace, scope(trace, self.select).host_mask)
+        if self.of_operators and trace.captured is not None:
+            notes += trace.captured.notes
         return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
 
 
@@ -200,7 +203,7 @@ class Job:
             UsageError: every rank finds fault with the question.
         """
         _fit(params)
-        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params, _of_device_work(declared))))
+        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params, *_rests_on(declared))))
         frames, notes_of, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
         schema = _columns(declared)
@@ -236,7 +239,7 @@ class Job:
         """
         _fit(params)
         schema = _columns(declared)
-        task = Task(of_trace, select, params, _of_device_work(declared))
+        task = Task(of_trace, select, params, *_rests_on(declared))
         folded, failures = self.engine.reduce(self.sources, task, combine)
         self._require(failures, 0 if folded is None else 1)
         if folded is None:
@@ -292,8 +295,8 @@ def _fit(params: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
 
 
-def _of_device_work(declared: Analysis | Schema) -> bool:
-    return isinstance(declared, Analysis) and declared.of_device_work
+def _rests_on(declared: Analysis | Schema) -> tuple[bool, bool]:
+    return (declared.of_device_work, declared.of_operators) if isinstance(declared, Analysis) else (False, False)
 
 
 def _columns(declared: Analysis | Schema) -> Schema:

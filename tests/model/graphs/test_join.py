@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.analyses.idle_breakdown import idle_breakdown
 from kinetoscope.analyses.kernels import kernels as kernels_of
+from kinetoscope.analyses.operators import operators
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
@@ -39,6 +41,20 @@ def test_pieces_with_the_same_kernels_are_told_by_their_order(tmp_path: Path, ro
     for _ in range(2):
         program.step("execute_new_0_cached_7", *range(len(PIECES)))
     assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_answers_that_rest_on_operators_say_which_replays_have_them(tmp_path: Path) -> None:
+    program = Program([Graph("ab"), Graph("abc")])
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0)
+    program.replay(1)
+    joined(tmp_path, program, captured)
+    job = read(tmp_path / "run.json", capture=tmp_path / "capture.json", jobs=1)
+    said = [note for note in operators(job).notes if "CUDA graphs" in note][1:]
+    assert said[0].startswith("2 of 5 kernels, copies and sets in replays of CUDA graphs have the operators of their")
+    assert said[1] == "1 replay of CUDA graphs matches no capture trace: no operators are assigned."
+    assert not set(said) & set(idle_breakdown(job).notes)
 
 
 def test_the_size_of_the_step_tells_graphs_with_the_same_kernels_apart(tmp_path: Path) -> None:

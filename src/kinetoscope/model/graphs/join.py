@@ -245,7 +245,8 @@ def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, sever
             "assigned. --capture with the trace of the one that was replayed decides."
         )
     if count := int(((chosen < 0) & ~several & (every.launch >= 0)).sum()):
-        yield f"{number_of(count, 'replay')} of CUDA graphs match no capture trace: no operators are assigned."
+        match = "matches" if count == 1 else "match"
+        yield f"{number_of(count, 'replay')} of CUDA graphs {match} no capture trace: no operators are assigned."
     if count := int((every.launch < 0).sum()):
         yield f"{number_of(count, 'replay')} of CUDA graphs began before the recording: no operators are assigned."
 
