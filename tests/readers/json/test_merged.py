@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,23 @@ def test_each_part_is_the_trace_of_its_rank(tmp_path: Path) -> None:
         assert [each.code for each in part.health] == [each.code for each in trace.health]
     for name in ("kernels", "operators", "launches", "device_utilization", "temporal_breakdown"):
         assert getattr(kinetoscope, name)(job).frame.equals(getattr(kinetoscope, name)(own).frame), name
+
+
+def test_a_part_is_stored_as_parquet(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert main(["convert", str(file), "--to", "parquet", "-o", str(tmp_path / "stored")]) == 0
+    stored, own = read(tmp_path / "stored"), read(tmp_path / "ranks")
+    assert [list(stored.trace(n).events()) for n in range(4)] == [list(own.trace(n).events()) for n in range(4)]
+
+
+def test_ranks_that_nobody_asks_for_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged, "KEEP_SECONDS", 0.05)
+    assert len(read(written(tmp_path)).trace(2)) == 17
+    for _ in range(100):
+        if merged._whole.trace is None:
+            return
+        time.sleep(0.02)
+    raise AssertionError("it is kept for ever")
 
 
 def test_the_file_is_read_once_for_all_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ _IN_TEXT: Final = re.compile(rb'"pid"\s*:\s*"' + _LABEL.encode())
 _OVERLAP_BYTES: Final = 64
 """Bytes of a block that are searched again with the next one: a label may stand across."""
 
-MAX_PARTS: Final = 1 << 12
+MAX_PARTS: Final = 1 << 10
 """Ranks in one file beyond which its labels are not believed."""
 
 
@@ -56,8 +56,12 @@ def parts(candidate: CandidateFile, cache: Cache | None = None) -> list[Candidat
     return [replace(candidate, part=label, rank=None, world=0, basis="", size=size) for label in sorted(labels)]
 
 
+KEEP_SECONDS: Final = 60.0
+"""Seconds for which a merged file is kept for the ranks that have not been asked for."""
+
+
 class _Whole:
-    """The merged file that was read last, until each of its parts has been taken: reading is what takes the time."""
+    """The merged file that was read last, until each of its parts has been taken, or for a while."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -87,7 +91,17 @@ def load_part(source: Source, stamp: str, load: Callable[[Source], Trace]) -> Tr
         _whole.taken.add(source.part)
         if not stamp or _whole.taken >= set(_labels(trace)) - {""}:
             _whole.trace = None
+        else:
+            forgetting = threading.Timer(KEEP_SECONDS, _forget, [trace])
+            forgetting.daemon = True
+            forgetting.start()
     return part_of(trace, source)
+
+
+def _forget(trace: Trace) -> None:
+    with _whole.lock:
+        if _whole.trace is trace:
+            _whole.trace = None
 
 
 def part_of(trace: Trace, source: Source) -> Trace:
@@ -96,13 +110,15 @@ def part_of(trace: Trace, source: Source) -> Trace:
     wanted = {source.part} | ({""} if source.part == min(set(labels) - {""}, default="") else set())
     rows = np.flatnonzero(np.array([label in wanted for label in labels], np.bool_)[trace.track])
     columns = {
-        name: getattr(trace, name)[rows]
-        for name in ("ph", "category", "name", "track", "start", "end", "shape", "first")
+        name: getattr(trace, name)[rows] for name in ("ph", "category", "name", "track", "start", "end", "shape")
     }
+    first = trace.shapes.first_values(columns["shape"])
+    sizes = trace.shapes.sizes[columns["shape"]]
+    values = trace.values[np.repeat(trace.first[rows] - first, sizes) + np.arange(int(sizes.sum()))]
     return Trace(
         source=source,
-        columns=columns,
-        values=trace.values,
+        columns={**columns, "first": first},
+        values=values,
         strings=trace.strings,
         shapes=trace.shapes,
         tracks=Tracks.of_values([_own(pid) for pid in trace.tracks.pids], trace.tracks.tids),
