@@ -199,18 +199,20 @@ def test_whole_calls_are_always_joined_in_order(
     assert got == [100 * number + place + 1 for number, names in enumerate(graphs) for place in range(len(names))]
 
 
-RECORDED = Path(__file__).parents[1] / "traces" / "compiled"
-"""A real recording on the CPU with torch 2.13; the lines are those of `tests/traces/compiled.py`."""
+TRACES = Path(__file__).parents[1] / "traces"
+RECORDED = (TRACES / "compiled", TRACES / "compiled_2_15")
+"""Real recordings on the CPU with torch 2.13 and 2.15; the lines are those of `tests/traces/compiled.py`."""
 
 
 def source_lines_of(*beginnings: str) -> str:
     """The numbers of the lines that begin so."""
-    text = RECORDED.with_suffix(".py").read_text().splitlines()
+    text = (TRACES / "compiled.py").read_text().splitlines()
     return ", ".join(str(at) for at, line in enumerate(text, 1) if line.strip().startswith(beginnings))
 
 
-def test_each_fused_kernel_of_a_real_recording_leads_to_its_lines() -> None:
-    answer = compiled_kernels(read(RECORDED), group_by="place")
+@pytest.mark.parametrize("run", RECORDED, ids=lambda run: run.name)
+def test_each_fused_kernel_of_a_real_recording_leads_to_its_lines(run: Path) -> None:
+    answer = compiled_kernels(read(run), group_by="place")
     fused = answer.frame.filter(pl.col("origin") == "fused")
     assert fused["calls"].sum() == 39  # 13 places in two graphs, three steps
     assert set(fused["basis"]) == {"stack traces"}
@@ -227,8 +229,9 @@ def test_each_fused_kernel_of_a_real_recording_leads_to_its_lines() -> None:
     assert set(softmax["graph"]) == {"0/0 forward", "0/0 backward"}
 
 
-def test_products_of_a_real_recording_lead_to_their_modules() -> None:
-    frame = compiled_kernels(read(RECORDED), group_by="place").frame
+@pytest.mark.parametrize("run", RECORDED, ids=lambda run: run.name)
+def test_products_of_a_real_recording_lead_to_their_modules(run: Path) -> None:
+    frame = compiled_kernels(read(run), group_by="place").frame
     products = frame.filter((pl.col("kernel") == "aten::addmm") & (pl.col("graph") == "0/0 forward"))
     assert sorted(products["module"]) == ["blocks.0.down", "blocks.0.up", "blocks.1.down", "blocks.1.up", "head"]
     assert products["source"].null_count() == 0
