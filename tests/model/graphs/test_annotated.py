@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.analyses.annotations import annotations as ranges
+from kinetoscope.analyses.kernels import kernels
 from kinetoscope.analyses.modules import modules
 from kinetoscope.analyses.operators import operators
 from kinetoscope.errors import InputError, NotATraceError
@@ -27,6 +28,8 @@ from kinetoscope.model.graphs.annotated import (
 )
 from kinetoscope.model.graphs.calls_of_graph import CallsOfGraph, calls_of_annotations, with_annotations
 from kinetoscope.model.graphs.replays import node_ids
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
@@ -93,6 +96,26 @@ def test_modules_and_ranges_see_through_the_replays(tmp_path: Path, form: str) -
     captured = job.trace().captured
     assert captured is not None
     assert set(captured.source.tolist()) == {CaptureSource.ANNOTATIONS}
+
+
+def test_a_captured_range_can_be_selected(tmp_path: Path) -> None:
+    written, top = WRITERS["2.15 in place"]
+    events = [event for number in range(3) for event in replay(NODES, 1000 * number, number, written=written)]
+    job = drawn.job(tmp_path, drawn.annotation("run", 0, 1500), *events, **top)
+
+    def chosen(name: str) -> dict[str, int]:
+        rows = kernels(job, select=Selection(annotation=name)).frame.to_dicts()
+        return {row["name"]: row["calls"] for row in rows}
+
+    assert chosen("attention") == {"gemm": 3}
+    assert chosen("sampling") == {"norm": 3}
+    assert chosen("run") == {"gemm": 4, "norm": 2, "plain": 2}
+
+
+def test_captured_ranges_are_no_steps(tmp_path: Path) -> None:
+    nodes = [Node("k", n + 1, annotation={"name": f"Optimizer.step#Adam.step {n}"}) for n in range(8)]
+    events = [event for number in range(8) for event in replay(nodes, 1000 * number, number, written=inline)]
+    assert steps(drawn.job(tmp_path, *events, **INLINE).trace()).origin == "window"
 
 
 def test_the_backward_pass_of_a_module(tmp_path: Path) -> None:

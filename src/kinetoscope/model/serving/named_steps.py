@@ -90,7 +90,7 @@ def _names_of_engines(trace: Trace) -> tuple[Int64s, list[ServingStep]]:
     """Annotations of the host that are named as steps, and what each says."""
     if not trace.strings.holding(STEP_WORDS).any():
         return np.empty(0, np.int64), []
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))
+    rows = np.flatnonzero(((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))[: trace.recorded])
     codes, place = np.unique(trace.name[rows], return_inverse=True)
     of_code = [parsed(text) for text in trace.strings.labels(codes.tolist())]
     named = np.array([each is not None for each in of_code], np.bool_)

@@ -117,7 +117,7 @@ def step_candidates(trace: Trace) -> tuple[StepCandidate, ...]:
 
 def steps_named(trace: Trace, name: str) -> NumberedSteps | None:
     """The steps that annotations of this name are, or those whose names begin with it."""
-    rows = np.flatnonzero(any_of(trace.kind, RANGE_KINDS))
+    rows = np.flatnonzero(any_of(trace.kind, RANGE_KINDS)[: trace.recorded])
     codes = np.unique(trace.name[rows]).tolist()
     same = [code for code in codes if trace.strings.label(code) == name]
     same = same or [code for code in codes if trace.strings.label(code).startswith(name)]
@@ -176,7 +176,7 @@ def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
 @derived
 def _families(trace: Trace) -> tuple[_Family, ...]:
     """Annotations that may be steps by their names."""
-    rows = np.flatnonzero((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))
+    rows = np.flatnonzero(((trace.kind == EventKind.ANNOTATION) & (call_tree(trace).depth >= 0))[: trace.recorded])
     codes, place = np.unique(trace.name[rows], return_inverse=True)
     members: dict[str, list[int]] = {}
     number = np.full(len(codes), -1)
@@ -269,7 +269,7 @@ def _repeated_annotation(trace: Trace, window: tuple[int, int]) -> Proposal | No
 
 def _optimizer_boundaries(trace: Trace, window: tuple[int, int]) -> Proposal | None:
     """Steps end where the optimizer's do."""
-    rows = np.flatnonzero(is_optimizer_range(trace, OPTIMIZER_STEP))
+    rows = np.flatnonzero(is_optimizer_range(trace, OPTIMIZER_STEP)[: trace.recorded])
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     codes, counts = codes[counts >= _MIN_REPETITIONS], counts[counts >= _MIN_REPETITIONS]
     if not len(codes):

@@ -10,7 +10,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
@@ -112,11 +114,13 @@ def scope(trace: Trace, select: Selection) -> Scope:
     host = np.ones(len(trace), np.bool_)
     taken = np.ones(len(work), np.bool_)
     running = np.ones(len(work), np.bool_)
+    call = np.where(work.captured >= 0, work.captured, work.launch)
     for criterion in _criteria(trace, select, chosen):
-        # Device work is where it was launched. If that was not recorded, it has a step, by its own start, and no more.
+        # Device work is where it was launched, that of a replay where it was captured. If neither was recorded, it has
+        # a step, by its own start, and no more.
         host &= criterion.events
         by_start = criterion.events[work.rows] & criterion.is_step
-        launched = np.where(work.launch >= 0, criterion.events[work.launch], by_start)
+        launched = np.where(call >= 0, criterion.events[call], by_start)
         taken &= launched
         if not criterion.is_step:
             running &= launched
@@ -219,7 +223,7 @@ def _steps_at(every: Steps, places: Int64s) -> Steps:
 
 
 def _inside_annotation(trace: Trace, name: str) -> Bools:
-    """Which events start inside an annotation of this name on its thread: bool [events]."""
+    """Which events start inside an annotation of this name on its thread, or were captured in one: bool [events]."""
     rows = np.flatnonzero(
         any_of(trace.kind, RANGE_KINDS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0)
     )
@@ -233,4 +237,6 @@ def _inside_annotation(trace: Trace, name: str) -> Bools:
         here = np.flatnonzero(trace.track == track)
         index = np.searchsorted(trace.start[spans], trace.start[here], side="right") - 1
         inside[here] = (index >= 0) & (trace.start[here] < reach[np.maximum(index, 0)])
-    return inside
+    captured = np.zeros(len(trace), np.bool_)
+    captured[rows[rows >= trace.recorded]] = True
+    return inside | (ancestor(call_tree(trace).parent, captured) >= 0) if captured.any() else inside
