@@ -84,8 +84,11 @@ def test_a_pause_without_requests_is_no_part_of_a_step(tmp_path: Path) -> None:
 def test_an_engine_that_waits_for_tokens_is_told_to_work_ahead_and_one_that_does_to_do_less(tmp_path: Path) -> None:
     waits = only(advised(tmp_path / "waits", replace(SMALL, ahead=False)), "SERVING004")
     assert "+ vllm serve MODEL --async-scheduling" in waits.change
+    assert "--stream-interval" not in waits.change
     slow = only(advised(tmp_path / "slow", replace(SMALL, schedules=3000)), "SERVING004")
     assert "async" not in slow.change
+    assert "--stream-interval" in slow.change
+    assert "VLLM_CUSTOM_SCOPES_FOR_PROFILING=1" in slow.change
 
 
 def test_causes_of_gaps_are_named_where_they_were_recorded(tmp_path: Path) -> None:

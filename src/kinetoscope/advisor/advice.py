@@ -182,6 +182,7 @@ def _limits(only: Sequence[int], ranks: int) -> str:
 
 _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
+    *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks "),
     *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
 )
 """How sentences begin whose first letter is small within another sentence."""

@@ -23,6 +23,7 @@ from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.synchronization import host_waits
+from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
 
 _MIN_IDLE_SHARE: Final = 0.03
@@ -51,6 +52,8 @@ _LESS_WORK: Final = {
     "": "+ do less for each token between steps, or in another process",
 }
 
+_PHASES: Final = {"vLLM": "+ VLLM_CUSTOM_SCOPES_FOR_PROFILING=1  # the next recording says what the host does there"}
+
 
 def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     """Does the device wait for the engine between two steps?
@@ -62,7 +65,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     meanwhile. One that schedules ahead does so only where this takes longer than the step. At stake is the time that
     the steps gain if the host neither waits for tokens nor does anything between steps. Of an engine that waits for
     tokens, eight tenths of the gain from not waiting count as sure; of one that does not, half of its work between
-    steps.
+    steps while the device is idle.
 
     What to do. Schedule ahead (asynchronous scheduling, overlap); else do less between steps: answer several tokens at
     a time, and detokenize in other processes.
@@ -76,12 +79,14 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     sites = wait_sites(rank)
     tokens = [site for site in sites if fetches_tokens(rank, site)]
     between = _host_between(rank)
-    half = between.start + ((between.end - between.start) * _CERTAIN_SHARE).astype(np.int64)
+    # The host may wait without a call that says so while the device is busy: only the rest is surely its work.
+    works = intersection(between, rank.idle)
+    half = Intervals(works.start, works.start + ((works.end - works.start) * _CERTAIN_SHARE).astype(np.int64))
     # Other waits keep an engine from working ahead, too; what the steps gain without them is another finding's.
     others = rank.gains(without_waits(rank, [site for site in sites if site not in tokens], 1.0))
     high = _gains(rank, sites, between) - others
     high = high * min(1.0, rank.idle.length / max(float(high.sum()), 1.0))
-    low = _gains(rank, sites, Intervals(between.start, half)) if not tokens else _gains(rank, sites)
+    low = _gains(rank, sites, half) if not tokens else _gains(rank, sites)
     low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
     stake = stake_by_time(rank, low, high, gaps)
     if not is_worth_reporting(rank, stake):
@@ -91,7 +96,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
         message=f"The device waits for the engine between steps. It waits {rank.time_per_step(gaps.length)} for each"
         f" ({share(gaps.length, rank.time.length)}): for {_causes(steps)}.",
         stake=stake,
-        change=setting(steps.engine, _SCHEDULE_AHEAD if tokens else _LESS_WORK),
+        change=_change(rank, steps, tokens),
         why=_why(tokens) + slowed,
         confidence="medium" if slowed else "high",
         evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
@@ -106,6 +111,16 @@ def _gains(rank: RankView, sites: Sequence[WaitSite], cut: Intervals | None = No
     if cut is not None:
         factors.cut[main_thread(rank.trace)] = cut
     return rank.gains(factors)
+
+
+def _change(rank: RankView, steps: EngineSteps, tokens: list[WaitSite]) -> str:
+    """Work ahead; of an engine that does, do less; where no wait was recorded, either. And have the causes recorded."""
+    waits = rank.trace.start[host_waits(rank.trace).call]
+    seen = bool((step_of(rank.time, waits) >= 0).any())
+    lines = [setting(steps.engine, _SCHEDULE_AHEAD)] if tokens or not seen else []
+    lines += [setting(steps.engine, _LESS_WORK)] if not tokens else []
+    unknown = 2 * steps.numbers("gap_other").sum() > steps.numbers("gap").sum()
+    return "\n".join(lines + ([_PHASES[steps.engine]] if unknown and steps.engine in _PHASES else []))
 
 
 def _why(tokens: list[WaitSite]) -> str:

@@ -20,7 +20,8 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     """Which data does the recording lack, and which options record it?
 
     What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
-    a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help.
+    a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help: not of a
+    server, which stacks slow and whose cache fills the memory on purpose.
 
     Why it matters. Rules need data. Without shapes, operators of one name look alike, and there are no FLOPs;
     without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks
@@ -49,6 +50,8 @@ def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if "record_shapes" not in known:
         yield "shapes of inputs", "record_shapes=True"
+    if rank.program == "serving":
+        return
     idle = rank.has_device and rank.idle.length >= _IDLE * max(rank.time.length, 1)
     if idle and "profile_memory" not in known:
         yield "memory events", "profile_memory=True"
