@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read
 from tests.catalog.samples import required
 from tests.drawn import Event, annotation, job, kernel, launch, op, python, written
+from tests.faults.engine import Engine, serving
 from tests.model.graphs.test_attach import captured, replayed
 
 
@@ -306,3 +308,14 @@ def test_each_naming_scheme(scheme: str, tmp_path: Path) -> None:
     # The mixed step takes 130 ns, from its range on; the decode step 140 ns, 100 of them a gap.
     assert [(row["duration"], row["gap"], row["replayed"]) for row in found] == [(130, 30, 0), (140, 100, 1)]
     assert [row["decode_delay"] for row in found] == [0, None]
+
+
+def test_a_simulated_engine_waits_for_what_its_host_does(tmp_path: Path) -> None:
+    """Each step the host schedules for 250 µs, prepares for 100 µs, and answers for 150 µs, while the device waits."""
+    serving(Engine(words="sglang", ahead=False, scopes=True, layers=4), steps=12)(tmp_path)
+    found = rows(read(str(tmp_path), jobs=1))[1:]
+    median = {name: statistics.median(row[name] for row in found) for name in GAP_PARTS}
+    assert median["gap_scheduler"] == pytest.approx(250_000, rel=0.1)
+    assert median["gap_detokenizing"] == pytest.approx(150_000, rel=0.1)
+    assert median["gap_inputs"] == pytest.approx(110_000, rel=0.2)  # and copies of the inputs
+    assert median["gap_other"] < 10_000
