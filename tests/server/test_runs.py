@@ -65,6 +65,7 @@ def touched(folder: Path, *names: str) -> Path:
         (["monday/rank0.json", "monday/rank1.json", "tuesday/rank0.json"], {"monday": 2, "tuesday": 1}),
         (["monday/job.json", "tuesday/deep/job.json"], {"monday": 1, "tuesday/deep": 1}),
         (["monday/rank_0/t.json", "monday/rank_1/t.json", "tuesday/rank_0/t.json"], {"monday": 2, "tuesday": 1}),
+        (["rank0.json", "rank1.json", "capture_traces/graph_capture_rank_0.json"], {"log": 2}),
         (["worker0.1623212756351.pt.trace.json", "worker1.1623212756399.pt.trace.json"], {"log": 2}),
     ],
 )

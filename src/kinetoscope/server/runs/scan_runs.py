@@ -18,6 +18,7 @@ from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job import ranks
+from kinetoscope.readers.job.capture_traces import apart
 from kinetoscope.readers.job.discovery import find
 from kinetoscope.readers.job.names import of_engine
 from kinetoscope.readers.job.probe import probed
@@ -99,7 +100,8 @@ class RunScanner:
                 candidates |= {file.url: file for file in find(path)}
             except KinetoscopeError as error:
                 wrong.append(str(error))
-        runs = [(path, self._files(files)) for path, files in self._runs(candidates.values())]
+        traces, _ = apart(list(candidates.values()))  # captures of graphs are read with the run beside them
+        runs = [(path, self._files(files)) for path, files in self._runs(traces)]
         names, used = _names([path for path, _ in runs]), set[str]()
         return [
             RunFiles(self._identity(files, path, used), name, path, files)
