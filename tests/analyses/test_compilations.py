@@ -11,7 +11,7 @@ import pytest
 import kinetoscope
 from kinetoscope.model.steps.selection import Selection
 from tests.drawn import Event, annotation, job, op, python
-from tests.model.compile.drawn_log import artifact, graph_break, metrics, record, written_log
+from tests.model.compile.drawn_log import PRINT, artifact, graph_break, metrics, record, written_log
 
 US = 1_000
 TIMED = " (dynamo_timed)"
@@ -138,3 +138,46 @@ def test_odd_values_are_unknown(metadata: dict[str, Any], tmp_path: Path) -> Non
     written_log(tmp_path, record("compilation_metrics", metadata))
     frame = kinetoscope.compilations(job(tmp_path, op("aten::mm", 0, 5))).frame
     assert row(frame, "function", "start", "time") == (None, None, 0)
+
+
+RECORDED = Path(__file__).parents[1] / "traces" / "recompiled"
+"""Real recordings on the CPU; the lines are those of `tests/traces/recompiled.py`."""
+
+
+@pytest.mark.parametrize("version", ["torch-2.13", "torch-2.15"])
+def test_planted_breaks_and_recompilations_of_a_recording_have_their_lines(version: str) -> None:
+    recorded = kinetoscope.read(RECORDED / version)
+    frame = kinetoscope.compilations(recorded).frame
+    size = "tensor 'x' size mismatch at index 0. expected 8, actual 12"
+    resumed = "torch_dynamo_resume_in_forward_at_35"
+    assert frame.select("compile_id", "function", "line", "reason", "calls").rows() == [
+        ("0/0", "forward", 32, None, 1),
+        ("1/0", resumed, 35, None, 1),
+        ("2/0", "measured", 15, None, 0),
+        ("0/1", "forward", 32, f"0/0: {size}", 4),
+        ("1/1", resumed, 35, f"1/0: {size}", 1),
+        ("1/2", resumed, 35, f"1/1: self.scale == 1; 1/0: {size}", 3),
+    ]
+    assert frame["cache_misses"].to_list() == [3, 3, 0, 3, 3, 3]
+    assert frame.select(pl.sum_horizontal(PHASES)).to_series().to_list() == frame["time"].to_list()
+    again = frame.filter(pl.col("in_trace") > 0)  # the spans of the trace say the same as torch's metrics
+    assert again["compile_id"].to_list() == ["0/1", "1/1", "1/2"]
+    assert all(abs(row["in_trace"] / row["time"] - 1) < 0.01 for row in again.rows(named=True))
+    breaks = kinetoscope.graph_breaks(recorded).frame
+    assert breaks.select("line", "function", "code", "reason", "skipped", "compile_ids", "calls").rows() == [
+        (35, "forward", 'print("a planted graph break")', PRINT, False, "0/0, 0/1", 5),
+        (18, "measured", 'print("a planted break in a loop")', PRINT, True, "2/0", 0),
+    ]
+    assert breaks["between"][0] > 0
+
+
+@pytest.mark.parametrize("version", ["torch-2.13", "torch-2.15"])
+def test_phases_of_the_trace_alone_are_those_of_the_log(version: str) -> None:
+    with_log = kinetoscope.compilations(kinetoscope.read(RECORDED / version)).frame
+    alone = kinetoscope.compilations(kinetoscope.read(RECORDED / version, compile="off")).frame
+    assert alone["file"].null_count() == len(alone)
+    both = with_log.join(alone.filter(pl.col("time") > 0), on="compile_id", suffix="_alone")
+    assert len(both) == 3
+    for row_ in both.rows(named=True):
+        for phase in PHASES:
+            assert abs(row_[phase] - row_[f"{phase}_alone"]) < 0.02 * row_["time"]

@@ -174,12 +174,22 @@ def demo(out: Path) -> None:
 
 def compiled(out: Path) -> None:
     """A model that Inductor compiled, with provenance and calls of C++ kernels; torch's log of it lies in `compile`."""
-    folder = out / "compiled"
+    compile_in(out / "compiled", "compiled.py")
+
+
+def recompiled(out: Path) -> None:
+    """A compiled model with planted graph breaks and recompilations, in a folder for the version of torch."""
+    version = ".".join(torch.__version__.split(".")[:2])
+    compile_in(out / "recompiled" / f"torch-{version}", "recompiled.py")
+
+
+def compile_in(folder: Path, script: str) -> None:
+    """Run a script that compiles, with torch's log and provenance switched on."""
     (folder / "compile").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as logs:
         variables = {"TORCH_TRACE": logs, "TORCHINDUCTOR_CACHE_DIR": f"{logs}/cache"}
         tracked = {"INDUCTOR_PROVENANCE": "1", "TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE": "1"}
-        command = [sys.executable, str(Path(__file__).with_name("compiled.py")), str(folder)]
+        command = [sys.executable, str(Path(__file__).with_name(script)), str(folder)]
         subprocess.run(command, check=True, env={**os.environ, **variables, **tracked})
         (log,) = Path(logs).glob("*.log")
         write(
@@ -228,6 +238,7 @@ SCENARIOS: tuple[Callable[[Path], None], ...] = (
     python_export,
     demo,
     compiled,
+    recompiled,
     name_quote,
     meta_newline,
     class_quote,

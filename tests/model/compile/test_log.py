@@ -111,6 +111,12 @@ def test_of_several_attempts_the_last_break_counts() -> None:
     assert site.line == 20
 
 
+def test_a_function_that_is_skipped_where_it_breaks_has_the_reason() -> None:
+    lead = "Failed to handle graph break gracefully. Skipping the function and falling back to eager.\n\n"
+    [site] = sites_of_log(read(graph_break(18, "2/0", lead=lead)))
+    assert (site.line, site.reason, site.is_skipped) == (18, PRINT, True)
+
+
 def test_a_skipped_function_is_one() -> None:
     payload = (
         "Graph break: torch.compile cannot properly resume from this graph break, which results in a skip.\n"

@@ -94,12 +94,12 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
 
 
 def _reason(again: Compilation | None) -> str:
-    """A sentence with the guard that the newest code of a function was compiled for, and that no longer holds."""
+    """A sentence on the compilation that took longest: the guard of the one before it that failed."""
     if again is None or not again.reasons:
         return ""
     compile_id, _, guard = again.reasons[0].partition(": ")
-    failed = f"{quoted(guard, _GUARD_CELLS)} of {compile_id} did not hold"
-    return f" {quoted(again.function)} was compiled as {again.compile_id}, as {failed}."
+    unfit = f"{compile_id} did not fit: {quoted(guard, _GUARD_CELLS)}"
+    return f" {quoted(again.function)} was compiled as {again.compile_id}, because {unfit}."
 
 
 def _remedy(again: Compilation | None) -> str:

@@ -53,6 +53,10 @@ UNKNOWN_SITE: Final = BreakSite("", None, "", "", "")
 _BREAK: Final = re.compile(r"Graph break in user code at (.+):(\d{1,9})\n(?:Graph Break )?Reason: (.*)")
 _FRAME: Final = re.compile(r'  File "([^"\n]+)", line (\d{1,9}), in ([^\n]+)\n    ([^\n]*)')
 _RAISED: Final = re.compile(r"^[\w.]*(?:Unsupported|UserError|Error|Exception|Skip\w*): (.+)", re.MULTILINE)
+_INTRODUCTIONS: Final = ("Encountered graph break when attempting to trace", "Failed to handle graph break gracefully")
+"""How torch 2.11 and newer begins: the reason follows."""
+
+_SKIPS: Final = "Skipping the function"
 _TRACEBACK: Final = "\nTraceback (most recent call last):\n"
 
 
@@ -83,7 +87,8 @@ def break_site(payload: str) -> BreakSite | None:
         file, line = at[1], at[2]
     error = list(_RAISED.finditer(raised))
     reason = at[3] if at is not None else error[-1][1] if error else told.partition("\n")[0]
-    if reason.startswith("Encountered graph break when attempting to trace"):  # torch 2.11: the reason follows
+    skips = at is None or _SKIPS in reason
+    if reason.startswith(_INTRODUCTIONS):
         reason = next((line for line in told[at.end() if at else 0 :].split("\n") if line.strip()), reason)
     text = told if at is not None else raised
     return BreakSite(
@@ -94,7 +99,7 @@ def break_site(payload: str) -> BreakSite | None:
         first_line(reason),
         _labelled(text, "Explanation"),
         _labelled(text, "Hint"),
-        is_skipped=at is None,
+        is_skipped=skips,
     )
 
 
