@@ -11,6 +11,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
+from kinetoscope.pages.parts.compiled import compiled_blocks
 from kinetoscope.pages.parts.graphs import graph_blocks
 from kinetoscope.pages.parts.occurrences import occurrences
 from kinetoscope.pages.parts.sentences import way_back
@@ -60,8 +61,10 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
         )
         yield occurrences(job, select, name, "duration", kind=str(kinds[0]) if len(kinds) else "computation")
         yield from graph_blocks(job, select, params)
+        yield from compiled_blocks(job, select, params)
         yield TableBlock("Time by kind", "kernel_kinds")
     else:
+        yield from compiled_blocks(job, select, params)
         yield from way_back(select)
     params_of_table = {"group_by": group_by, "copies": "true"}
     shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _COLUMNS)
