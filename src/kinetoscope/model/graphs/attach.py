@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -86,9 +86,12 @@ def with_captured_calls(
     for number, recording in enumerate(recordings):
         graphs += relabelled(recording.graphs(), number)
     found = joined(trace, graphs)
+    last, recorded = OWN_RECORDING, trace
     for each in sorted(found.replays, key=lambda each: each.graph.recording):
         taken[each.work] = True
-        recorded = trace if each.graph.recording == OWN_RECORDING else recordings[each.graph.recording].trace()
+        if each.graph.recording != last:
+            last = each.graph.recording
+            recorded = recordings[last].trace()
         calls = calls_of_capture(recorded, each)
         paths = node_paths(trace, each.work[0], dump)
         if any(paths):
@@ -113,6 +116,8 @@ class _Tables:
         strings: the string table.
         packed: the shapes, as the constructor of `Shapes` takes them.
         values: what is added to the values, in pieces, of which the first begins at `end`.
+        numbers: codes of shapes.
+        known: codes of the strings that were asked for.
     """
 
     strings: Strings
@@ -120,17 +125,12 @@ class _Tables:
     values: list[Int64s]
     end: int
     numbers: dict[tuple[Item, ...], int]
+    known: dict[Spelling, int] = field(default_factory=dict)
 
     def columns(self, calls: CallsOfGraph) -> dict[str, Int64s]:
         """Category, name, shape and first of the calls of a graph, whose strings, shapes and values are added."""
-        used = sorted({*calls.category, *calls.name} | {key for items in calls.items for key, _, _ in items}
-                      | {value for items, values in zip(calls.items, calls.values, strict=True)
-                         for value, kind in zip(values, _kinds(items), strict=True) if kind in _TEXTS})  # fmt: skip
-        used = [code for code in used if code >= 0]
-        spellings = [calls.spell(code) for code in used]
-        self.strings, codes = self.strings.extended(
-            [text for text, _ in spellings], np.array([flag for _, flag in spellings], np.uint8)
-        )
+        used = _codes_of(calls)
+        codes = self.codes([calls.spell(code) for code in used])
         code_of = {-1: -1, **dict(zip(used, codes.tolist(), strict=True))}
         shape, first, values = list[int](), list[int](), list[int]()
         for items, own in zip(calls.items, calls.values, strict=True):
@@ -150,18 +150,26 @@ class _Tables:
 
     def codes(self, texts: Sequence[Spelling | None]) -> Int64s:
         """Codes of texts, which are added; −1 for None."""
-        told = [text for text in texts if text is not None]
-        flags = np.array([flag for _, flag in told], np.uint8)
-        self.strings, codes = self.strings.extended([text for text, _ in told], flags)
-        result = np.full(len(texts), -1, np.int64)
-        result[[text is not None for text in texts]] = codes
-        return result
+        new = [text for text in dict.fromkeys(texts) if text is not None and text not in self.known]
+        if new:
+            flags = np.array([flag for _, flag in new], np.uint8)
+            self.strings, codes = self.strings.extended([text for text, _ in new], flags)
+            self.known.update(zip(new, codes.tolist(), strict=True))
+        return np.array([-1 if text is None else self.known[text] for text in texts], np.int64)
 
     def _shape(self, items: tuple[Item, ...]) -> int:
         if items not in self.numbers:
             self.numbers[items] = len(self.packed)
             self.packed.append(np.array([pack_item(item) for item in items], np.int64))
         return self.numbers[items]
+
+
+def _codes_of(calls: CallsOfGraph) -> list[int]:
+    """Codes of all strings of the calls of a graph."""
+    used = {*calls.category, *calls.name} | {key for items in calls.items for key, _, _ in items}
+    for items, values in zip(calls.items, calls.values, strict=True):
+        used |= {value for value, kind in zip(values, _kinds(items), strict=True) if kind in _TEXTS}
+    return sorted(code for code in used if code >= 0)
 
 
 def _kinds(items: tuple[Item, ...]) -> list[int]:
@@ -183,6 +191,7 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
     added: dict[str, list[Int64s]] = {name: [] for name in ("category", "name", "shape", "first")}
     launch, parent, depth, work, call, source, grid, block = (list[Int64s]() for _ in range(8))
     at = len(trace)
+    tables.codes([part.calls.spell(code) for part in parts for code in _codes_of(part.calls)])  # all at once: quicker
     for part in parts:
         calls, count, size = part.calls, len(part.launch), len(part.calls.name)
         for name, column in tables.columns(calls).items():
