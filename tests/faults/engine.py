@@ -82,6 +82,7 @@ class Engine:
         asks: us of the host for each operator that is not in a graph.
         schedules, prepares, answers: us of the host for a step: which requests, the tensors, the texts.
         sampler: takes the greatest; draws with one kernel; or sorts all logits first.
+        compiles: us of a compilation in each sixth step, whose batch is new.
         fetches: values that the host fetches from the device before it samples.
         pageable: bytes of inputs that are copied from pageable memory.
         ranks: of the tensor-parallel group.
@@ -108,6 +109,7 @@ class Engine:
     prepares: float = 100
     answers: float = 150
     sampler: Literal["greatest", "fused", "sorted"] = "greatest"
+    compiles: float = 0
     fetches: int = 0
     pageable: float = 0
     ranks: int = 1
@@ -212,6 +214,9 @@ class Engine:
                     p.to_device(self.pageable, dtype="long int")
                 for _ in range(4):
                     p.to_device(4096, pinned=True, blocking=False, dtype="long int")
+            if self.compiles and n % 6 == 0:
+                with p.op("dynamo", 20), p.op("_compile.compile_inner (dynamo_timed)", 0.3 * self.compiles):
+                    p.call("OutputGraph.call_user_compiler (dynamo_timed)", 0.7 * self.compiles)
             with self._part(p, "forward"):
                 padded = self.padded(batch)
                 pieces = list(self.forward(p, batch, (padded or batch.decode) + batch.prompt))

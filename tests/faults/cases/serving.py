@@ -109,6 +109,7 @@ CASES: Final = (
         "SERVING003+SERVING004", "prompts, and tokens waited for", _VLLM,
         {"prompt": 4096, "chunk": 4096, "ahead": False}, {}, seed=683, steps=32,
     ),
+    _case("HOST007", "a batch that is new to the compiler in each sixth step", _VLLM, {"compiles": 60e3}, {}, seed=691),
     _case("RANKS011", "a slow device of four", _FOUR, {"slow": (1, 1, 1.3, 1)}, {}, seed=651),
     _case(
         "RANKS011", "a device that is slower by a tenth, of eight", replace(_FOUR, ranks=8, decode=(64,)),

@@ -19,6 +19,7 @@ from kinetoscope.model.compile.breaks import BreakSite, broken_calls
 from kinetoscope.model.compile.compilations import Compilation, compilations
 from kinetoscope.model.compile.regions import compiled_regions, compiler_spans
 from kinetoscope.model.execution.call_stacks import CodeLocation
+from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import shown
@@ -85,7 +86,7 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
         f" {number_of(count, 'compilation')} in {number_of(rank.step_count, 'step')} take"
         f" {shown(time.length, 'ns')} in all{_versions(trace)}.{_reason(again)}",
         stake=stake,
-        change=_remedy(again),
+        change=_remedy(again, rank.program),
         why="The compiler's time in the recorded steps.",
         evidence=(rank.event(longest, "the longest part of a compilation", "compilations", where),),
         time=rank.exposed(time),
@@ -102,10 +103,12 @@ def _reason(again: Compilation | None) -> str:
     return f" {quoted(again.function)} was compiled as {again.compile_id}, because {unfit}."
 
 
-def _remedy(again: Compilation | None) -> str:
+def _remedy(again: Compilation | None, program: ProgramKind) -> str:
     match = _SIZE.search(again.reasons[0]) if again is not None and again.reasons else None
     if match:
         return f"+ torch._dynamo.mark_dynamic({match[1]}, {match[2]})  # or pad to few different sizes"
+    if program == "serving":
+        return "+ serve each batch size once before requests come, or pad batches to the sizes that are compiled"
     return "- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes"
 
 
