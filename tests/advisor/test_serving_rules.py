@@ -65,6 +65,7 @@ def test_a_gap_belongs_to_the_step_behind_it(tmp_path: Path) -> None:
     gap = kinetoscope.serving_steps(job).frame["gap"][1:].mean()
     assert isinstance(gap, float)
     assert view.step > gap > 2_000_000
+    assert "Here, a server's step counts the time since the step before." in advise(job).notes
     assert re.search(r"It waits 2\.\d+\sms for each", only(advise(job), "SERVING004").message)
 
 

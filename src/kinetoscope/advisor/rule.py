@@ -105,6 +105,12 @@ class RankView(_View):
         """The selected device steps, ns: int64 [steps] each; those of a server with the time since the step before."""
         return self.scope.clipped(self._begins[self.scope.places], self.scope.steps.device.end)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on how its steps are counted, where that is not as elsewhere."""
+        counts = bool(self._follows[self.scope.places].any())
+        return ("Here, a server's step counts the time since the step before.",) if counts else ()
+
     @cached_property
     def _follows(self) -> Bools:
         """Steps that begin with the end of the one before: bool [all steps]. It is what a server does between steps."""

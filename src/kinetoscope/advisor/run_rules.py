@@ -66,7 +66,7 @@ def findings_of_rank(
     frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
         step=pl.lit(rank.step), steps=pl.lit(rank.step_count, pl.Int64), program=pl.lit(rank.program)
     )
-    return Partial(frame, (*rank.scope.notes, *failures))
+    return Partial(frame, (*rank.scope.notes, *rank.notes, *failures))
 
 
 def run_rules(
