@@ -143,6 +143,17 @@ def test_prefill_holds_up_decode(tmp_path: Path) -> None:
     assert delay == [None, 150, 300, 310, None, None]
 
 
+def test_a_server_without_requests_waits_for_nobody(tmp_path: Path) -> None:
+    events = []
+    for k, at in enumerate((0, 100, 200, 90_000)):
+        events += [annotation("step[DECODE bs=1]", at, 30), *work("gemm", at + 10, at + 30, 50, k + 1)]
+    answer = serving_steps(job(tmp_path, *events))
+    last = answer.frame.to_dicts()[-1]
+    assert (last["pause"], last["gap"], last["duration"]) == (90_000 - 280, 30, 80)
+    assert answer.frame["pause"].null_count() == 3
+    assert any(note.startswith("Before 1 step the server had no requests, 8.97e-05 s in all") for note in answer.notes)
+
+
 def test_proposed_tokens_that_were_accepted(tmp_path: Path) -> None:
     def verify(at: int, batch: int, context: int) -> Event:
         return annotation(f"step[VERIFY bs={batch} g_sq={4 * batch} g_sk={context} g_sqsq=1 g_sqsk=1]", at, 50)

@@ -24,6 +24,7 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.graphs.lost_work import lost_work
 from kinetoscope.model.job import Job
+from kinetoscope.model.serving.steps import MAX_GAP_RATIO
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps as find_steps
@@ -79,10 +80,6 @@ _MAX_MARGIN_SHARE: Final = 0.3
 """Share of a mean by which few and uneven steps may move it at most."""
 
 
-_LONGEST_PAUSE: Final = 10.0
-"""Times the median step: a server that does nothing for longer has no requests, and no step is charged with it."""
-
-
 class RankView(_View):
     """One rank as rules see it: its trace, the selected steps, and the answers of analyses about it."""
 
@@ -118,7 +115,7 @@ class RankView(_View):
         if self.program != "serving":
             return np.zeros(len(device.start), np.bool_)
         pause = device.start[1:] - device.end[:-1]
-        longest = _LONGEST_PAUSE * float(np.median(device.end - device.start)) if len(device.start) else 0.0
+        longest = MAX_GAP_RATIO * float(np.median(device.end - device.start)) if len(device.start) else 0.0
         return np.concatenate([[False], pause <= longest])[: len(device.start)]
 
     @cached_property

@@ -15,6 +15,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
 
@@ -51,6 +52,7 @@ RESULT = Schema(
     Column("gap_detokenizing", pl.Int64, "The host handles the results of the step before, and sends them on.", "ns"),
     Column("gap_launch", pl.Int64, "The first work, or the graph that it is in, is launched and has not begun.", "ns"),
     Column("gap_other", pl.Int64, "Between steps, and nothing that was recorded says what the host did.", "ns"),
+    Column("pause", pl.Int64, "Before it, the server had no requests; null if it had some.", "ns"),
     Column("decode_delay", pl.Int64, "How long it held up requests that decode; null if it held up none.", "ns"),
     Column("acceptance", pl.Float64, "Accepted tokens / proposed ones; null where not known.", "fraction"),
     Column(
@@ -73,7 +75,11 @@ RESULT = Schema(
         "agreed": "batch padded_batch tokens prefill_tokens decode_tokens prefill_requests decode_requests context "
         "gap_cause acceptance",
         "sum": " ".join(
-            ("wall duration device_busy device_idle device_between gap decode_delay rank_waiting", *SHARES, *GAP_PARTS)
+            (
+                "wall duration device_busy device_idle device_between gap pause decode_delay rank_waiting",
+                *SHARES,
+                *GAP_PARTS,
+            )
         ),
     },
 )
@@ -100,7 +106,8 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     power of two); a prefill step between steps that decode by all its duration. Acceptance follows from the growth of
     the context until the next verify step of as many requests.
 
-    Ranks share a step that has the same number and name, if a collective runs in it on any of them.
+    A gap longer than ten median steps on the device is a `pause`, a server without requests: the step then begins with
+    its range. Ranks share a step of the same number and name, if a collective runs in it on any of them.
 
     How to read it. Sort by duration for the slowest steps. Decode steps with a large gap, or `device_idle`, and no
     replays are bound by launches; `gap_cause` says what to shorten.
@@ -139,6 +146,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         notes.append(not_recorded("device work", "the columns of device time are empty"))
     if len(row) and not any(each.kind for each in found.named.said):
         notes.append("The names of the steps do not say what they do: kind, batch and tokens are not known.")
+    pauses = frame["pause"].drop_nulls()
+    if len(pauses):
+        notes.append(
+            f"Before {number_of(len(pauses), 'step')} the server had no requests, {int(pauses.sum()) / 1e9:.3g} s in all:"
+            " gaps longer than ten median steps, which count nowhere."
+        )
     if len(row) and (trace.kind == EventKind.PYTHON).any():
         notes.append("Python stacks were recorded, which slows the engine: without them gaps are shorter.")
     columns = RESULT.per_rank.names

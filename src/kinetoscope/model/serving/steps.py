@@ -35,6 +35,9 @@ _NUMBERS: Final = {
 }
 """Columns, and where a name says them."""
 
+MAX_GAP_RATIO: Final = 10
+"""A longer gap / the median time of a step on the device is a pause: the server had no requests."""
+
 _CAPTURE: Final = re.compile(r"(?:capture_|bs_)(\d{1,9})_")
 """How annotations around the capture of a graph are named: `capture_32_FULL`, `capture_32_DECODE`, `bs_32_rank0`."""
 
@@ -84,7 +87,10 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     over = np.maximum.accumulate(np.concatenate([[np.iinfo(np.int64).min], last])) if count else last
     began = np.minimum(np.maximum(named.host.start, before.end), first)
     since = np.where(over[:count] > np.iinfo(np.int64).min, over[:count], began)
-    gap = Intervals(np.where(runs, np.minimum(since, first), 0), np.where(runs, first, 0))
+    since = np.where(runs, np.minimum(since, first), 0)
+    paused = runs & (first - since > MAX_GAP_RATIO * np.median((last - first)[runs])) if runs.any() else runs
+    begin = np.where(paused, np.clip(named.host.start, since, first), since)
+    gap = Intervals(begin, np.where(runs, first, 0))
     busy = union(*ran)
     causes = times_of_causes(trace, named, gap, busy, launch)
     between = covered(gap, busy)
@@ -126,6 +132,7 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
             "gap": polars_columns.column(gap.end - gap.start - between, runs),
             "gap_cause": polars_columns.labelled(largest, GAP_CAUSES.__getitem__).cast(pl.String),
             **{f"gap_{name}": polars_columns.column(causes[:, place], runs) for place, name in enumerate(GAP_CAUSES)},
+            "pause": polars_columns.column(begin - since, paused),
             "replayed": polars_columns.numbers(replayed),
             "tokens_per_second": polars_columns.column(said["tokens"] * 1e9 / np.maximum(time, 1), known),
             "decode_delay": polars_columns.rows(delay),
