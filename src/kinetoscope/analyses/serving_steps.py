@@ -149,8 +149,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     pauses = frame["pause"].drop_nulls()
     if len(pauses):
         notes.append(
-            f"Before {number_of(len(pauses), 'step')} the server had no requests, {int(pauses.sum()) / 1e9:.3g} s in all:"
-            " gaps longer than ten median steps, which count nowhere."
+            f"Before {number_of(len(pauses), 'step')} the server had no requests, {int(pauses.sum()) / 1e9:.3g} s in"
+            " all: gaps longer than ten median steps, which count nowhere."
         )
     if len(row) and (trace.kind == EventKind.PYTHON).any():
         notes.append("Python stacks were recorded, which slows the engine: without them gaps are shorter.")
