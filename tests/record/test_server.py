@@ -116,7 +116,9 @@ class Endpoints(BaseHTTPRequestHandler):
                     of.by_stage = body["profile_by_stage"]
                 self.answer(200, "Start profiling.\n")
             elif self.path == "/stop_profile":
-                if of.recorded is not None:
+                if of.recorded is not None and of.kind == "SGLang":  # which answers first, and exports for a while
+                    threading.Timer(0.5, of.write).start()
+                elif of.recorded is not None:
                     of.write()
                 self.answer(200, "Stop profiling. This will take some time.\n")
             else:

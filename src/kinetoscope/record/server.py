@@ -235,19 +235,23 @@ def _stop(url: str) -> None:
 
 
 def _awaited(server: ServingServer, plan: ServerPlan, folder: Path, before: Mapping[str, int]) -> list[str]:
-    """The new traces, when all are there that are expected and none grows any more."""
+    """The new traces, when all are there that are expected and none grows any more.
+
+    vLLM has written them when it says that it has stopped; SGLang only begins then.
+    """
     until = time.monotonic() + (WRITING_SECONDS if folder.is_dir() else 0.0)
     last: dict[str, int] = {}
     first = settled = time.monotonic()
     while time.monotonic() < until:
+        patience = plan.timeout if server.engine == "SGLang" and (plan.seconds or last) else 5 * SETTLED_SECONDS
         new = {path: size for path, size in _sizes(folder).items() if before.get(path) != size}
         if new != last:
             last, settled = new, time.monotonic()
         quiet = time.monotonic() - settled
-        enough = len(new) >= server.files or quiet > 5 * SETTLED_SECONDS
+        enough = len(new) >= server.files or quiet > patience
         if new and enough and quiet > SETTLED_SECONDS:
             return sorted(new)
-        if not new and time.monotonic() - first > 5 * SETTLED_SECONDS:
+        if not new and time.monotonic() - first > patience:
             break
         time.sleep(POLL_SECONDS)
     raise InputError(
