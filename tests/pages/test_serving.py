@@ -86,7 +86,9 @@ def test_what_its_reader_chooses_is_what_is_shown(tmp_path: Path) -> None:
 
 def test_the_slowest_rank_of_a_step_is_the_one_that_others_wait_for(tmp_path: Path) -> None:
     for rank in range(2):
-        drawn.written(tmp_path / f"rank{rank}.json", *steps(slower=50 * rank), distributedInfo={"rank": rank})
+        reduced = kernel("ncclDevKernel_AllReduce_Sum_bf16", 2500, 20, 3)
+        top = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        drawn.written(tmp_path / f"rank{rank}.json", *steps(slower=50 * rank), reduced, **top)
     of = page(read(str(tmp_path), jobs=1))
     cells: Any = block(of, ChartBlock, "Waiting of each rank").spec
     waits = {(cell["row"], cell["column"]): cell["text"] for cell in cells["data"]["values"]}

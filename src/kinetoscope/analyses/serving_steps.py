@@ -67,11 +67,14 @@ RESULT = Schema(
     Column("decode_requests", pl.Int64, "Requests in decode."),
     Column("engine", pl.String, "Engine whose step it is; null if unknown."),
     Column("start", pl.Int64, "When the host began it, from the first event of the trace on.", "ns", instant=True),
+    Column(
+        "end", pl.Int64, "When its last device work ended, on the same clock; null if none ran.", "ns", instant=True
+    ),
     Column("row", pl.Int64, "Row of its annotation among the events of the trace; null where steps are inferred."),
     Column("name", pl.String, "Name that the engine gave to it; null where steps are inferred."),
     across={
         "key": "step name engine kind",
-        "own": "row start tokens_per_second replayed",
+        "own": "row start end tokens_per_second replayed",
         "agreed": "batch padded_batch tokens prefill_tokens decode_tokens prefill_requests decode_requests context "
         "gap_cause acceptance",
         "sum": " ".join(
@@ -139,7 +142,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     if select.threads is not None or select.annotation is not None:
         chosen &= np.where(row >= 0, view.host_mask[row], False) if len(row) else chosen
     frame = found.frame.with_row_index("step").with_columns(
-        start=pl.col("host_start") - origin_of_time(trace), rank_waiting=pl.lit(None, pl.Int64)
+        start=pl.col("host_start") - origin_of_time(trace),
+        end=pl.col("device_end") - origin_of_time(trace),
+        rank_waiting=pl.lit(None, pl.Int64),
     )
     notes = [found.named.note] if found.named.note else []
     if len(row) and not len(device_work(trace)):

@@ -74,7 +74,7 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
         yield _parts(summary, steps)
     yield from _limits(results["roofline"], summary.limits)
     if summary.serving:
-        yield NoteBlock(summary.serving)
+        yield NoteBlock(summary.serving, link=Link("All steps", view="serving"))
     yield ElsewhereBlock("What to change", "findings", note=summary.loss)
     for title, tops in summary.tops:
         view, kind = _LEADS[title]

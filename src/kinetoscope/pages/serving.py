@@ -198,15 +198,16 @@ def _blocks(result: Result, summary: Result, every: pl.DataFrame, kind: str, siz
     columns = with_values(summary.frame, _SUMMARY, always=("kind", "bucket"))
     yield TableBlock("By kind and batch", "serving_summary", columns=columns, filter=chosen)
     columns = with_values(result.frame, _COLUMNS, always=("step", "kind"))
-    links = {"row": "row", "start": "start"}
+    links = {"row": "row", "start": "start", "end": "end"}
     yield TableBlock("Slowest steps", "serving_steps", columns=columns, sort="-duration", filter=chosen, links=links)
 
 
 def _link(step: Mapping[str, Any]) -> Link:
-    """The step on the timeline, from the gap before it to the end of its work or of the host's range."""
-    start, length = step["start"], max(step["wall"] or 0, step["duration"] or 0, 1)
-    margin = round(_MARGIN_SHARE * length) + 1
-    return Link(view="timeline", rank=step["rank"], time=(max(start - margin, 0), start + length + margin))
+    """The step on the timeline, from its start on the host, or that of the gap before it, to the end of its work."""
+    end = max(step["start"] + (step["wall"] or 0), step["end"] or 0)
+    start = min(step["start"], end - (step["duration"] or 0))
+    margin = round(_MARGIN_SHARE * (end - start)) + 1
+    return Link(view="timeline", rank=step["rank"], time=(max(start - margin, 0), end + margin))
 
 
 # --- pictures

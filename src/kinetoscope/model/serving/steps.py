@@ -115,6 +115,7 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
             "row": polars_columns.rows(named.row),
             "name": polars_columns.texts(trace.strings, names).cast(pl.String),
             "host_start": named.host.start,
+            "device_end": polars_columns.column(last, runs),
             "engine": pl.Series(engines, dtype=pl.String),
             "kind": pl.Series(kinds, dtype=pl.String),
             **{name: polars_columns.rows(said[where]) for name, where in _NUMBERS.items()},
