@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope import Selection, graph_nodes, graphs
+from kinetoscope import Selection, graph_nodes, graphs, read
 from kinetoscope.errors import UsageError
 from tests import drawn
 from tests.conftest import ROOT
@@ -135,8 +135,6 @@ def test_notes_count_the_nodes_of_which_only_the_launch_is_known(tmp_path: Path)
 @pytest.mark.slow
 def test_a_real_decode_step() -> None:
     """vLLM on MI300X: each of the 421 nodes has operator, shapes and module of its capture."""
-    from kinetoscope import read
-
     if not SAMPLE.exists():
         pytest.skip(f"{SAMPLE} is not there")
     job = read(SAMPLE, jobs=1)
@@ -147,3 +145,14 @@ def test_a_real_decode_step() -> None:
     assert nodes["total"].sum() == graph["total"]
     assert nodes["gap"].sum() == graph["idle"]
     assert nodes["operator"].null_count() == nodes["module"].null_count() == 0
+
+
+@pytest.mark.slow
+def test_real_graphs_without_a_capture(shared_traces: Path) -> None:
+    """Two graphs of a training step, replayed in each of six steps."""
+    job = read(shared_traces / "trace_diff" / "test", jobs=1)
+    found = graphs(job).frame.select("nodes", "replays", "partial", "source")
+    assert found.rows() == [(502, 6, 0, "launch"), (339, 6, 0, "launch")]
+    nodes = graph_nodes(job).frame
+    assert nodes["replays"].to_list() == [6] * 841
+    assert nodes["gap"].sum() == graphs(job).frame["idle"].sum()

@@ -12,6 +12,7 @@ from kinetoscope import Selection
 from kinetoscope.model.collectives.calls import collective_calls, computation, selected_calls
 from kinetoscope.model.steps.scope import scope
 from tests import drawn
+from tests.model.graphs.drawn_graphs import WRITERS, Node, replay
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 ARGS: dict[str, Any] = {
@@ -33,6 +34,19 @@ def test_arguments_of_the_work_itself(tmp_path: Path) -> None:
         "stream": 7, "on_host": False, "candidates": None,
     }  # fmt: skip
     assert {name: call[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_replays_have_the_arguments_of_their_annotations_but_no_number(tmp_path: Path, form: str) -> None:
+    """torch annotates captured collectives; each replay has the number of the capture, which matches nothing."""
+    written, top = WRITERS[form]
+    nodes = [Node("gemm", 1), Node(NCCL, 2, annotation=ARGS, stream=13)]
+    replays = [event for number in range(2) for event in replay(nodes, 1000 * number, number, written=written)]
+    found = calls(tmp_path, *replays, drawn.launch(5000, 5, 1), drawn.kernel(NCCL, 5100, 50, 1, **ARGS), **top)
+    assert [call["seq"] for call in found] == [None, None, 7]
+    assert {(call["kind"], call["group"], call["bytes"]) for call in found} == {
+        ("all_reduce", "0 default_pg [0-1]", 2000)
+    }
 
 
 def test_arguments_of_the_call_on_the_host(tmp_path: Path) -> None:

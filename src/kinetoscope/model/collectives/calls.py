@@ -25,6 +25,7 @@ from kinetoscope.model.collectives.payload import input_types, shaped_elements, 
 from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_collective_range
+from kinetoscope.model.graphs.replays import is_replayed
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
@@ -155,6 +156,15 @@ def computation(trace: Trace) -> Intervals:
 # --- arguments
 
 
+def _sequence_numbers(trace: Trace, records: Records) -> Int64s:
+    """The number of each call in its process group: int64 [calls], −1 where nothing tells.
+
+    Replays of a graph have none: annotations give them all the number that the capture had.
+    """
+    replayed = np.isin(records.row, device_work(trace).rows[is_replayed(trace)])
+    return np.where(replayed, -1, records.integers(trace, "collective_sequence"))
+
+
 def _described(trace: Trace, steps_by: str | None, records: Records, *, of_host: bool) -> pl.DataFrame:
     batches = joined_calls(trace, records.row, records.launch, records.parameters)
     records = replace(records, parameters=np.where(batches.first >= 0, batches.first, records.parameters))
@@ -176,7 +186,7 @@ def _described(trace: Trace, steps_by: str | None, records: Records, *, of_host:
             "kind": polars_columns.labelled(kind, lambda place: KINDS[place]).cast(pl.String),
             "name": polars_columns.texts(trace.strings, trace.name[records.row]).cast(pl.String),
             **group_columns(trace, records),
-            "seq": polars_columns.rows(records.integers(trace, "collective_sequence")),
+            "seq": polars_columns.rows(_sequence_numbers(trace, records)),
             **{name: polars_columns.rows(values) for name, values in peers.items()},
             **_content(trace, records, batches),
             "device": polars_columns.rows(records.device),

@@ -166,7 +166,7 @@ def annotated_replays(trace: Trace, dump: Mapping[int, Path]) -> list[AnnotatedR
     every, work = replays(trace), device_work(trace)
     rows = work.rows[every.work]
     path = work_annotations(trace, rows).path.astype(np.int64)
-    key = node_keys(trace, rows)
+    key = node_keys(trace, rows) if dump else np.zeros(len(rows), np.int64)
     known = np.isin(key, [*dump]) if dump else np.zeros(len(rows), np.bool_)
     is_annotated = np.logical_or.reduceat((path >= 0) | known, every.offsets[:-1]) if len(every) else known
     marks, _ = group(path, np.where(known, key, -1))
@@ -237,7 +237,8 @@ def dumped_paths(text: str, source: str) -> dict[int, Path]:
         raise InputError(f"{source} is no JSON: {error}") from error
     if not is_dump(dump):
         raise InputError(f"{source} has no annotations of graph nodes: its keys should be ids of nodes")
-    return {int(node): path for node, value in dump.items() if (path := _dumped_path(value))}
+    known = ((int(node), _dumped_path(value)) for node, value in dump.items())
+    return {node: path for node, path in known if path and node < 1 << 63}
 
 
 def is_dump(dump: Any) -> bool:
