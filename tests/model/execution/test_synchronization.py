@@ -56,6 +56,27 @@ def test_a_call_waits_for_what_ended_last_on_the_streams_that_are_over(
     assert awaited(drawn.job(tmp_path, *WORK, call).trace()) == [(call["name"], *expected)]
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (sync(20_000, 90_000, "cudaEventSynchronize"), ("before", True)),  # as an engine that works a step ahead
+        (sync(20_000, 90_000, "hipEventSynchronize"), ("before", True)),
+        (sync(20_000, 90_000), (None, False)),  # a stream is not over before all of it is
+        (sync(95_000, 10_000, "cudaEventSynchronize"), (None, False)),  # so short a call finds its event over
+        (sync(20_000, 70_000, "cudaEventSynchronize"), (None, False)),  # nothing ends while it runs
+        (sync(20_000, 300_000, "cudaEventSynchronize"), ("after", True)),
+    ],
+)
+def test_an_event_may_be_recorded_before_the_last_launch(
+    tmp_path: Path, call: drawn.Event, expected: tuple[str | None, bool]
+) -> None:
+    work = [
+        *(drawn.launch(0, 2, 1), drawn.launch(3, 2, 2)),
+        *(drawn.kernel("before", 10_000, 90_000, 1), drawn.kernel("after", 100_000, 200_000, 2)),
+    ]
+    assert awaited(drawn.job(tmp_path, *work, call).trace()) == [(call["name"], *expected)]
+
+
 @pytest.mark.parametrize("called", ["cudaEventQuery", "cudaStreamQuery", "cudaFreeAsync", "cudaFreeHost", "cudaMalloc"])
 def test_a_call_that_only_asks_waits_for_nothing(tmp_path: Path, called: str) -> None:
     assert awaited(drawn.job(tmp_path, *WORK, sync(20, 35, called)).trace()) == []

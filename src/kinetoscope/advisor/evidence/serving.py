@@ -41,11 +41,13 @@ class EngineSteps:
         frame: a row for each, with the columns of the analysis `serving_steps`.
         host: when the host was in each.
         step: int64 [work], place in `frame` of each piece of device work; −1 for none.
+        track: the thread of the host that runs most of them.
     """
 
     frame: pl.DataFrame
     host: Intervals
     step: Int64s
+    track: int
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -87,7 +89,8 @@ def engine_steps(rank: RankView) -> EngineSteps | None:
         return None
     place = np.full(len(start) + 1, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
-    return EngineSteps(every.frame[chosen.tolist()], Intervals(start[chosen], end[chosen]), place[every.step])
+    track = int(np.bincount(every.named.track[chosen]).argmax())
+    return EngineSteps(every.frame[chosen.tolist()], Intervals(start[chosen], end[chosen]), place[every.step], track)
 
 
 @derived

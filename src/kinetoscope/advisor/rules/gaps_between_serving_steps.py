@@ -21,7 +21,6 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined, share
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
-from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
@@ -84,9 +83,9 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     half = Intervals(works.start, works.start + ((works.end - works.start) * _CERTAIN_SHARE).astype(np.int64))
     # Other waits keep an engine from working ahead, too; what the steps gain without them is another finding's.
     others = rank.gains(without_waits(rank, [site for site in sites if site not in tokens], 1.0))
-    high = _gains(rank, sites, between) - others
+    high = _gains(rank, sites, {steps.track: between}) - others
     high = high * min(1.0, rank.idle.length / max(float(high.sum()), 1.0))
-    low = _gains(rank, sites, half) if not tokens else _gains(rank, sites)
+    low = _gains(rank, sites, {} if tokens else {steps.track: half})
     low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
     stake = stake_by_time(rank, low, high, gaps)
     if not is_worth_reporting(rank, stake):
@@ -105,11 +104,10 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _gains(rank: RankView, sites: Sequence[WaitSite], cut: Intervals | None = None) -> Floats:
-    """What the steps gain if the host waits nowhere, and some of its time is not there."""
+def _gains(rank: RankView, sites: Sequence[WaitSite], cut: dict[int, Intervals]) -> Floats:
+    """What the steps gain if the host waits nowhere, and some of its time, by track, is not there."""
     factors = without_waits(rank, sites, 1.0)
-    if cut is not None:
-        factors.cut[main_thread(rank.trace)] = cut
+    factors.cut.update(cut)
     return rank.gains(factors)
 
 
