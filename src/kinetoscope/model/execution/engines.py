@@ -80,6 +80,7 @@ class ServingEngine:
         folders: in the names of its Python calls.
         phases: ranges and Python calls of each phase.
         serves: it serves; otherwise it trains.
+        verifies_beyond: the tokens that a step verifies are not in its Σ kv and Σ q·kv.
     """
 
     name: str
@@ -91,6 +92,7 @@ class ServingEngine:
     folders: tuple[str, ...] = ()
     phases: Mapping[Phase, re.Pattern[str]] = field(default_factory=dict)
     serves: bool = True
+    verifies_beyond: bool = False
 
 
 def _part(letter: str) -> str:
@@ -169,6 +171,7 @@ ENGINES: Final = (
             "IDLE": "idle",
         },
         frames=_calls("sglang/srt/model_executor/model_runner.py: forward"),
+        verifies_beyond=True,
         folders=("sglang/srt/",),
         phases={
             "scheduler": _calls(
@@ -312,6 +315,8 @@ def _step(engine: ServingEngine, mode: str, values: dict[str, int]) -> ServingSt
         kind = "mixed"
     if kind is not None and kind != "mixed":
         values = _of_one_part(kind, values)
+    if kind == "verify" and engine.verifies_beyond and all(f"g_{key}" in values for key in _SUMS):
+        values |= {"g_sk": values["g_sk"] + values["g_sq"], "g_sqsk": values["g_sqsk"] + values["g_sqsq"]}
     prefill, decode = (_part_of(values, letter) for letter in "cg")
     if not mode:
         kind = _kind_of(prefill, decode)
