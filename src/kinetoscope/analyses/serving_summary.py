@@ -14,7 +14,7 @@ from kinetoscope.model.serving.batches import bounds_of, bucket
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
-_SUMMED: Final = ("tokens", "duration", "device_busy", *SHARES, "gap", *GAP_PARTS, "decode_delay")
+_SUMMED: Final = ("duration", "device_busy", *SHARES, "gap", *GAP_PARTS, "decode_delay")
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,7 +55,7 @@ RESULT = Schema(
         "sum": " ".join(("steps", "replayed", "slowest", *_SUMMED)),
         "own": "batch padded_batch duration_median duration_p90 duration_p99 wall_median device_busy_median gap_median "
         "gap_p99 acceptance imbalance_median imbalance_p99 tokens_per_second",
-        "agreed": "gap_cause",
+        "agreed": "gap_cause tokens",
     },
 )
 
@@ -88,7 +88,7 @@ def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
         pl.len().alias("steps"),
         pl.col("batch").mean(),
         pl.when(pl.col("padded_batch").null_count() == 0).then(pl.col("padded_batch").mean()).alias("padded_batch"),
-        *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in _SUMMED),
+        *(pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in ("tokens", *_SUMMED)),
         *(_quantile(name, share).alias(f"{prefix}_{label}") for name, prefix, label, share in _QUANTILES),
         (pl.col("rank_waiting") == 0).sum().alias("slowest"),
         (pl.col("replayed") > 1 - pl.col("replayed")).sum().alias("replayed"),
