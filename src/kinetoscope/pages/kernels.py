@@ -11,6 +11,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
+from kinetoscope.pages.parts.compilations import compilation_blocks
 from kinetoscope.pages.parts.compiled import compiled_blocks
 from kinetoscope.pages.parts.graphs import graph_blocks
 from kinetoscope.pages.parts.occurrences import occurrences
@@ -66,6 +67,7 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
     else:
         yield from compiled_blocks(job, select, params)
         yield from way_back(select)
+    yield from compilation_blocks(job, select)
     params_of_table = {"group_by": group_by, "copies": "true"}
     shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _COLUMNS)
     columns = with_values(result.frame, shown, always=("name",))
