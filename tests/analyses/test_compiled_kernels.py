@@ -67,8 +67,8 @@ def test_the_nth_call_of_a_name_is_the_nth_in_the_code(tmp_path: Path) -> None:
 
 def test_rows_of_one_kernel_lose_what_its_places_differ_in(tmp_path: Path) -> None:
     frame = compiled_kernels(job(tmp_path, called(0, *CALLED), *GRAPH)).frame
-    assert rows(frame.filter(pl.col("kernel") == ADD), "calls", "source", "basis", "graph") == [
-        (2, None, "graph", "0/0 forward")
+    assert rows(frame.filter(pl.col("kernel") == ADD), "calls", "source", "operators", "basis", "graph") == [
+        (2, None, "aten::relu_2, aten::relu", "graph", "0/0 forward")
     ]
     assert frame.filter(pl.col("kernel") == NORM)["file"].to_list() == ["/home/user/model.py"]
 

@@ -191,3 +191,21 @@ def test_comments_of_any_version(comments: str) -> None:
     code = f"{comments}\n{kernel}def call(args):\n        with torch.cuda._DeviceGuard(0):\n            {indented}\n"
     (site,) = generated_code(code + f"            {ADD}.run(arg0_1, buf0, 48, stream=stream0)\n", "").sites
     assert (site.nodes, site.operators, site.inputs) == (("hidden", "variance"), ("aten.mean", "aten.mul"), ("arg0_1",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " " * 100_000,
+        "a" * 100_000 + "!",
+        "    " + "a, " * 40_000,
+        "# File: " + "1:1 in " * 20_000 + ", x",
+        "# Source Nodes: [" + "], Original ATen: " * 5_000,
+        "def forward(self, " + "a" * 100_000 + "!" + ")" * 50_000,
+        "x" * (1 << 18),
+    ],
+)
+def test_a_hostile_line_is_read_like_any_other(line: str) -> None:
+    # A search whose time grows with the square of the line would not end while anybody waits.
+    assert not generated_code(f"def call(args):\n{line}\n", "").sites
+    assert not printed_graph(line).lines

@@ -27,6 +27,9 @@ COMPILE_TABLES: Final = (
 MAX_FILES: Final = 4096
 """Files of one rank at most: a cache of Inductor's may hold those of years."""
 
+MAX_TEXT_BYTES: Final = 1 << 25
+"""Bytes of a file that is read as a whole: generated files of large models have some megabytes."""
+
 _LINE_BREAK: Final = re.compile(rb"\r?\n")
 _KINDS: Final[tuple[tuple[FileKind, re.Pattern[str]], ...]] = (
     ("log", re.compile(r"(?:^|/)dedicated_log_torch_trace_[^/]*\.log(?:\.gz)?\Z")),
@@ -54,8 +57,13 @@ class CompileFile:
     _open: Opener
 
     def text(self) -> str:
-        """All of it; what is no UTF-8 is replaced."""
-        return b"".join(self._open(self.name)).decode("utf-8", "replace")
+        """All of it, "" of one longer than MAX_TEXT_BYTES; what is no UTF-8 is replaced."""
+        blocks: list[bytes] = []
+        for block in self._open(self.name):
+            blocks.append(block)
+            if sum(map(len, blocks)) > MAX_TEXT_BYTES:
+                return ""
+        return b"".join(blocks).decode("utf-8", "replace")
 
     def lines(self) -> Iterator[str]:
         """Its lines, without their ends, as they are read."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _DEFINITION: Final = re.compile(r"(\w+) = async_compile\.(\w+)\(")
-_CALL: Final = re.compile(r"\s+(?:[\w, ()]+ = )?((?:\w+\.)*\w+)\((.*)")
+_CALL: Final = re.compile(r"\s++(?:[\w, ()]+ = )?((?:\w+\.)*\w+)\((.*)")
 _LIBRARY: Final = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
 """Beginnings of what generated code calls besides its own kernels."""
 
@@ -25,6 +25,9 @@ _KERNEL_PATH: Final = re.compile(r"# kernel path: (\S+)")
 _GRAPH_ID: Final = re.compile(r"# AOT ID: \['([^']*)'\]")
 _INPUTS: Final = re.compile(r"\s+(\w+(?:, \w+)*),? = args\s*\Z")
 _INPUT: Final = re.compile(r"\b(?:primals_\d+|arg\d+_\d+)\b")
+MAX_LINE_CHARACTERS: Final = 1 << 17
+"""Characters of a line of generated code beyond which it is left out."""
+
 _QUOTES: Final = re.compile(r"'''|\"\"\"")
 
 
@@ -140,6 +143,8 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     """The lines of a Python file that lie in no text in triple quotes, with their numbers."""
     quotes = ""
     for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MAX_LINE_CHARACTERS:
+            continue
         before = quotes
         for mark in _QUOTES.findall(line):
             quotes = mark if not quotes else "" if mark == quotes else quotes

@@ -32,6 +32,10 @@ _GENERATED_MARK: Final = "async_compile"
 """A word of all generated files that call kernels; those of single kernels lack it."""
 
 
+MAX_CODE_BYTES: Final = 1 << 28
+"""Bytes of generated files that are read for a rank: a cache of Inductor's may hold those of years."""
+
+
 @dataclass(frozen=True)
 class CompiledSite:
     """A call in generated code, and where in the program it comes from.
@@ -162,10 +166,14 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
     """The graphs of generated files; `lines` receives the tables of lines that lie beside them."""
     tables: defaultdict[str, dict[str, str]] = defaultdict(dict)
     codes: list[tuple[str, str]] = []
+    room = MAX_CODE_BYTES
     for file in files:
         folder, _, base = file.name.replace("\\", "/").rpartition("/")
         if file.kind == "code":
-            codes.append((file.name, readable(file)))
+            text = readable(file) if room > 0 else ""
+            if _GENERATED_MARK in text:
+                codes.append((file.name, text))
+                room -= len(text)
         elif file.kind in ("json", "graph"):
             tables[folder][base] = readable(file)
     for of_folder in tables.values():
@@ -173,8 +181,6 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
             if base.endswith("linemaps.json"):
                 lines.update(line_tables(text))
     for name, text in codes:
-        if _GENERATED_MARK not in text:
-            continue
         beside = tables[name.replace("\\", "/").rpartition("/")[0]] if "output_code" in name else {}
         yield _Parts(
             text,

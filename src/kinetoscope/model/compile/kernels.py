@@ -101,10 +101,10 @@ def compiled_stacks(trace: Trace) -> CompiledStacks:
 def compiled_calls(trace: Trace) -> CompiledCalls:
     """Find the calls of compiled code, and what is known of each."""
     parent = call_tree(trace).parent
-    in_graph = ancestor(parent, _graph_calls(trace))
+    in_graph = _inside(parent, _graph_calls(trace))
     fused = rows_named(trace, is_compiled_kernel, EventKind.HOST_OP, holding=COMPILED_WORDS)
     names = trace.name.copy()
-    launches = _launches_of_their_own(trace, ancestor(parent, fused))
+    launches = _launches_of_their_own(trace, _inside(parent, fused))
     names[launches.keys] = launches.names
     fused[launches.keys] = True
     chosen = fused | _library_calls(trace, in_graph)
@@ -114,8 +114,13 @@ def compiled_calls(trace: Trace) -> CompiledCalls:
     site, graph = join.of(rows, names[rows], fused[rows])
     number = np.full(len(trace) + 1, -1, np.int32)
     number[rows] = np.arange(len(rows), dtype=np.int32)
-    call = number[ancestor(parent, chosen)]
+    call = number[_inside(parent, chosen)]
     return CompiledCalls(rows, names[rows], fused[rows], site, graph, tuple(join.sites), join.graphs, call, in_graph)
+
+
+def _inside(parent: Int32s, calls: Bools) -> Int32s:
+    """The call that each event is or lies in, −1 for none: int32 [events]."""
+    return ancestor(parent, calls) if calls.any() else np.full(len(parent), -1, np.int32)
 
 
 def _graph_calls(trace: Trace) -> Bools:
@@ -133,8 +138,11 @@ class _Launches(NamedTuple):
 
 def _launches_of_their_own(trace: Trace, in_fused: Int32s) -> _Launches:
     """Launches of one generated kernel, which no call of that kernel is recorded around."""
+    generated = rows_named(trace, is_compiled_kernel, EventKind.KERNEL, holding=COMPILED_WORDS)
+    if not generated.any():
+        return _Launches(np.empty(0, np.int32), np.empty(0, np.int32))
     work = device_work(trace)
-    place = np.flatnonzero(rows_named(trace, is_compiled_kernel, EventKind.KERNEL, holding=COMPILED_WORDS)[work.rows])
+    place = np.flatnonzero(generated[work.rows])
     place = place[(work.caller[place] >= 0) & (work.caller[place] == work.launch[place])]
     caller = work.caller[place]
     alone = np.bincount(work.caller[work.caller >= 0], minlength=len(trace))[caller] == 1
@@ -144,6 +152,8 @@ def _launches_of_their_own(trace: Trace, in_fused: Int32s) -> _Launches:
 
 def _library_calls(trace: Trace, in_graph: Int32s) -> Bools:
     """Operators that generated code calls itself: in a call of a graph, and in no operator inside that."""
+    if not (in_graph >= 0).any():
+        return np.zeros(len(trace), np.bool_)
     operators = trace.kind == EventKind.HOST_OP
     above = call_tree(trace).parent
     outer = np.where(above >= 0, enclosing_op(trace)[above], np.int32(-1))

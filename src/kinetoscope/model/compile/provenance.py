@@ -25,8 +25,11 @@ _INNERMOST: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
 _LINE_OF_NODES: Final = re.compile(r"\s*# File: (.+):(\d{1,9}) in ([^,\n]+)(?:, code: .*)?\Z")
 _NODE: Final = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _FORWARD: Final = re.compile(r"\s*def forward\(self(?:, )?(.*?)\):?\s*\Z")
-_PLACEHOLDER: Final = re.compile(r"(\w+)(?:: \"[^\"]*\")?(?:, |\Z)")
+_PLACEHOLDER: Final = re.compile(r"\b(\w++)(?:: \"[^\"]*\")?(?:, |\Z)")
 _PARAMETER: Final = re.compile(r"L_\w+?_modules_(\w+)_(?:parameters|buffers)_\w+_\Z")
+
+_MAX_COMMENT_CHARACTERS: Final = 4096
+_MAX_NAME_CHARACTERS: Final = 1000
 
 MAX_STACKS: Final = 64
 """Stacks of one kernel that are kept."""
@@ -200,7 +203,7 @@ def printed_graph(payload: str) -> PrintedGraph:
     inputs: tuple[str, ...] = ()
     stack = ""
     for line in payload.splitlines():
-        if match := _LINE_OF_NODES.match(line):
+        if len(line) < _MAX_COMMENT_CHARACTERS and (match := _LINE_OF_NODES.match(line)):
             stack = f"{match[1]}({match[2]}): {match[3]}"
         elif "# No stacktrace" in line:
             stack = ""
@@ -215,7 +218,8 @@ def modules_of_inputs(dynamo: PrintedGraph, inputs: tuple[str, ...]) -> dict[str
     """The module of each input that is a parameter or buffer; none where the two graphs differ in their inputs."""
     if len(dynamo.inputs) != len(inputs):
         return {}
-    matches = {name: _PARAMETER.match(given) for name, given in zip(inputs, dynamo.inputs, strict=True)}
+    short = ((name, given[:_MAX_NAME_CHARACTERS]) for name, given in zip(inputs, dynamo.inputs, strict=True))
+    matches = {name: _PARAMETER.match(given) for name, given in short}
     return {name: match[1].replace("_modules_", ".") for name, match in matches.items() if match}
 
 

@@ -33,6 +33,7 @@ _KERNEL: Final = re.compile(
     r"triton_(?:poi|per|red|tem|mm|bmm|convolution|unk|for|spl|fused)_\w*|triton__(?:\d+(?:de|d|c))+\d*"
     r"|(?:graph_\d+_)?cpp_(?:fused|Cpp)\w*|multi_kernel_\d+"
 )
+_MAX_NAME_CHARACTERS: Final = 1000
 _FUSED_NAME: Final = re.compile(r"(?:graph_\d+_)?(?:triton|cpp)_(?:[a-z]+_)?fused_(.+?)_\d+(?:[a-z]\w*)?")
 COMPILED_WORDS: Final = ("triton_", "cpp_fused", "cpp_Cpp", "multi_kernel_")
 """Words of which the name of each kernel that Inductor generates has one."""
@@ -77,7 +78,7 @@ def is_compiled_kernel(name: str) -> bool:
 
 def operators_in_name(name: str) -> tuple[str, ...]:
     """The operators that the name of a generated kernel holds, in one text, as nothing parts them; () for none."""
-    match = _FUSED_NAME.fullmatch(name)
+    match = _FUSED_NAME.fullmatch(name) if len(name) <= _MAX_NAME_CHARACTERS else None
     return (match[1],) if match else ()
 
 
