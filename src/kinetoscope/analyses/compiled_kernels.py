@@ -264,7 +264,7 @@ class _Texts:
         for place in np.lexsort((codes[first], -total)).tolist():
             if codes[first[place]] >= 0 and (text := self._texts[codes[first[place]]]):
                 texts[groups[first[place]]].update(dict.fromkeys(text.split(", ")))
-        return [", ".join([*each[:MAX_OPERATORS], "…"][: len(each)]) for each in texts]
+        return [", ".join([*list(each)[:MAX_OPERATORS], *["…"][: max(len(each) - MAX_OPERATORS, 0)]]) for each in texts]
 
 
 class _EagerPlaces:
