@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.algorithms.layout.pyramid import marks
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.timeline.cut import rows_between
 from kinetoscope.model.timeline.event import event_details
 from kinetoscope.model.timeline.layout import WORK, timeline
 from kinetoscope.model.timeline.replays import DrawnPlace, place_of, replay_rows
@@ -115,6 +116,11 @@ def test_all_that_is_known_of_a_captured_call(tmp_path: Path) -> None:
     assert [arrow.end.row for arrow in launch.arrows] == [facts.launched[0]], "an arrow to the first node is enough"
     assert facts.replay == work.replay == launch.replay == ("capture_8_FULL · 2 nodes", 0)
     assert work.launched_by < trace.recorded
+
+
+def test_a_file_for_other_viewers_has_no_captured_calls(tmp_path: Path) -> None:
+    trace = joined(tmp_path, 2, captured()).trace()
+    assert rows_between(trace, 0, timeline(trace).end).tolist() == list(range(trace.recorded))
 
 
 def test_a_search_goes_to_captured_calls(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _named_spans(trace: Trace) -> _NamedSpans:
     order = layout.pyramid.order
     codes, first = group(call_names(trace)[order], mark_kinds(trace)[order])
     parent = whole_parent(trace)
-    nested = np.flatnonzero(parent >= 0)
+    nested = np.flatnonzero(parent[: trace.recorded] >= 0)
     strays = nested[layout.depth[nested] != layout.depth[parent[nested]] + 1]
     strays = strays[np.argsort(trace.track[strays], kind="stable")].astype(np.int32)
     of_parent = np.zeros(0, np.int32)

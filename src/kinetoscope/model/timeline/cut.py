@@ -18,13 +18,14 @@ _ID = "id"
 def rows_between(trace: Trace, begin: int, end: int) -> Int64s:
     """The events that touch the stretch from `begin` to `end` (ns after the origin), and all names: int64 [rows].
 
-    Flows are among them if both their ends are at events that are.
+    Flows are among them if both their ends are at events that are; captured calls, which no file holds, are not.
     """
     start, stop = times(trace)
     low, high = (timeline(trace).origin + time for time in (begin, end))
     flows = any_of(trace.kind, _FLOWS)
     kept = (start < high) & ((stop > low) | ((start >= low) & (stop <= start))) & ~flows
     kept |= trace.kind == EventKind.METADATA
+    kept[trace.recorded :] = False
     kept[_complete(trace, np.flatnonzero(flows), kept, low, high)] = True
     return np.flatnonzero(kept)
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.layout import packing
-from kinetoscope.model.timeline.layout import timeline, times
+from kinetoscope.model.timeline.layout import timeline
+from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.polars_columns import integers
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
@@ -93,7 +94,7 @@ def _spans(trace: Trace, frame: pl.DataFrame) -> tuple[Int64s, Int64s, Int32s, I
         values, known = integers(frame["row"])
         places = np.flatnonzero(known & (values >= 0) & (values < len(trace)))
         row = values[places].astype(np.int32)
-        start, end = (each[row] - origin for each in times(trace))
+        start, end = (each[row] - origin for each in drawn_events(trace)[1:])
         return start, end, row, places
     start, known = integers(frame["start"])
     end = start
