@@ -91,6 +91,28 @@ def test_what_is_launched_in_experts_or_attention_is_theirs(tmp_path: Path) -> N
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, false, float, int>", "sampling"),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>",
+            "sampling",
+        ),
+        ("_gumbel_sample_kernel", "sampling"),
+        ("apply_token_bitmask_inplace_kernel", "sampling"),
+        ("grid_sampler_2d_kernel<float>", "other"),
+        ("upsample_bilinear2d_out_frame", "other"),
+        ("_sum_bitmatrix_rows", "other"),
+        ("topk_softmax_kernel", "moe"),
+        ("void vllm::moe::topkGatingSoftmax<8, 128, 4, 16, int>", "moe"),
+    ],
+)
+def test_names_of_kernels_that_sample(name: str, share: str, tmp_path: Path) -> None:
+    (row,) = rows(job(tmp_path, annotation("step[DECODE bs=1]", 0, 50), *work(name, 10, 30, 7, 1)))
+    assert row[share] == 7
+
+
 def test_the_end_of_a_step_is_no_preparation_of_the_next(tmp_path: Path) -> None:
     first = [annotation("step[DECODE bs=1]", 0, 100), *work("gemm", 0, 10, 30, 1)]
     second = [annotation("step[DECODE bs=1]", 150, 50), *work("gemm", 160, 180, 10, 2)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kinetoscope.model.execution.engines import ENGINES, PartOfBatch, ServingStep, engine_of, parsed
 
@@ -203,3 +206,35 @@ def test_no_name_of_a_step_is_of_two_engines() -> None:
     for name in names:
         assert sum(bool(each.beginning and each.beginning.match(name)) for each in ENGINES) == 1
         assert engine_of(name) is not None
+
+
+counts = st.integers(0, 10**15)
+parts = st.tuples(counts, counts, counts, counts)
+
+
+@given(st.integers(1, 999), st.integers(1, 999), parts, parts, st.randoms(use_true_random=False))
+def test_pairs_may_stand_in_any_order(
+    context: int, generation: int, c: tuple[int, ...], g: tuple[int, ...], random: Random
+) -> None:
+    keys = ("sq", "sk", "sqsq", "sqsk")
+    pairs = [f"c={context}", f"g={generation}", "forward_id=7", "new_key=5"]
+    pairs += [
+        f"{letter}_{key}={value}" for letter, of in (("c", c), ("g", g)) for key, value in zip(keys, of, strict=True)
+    ]
+    random.shuffle(pairs)
+    said = parsed(f"step[MIXED bs={context + generation} {' '.join(pairs)}]")
+    assert said == step(
+        "SGLang", "mixed", context + generation, c[0] + g[0],
+        prefill=PartOfBatch(context, *c), decode=PartOfBatch(generation, *g), forward_id=7,
+    )  # fmt: skip
+
+
+@given(
+    st.text(max_size=40),
+    st.sampled_from(["", "execute_", "step[", "step[DECODE bs=", "decode[bs=", "[Executor] _forward_step 1"]),
+)
+def test_any_text_is_read(text: str, beginning: str) -> None:
+    said = parsed(beginning + text)
+    assert (said is None) == (engine_of(beginning + text) is None)
+    if said is not None and said.batch is not None:
+        assert said.batch >= 0

@@ -35,7 +35,7 @@ _RULES: Final[tuple[tuple[Category, str, str], ...]] = (
     # Inductor names what it fuses: `poi` computes each element by itself, the others reduce, and name what is in them.
     ("elementwise", "", "triton_poi_"),
     ("normalization", "bn_fw bn_bw", "(?:batch|layer|rms|group|instance|local_response)_?norm gamma_beta"),
-    ("softmax", "", "soft_?max(?!_?top)"),
+    ("softmax", "", "(?<!topk_)(?<!top_k_)(?<!gating_)soft_?max(?!_?top)"),
     ("reduction", "", "triton_(?:red|per)_"),
     (
         "embedding",
@@ -44,7 +44,7 @@ _RULES: Final[tuple[tuple[Category, str, str], ...]] = (
         bounds_check_indices permute_indices_weights permute_\dd_data lengths_range to_dense_representation""",
     ),
     ("optimizer", "adamw? lamb sgd lion", "_foreach _fused_(?:adam|sgd) multi_tensor"),
-    ("MoE", "moe", "experts _matmul_(?:ogs|scatter) grouped_topk topk_softmax routing"),
+    ("MoE", "moe", "experts _matmul_(?:ogs|scatter) grouped_topk top_?k_(?:gating_)?softmax routing"),
     ("copy", "", "reshape_and_cache concat_and_cache store_(?:kv_)?cache kv_cache"),
     ("attention", "sdpa [fx]?mha mla", "attention attn fmha flash_(?:fwd|bwd) splitkv"),
     (

@@ -27,7 +27,7 @@ SHARES: Final = ("attention", "gemm", "moe", "sampling", "computation", "communi
 _OF_CATEGORY: Final = {"attention": "attention", "GEMM": "gemm", "MoE": "moe"}
 
 _SAMPLING: Final = re.compile(
-    r"(?<![a-z])(?:re)?sampl(?:e|er|ing)(?![a-z])|arg_?max|multinomial|gumbel|top_?p(?![a-z])|min_p(?![a-z])"
+    r"(?<![a-z])(?<!grid_)(?:re)?sampl(?:e|er|ing)(?![a-z])|arg_?max|multinomial|gumbel|top_?p(?![a-z])|min_p(?![a-z])"
     r"|exponential_|apply_penalt|logits?_(?:bias|process)|vocab_mask|bitmask|rejection",
     re.IGNORECASE,
 )
