@@ -181,3 +181,9 @@ def test_phases_of_the_trace_alone_are_those_of_the_log(version: str) -> None:
     for row_ in both.rows(named=True):
         for phase in PHASES:
             assert abs(row_[phase] - row_[f"{phase}_alone"]) < 0.02 * row_["time"]
+
+
+def test_operators_that_run_while_torch_compiles_are_not_eager() -> None:
+    frame = kinetoscope.compiled_kernels(kinetoscope.read(RECORDED / "torch-2.15")).frame
+    eager = frame.filter(pl.col("origin") == "eager")
+    assert 0 < eager["calls"].sum() < 500  # of 2,466 with those of the compiler

@@ -14,6 +14,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls
 from kinetoscope.model.compile.provenance import source_text
+from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_stacks import CodeLocation, call_stacks, user_source
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
@@ -84,11 +85,12 @@ def compiled_kernels(
     """Which operators, lines and modules are the kernels of torch.compile made of, and what still runs eager?
 
     Method. A kernel that Inductor generated (Triton, C++) is `fused`; an operator of a library that generated code
-    calls, such as a matrix product, is `library`; all other computation is `eager`. Operators, lines and modules of
-    the first two come from files beside the trace: torch's structured log (TORCH_TRACE), Inductor's generated code,
-    tables of provenance. Our recorder writes them to `compile` beside the trace; `--compile` names other folders. A
-    call is joined with its place in the generated code by the key of the graph and by the order of calls of its name.
-    Of `source` each line is the innermost that is the user's own; a backward kernel has the lines of its forward pass.
+    calls, such as a matrix product, is `library`; all other computation is `eager`, without operators that the
+    compiler itself runs on tensors without data. Operators, lines and modules of the first two come from files beside
+    the trace: torch's structured log (TORCH_TRACE), Inductor's generated code, tables of provenance. Our recorder
+    writes them to `compile` beside the trace; `--compile` names other folders. A call is joined with its place in the
+    generated code by the key of the graph and by the order of calls of its name. Of `source` each line is the
+    innermost that is the user's own; a backward kernel has the lines of its forward pass.
 
     How to read it. Sorted by total. Group by `source` or `module` for what to change: a compiled kernel has no name in
     the program, its lines have. `eager` rows with much time beside compiled code are what a graph break, an optimizer
@@ -164,6 +166,7 @@ def _on_host(view: Scope, calls: CompiledCalls) -> _Pieces:
     above = call_tree(trace).parent
     around = np.where(above >= 0, enclosing_op(trace)[above], np.int32(-1))
     eager = operators & (calls.in_graph < 0) & ~((around >= 0) & operators[around])
+    eager &= compiler_spans(trace).span < 0  # those that the compiler runs on tensors without data
     chosen = eager.copy()
     chosen[calls.rows] = True
     rows = np.flatnonzero(chosen & view.host_mask).astype(np.int32)

@@ -91,12 +91,12 @@ def _phases(result: Result, rows: pl.DataFrame) -> PartsBlock:
     parts = [
         Part(
             "host",
-            phase.replace("_", " ").capitalize(),
+            label,
             float(rows[phase].sum()),
             result.schema[phase].doc,
             shade=shade,
         )
-        for phase, shade in zip(PHASES, (1.0, 0.85, 0.7, 0.55, 0.4, 0.25), strict=True)
+        for (phase, label), shade in zip(_PHASES.items(), (1.0, 0.85, 0.7, 0.55, 0.4, 0.25), strict=True)
         if rows[phase].sum()
     ]
     return PartsBlock("Time of compiling by phase", parts, note="Of all compilations, before the recording too.")
