@@ -52,6 +52,7 @@ def test_a_sentence_says_what_the_engine_did(tmp_path: Path) -> None:
     assert plain.startswith("2 decode steps (median 530 ns), 1 prefill step (1.30 µs). Before steps the device waits")
     assert plain.endswith(" of it for what was not recorded.")
     assert of.facts[0] == "vLLM"
+    assert any("VLLM_CUSTOM_SCOPES_FOR_PROFILING=1" in words for words in of.cannot)
 
 
 def test_each_step_is_a_dot_that_leads_to_the_timeline(tmp_path: Path) -> None:

@@ -90,6 +90,9 @@ _MARGIN_SHARE: Final = 0.1
 _NOTABLE_TIME_SHARE: Final = 0.01
 """Share of the time from which on gaps are worth a word."""
 
+_UNRECORDED_GAP_SHARE: Final = 0.25
+"""Share of the gaps from which on it is worth a word that nothing was recorded in it."""
+
 _COLUMNS: Final = (
     "step", "kind", "batch", "padded_batch", "tokens", "context", "duration", "device_busy", "gap", "gap_cause",
     "decode_delay", "replayed", "tokens_per_second",
@@ -110,8 +113,19 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     kind = chosen_value(params, "kind", (_EVERY, *KINDS), _EVERY)
     size = chosen_value(params, "size", tuple(_SIZES), "batch")
     blocks = _blocks(result, summary, of_first, kind, size) if of_first.height else _nothing(select)
-    notes = tuple(dict.fromkeys((*result.notes, *summary.notes)))
+    notes = tuple(dict.fromkeys((*result.notes, *summary.notes, *_not_recorded(of_first))))
     return Page("serving", "Serving", _sentence(of_first, select), _facts(result, of_first), tuple(blocks), notes)
+
+
+def _not_recorded(steps: pl.DataFrame) -> Iterator[str]:
+    """How to record what the host does before steps, where much of it was not."""
+    gap, other = _total(steps, "gap"), _total(steps, "gap_other")
+    if gap and other >= _UNRECORDED_GAP_SHARE * gap:
+        yield (
+            f"What the host did in {shown(other / gap, 'fraction')} of the time before steps was not recorded: stacks "
+            "record the engine's Python calls (`torch_profiler_with_stack` of vLLM, `with_stack` of SGLang), and "
+            "`VLLM_CUSTOM_SCOPES_FOR_PROFILING=1` vLLM's own ranges."
+        )
 
 
 def _nothing(select: Selection) -> Iterator[Block]:

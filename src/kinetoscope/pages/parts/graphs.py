@@ -28,8 +28,8 @@ _OF_GRAPHS: Final = (
     "idle", "gap_median", "launch_median", "concurrency", "operator_share",
 )  # fmt: skip
 _OF_NODES: Final = (
-    "node", "name", "operator", "input_shapes", "module", "annotation", "stream", "total", "median", "p99",
-    "gap_median", "outliers",
+    "node", "name", "operator", "total", "median", "gap_median", "input_shapes", "module", "annotation", "p99",
+    "outliers", "stream",
 )  # fmt: skip
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
 
