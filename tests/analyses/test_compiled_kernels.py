@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import compiled_kernels, kernels, modules, operator_stacks, read
+from kinetoscope import compiled_kernels, flame, kernels, modules, operator_stacks, read
 from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.job import Job
 from tests.drawn import Event, annotation, kernel, launch, op, python, written
@@ -172,6 +172,9 @@ def test_other_faces_have_the_lines_and_the_modules(tmp_path: Path) -> None:
         (ADD, "model.py:10"),
         (NORM, "model.py:20"),
     ]
+    stacks = flame(traced).frame["stack"].to_list()
+    assert any(f";{ADD} (model.py:10);{ADD}" in stack for stack in stacks)
+    assert any(f";{NORM} (model.py:20);{NORM}" in stack for stack in stacks)
     assert modules(traced).frame.sort("path").select("path", "device_total").rows() == [("a", 10), ("b", 20)]
 
 

@@ -10,6 +10,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
+from kinetoscope.model.compile.kernels import compiled_calls
+from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR, frame_text
@@ -74,7 +76,8 @@ def flame(
     backward pass on a thread of its own has no Python calls around it; with `backward="forward"` it stands under the
     operator that it runs backwards, if the file has forward–backward links. A time range clips; with steps, threads or
     an annotation selected, paths still begin at the outermost call. Paths without time of their own have no row, and a
-    call inside a thousand others is no frame.
+    call inside a thousand others is no frame. The frames of compiled kernels end with their lines in the program, where
+    files of torch.compile tell them (see `compiled_kernels`).
     """
     return job.map(
         _of_trace,
@@ -177,7 +180,26 @@ def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
         frames[code] = text
     nameless = np.int32(len(trace.strings))
     frames[int(nameless)] = _frame("")
-    return np.where(codes >= 0, same[codes], nameless), frames
+    labels = np.where(codes >= 0, same[codes], nameless)
+    _add_lines(trace, labels, frames)
+    return labels, frames
+
+
+def _add_lines(trace: Trace, labels: Int32s, frames: dict[int, str]) -> None:
+    """Put the lines of compiled calls, where known, into their frames: `triton_poi_fused_add_0 (model.py:8)`."""
+    if not trace.source.compile:
+        return
+    calls = compiled_calls(trace)
+    sources = [source_text(each.lines.places) for each in calls.sites]
+    known = np.array([*(bool(text) for text in sources), False])[calls.site] & (labels[calls.rows] >= 0)
+    rows, site = calls.rows[known], calls.site[known]
+    codes, first = group(labels[rows], site)
+    free = len(trace.strings) + 1
+    for place, (label, number) in enumerate(zip(labels[rows[first]].tolist(), site[first].tolist(), strict=True)):
+        if label in frames:
+            frames[free + place] = f"{frames[label]} ({sources[number].replace(SEPARATOR, ',')})"
+    shown = np.array([int(label) in frames for label in labels[rows]], np.bool_)
+    labels[rows[shown]] = free + codes[shown]
 
 
 def _frame(name: str) -> str:
