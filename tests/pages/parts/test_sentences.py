@@ -70,7 +70,7 @@ def test_what_a_server_does(tmp_path: Path) -> None:
         events.append(drawn.kernel("gemm", at + 10, duration, k + 1))
     said = what_serves(serving_summary(drawn.job(tmp_path, *events)))
     assert said.replace("\u00a0", " ") == (
-        "vLLM ran 3 decode and 1 mixed steps. A decode step of 5–8 requests takes 1.00 µs, at worst 1.00 µs (99th"
+        "vLLM ran 3 decode and 1 mixed steps. A decode step of 8 requests takes 1.00 µs, at worst 1.00 µs (99th"
         " percentile), replayed as graphs. Prefill holds up decode for 700 ns, 15.5% of the time. Before steps the"
         " device waits 13.5% of the time, and nothing recorded says why."
     )

@@ -142,7 +142,9 @@ def what_serves(summary: Result) -> str:
         tail = f", at worst {shown(row['duration_p99'], 'ns')} (99th percentile)" if row["steps"] > 1 else ""
         eager = row["steps"] - row["replayed"]
         how = "replayed as graphs" if not eager else "without graphs" if eager == row["steps"] else "some as graphs"
-        of = f" of {(row['bucket'] or '').replace('-', '–')} requests" if row["bucket"] else ""
+        batch = row["batch"]  # the mean; where steps differ, its bucket says more
+        size = f"{batch:.0f}" if batch is not None and batch.is_integer() else (row["bucket"] or "").replace("-", "–")
+        of = f" of {size} request{'s' * (size != '1')}" if size else ""
         said.append(f"A {row['kind']} step{of} takes {shown(row['duration_median'], 'ns')}{tail}, {how}.")
     delay, gap = (float(frame[name].sum() or 0) for name in ("decode_delay", "gap"))
     if whole and delay >= _SMALL_LOSS_SHARE * whole:
