@@ -293,6 +293,21 @@ def test_the_chosen_bar_is_marked_and_one_call_is_a_line(tmp_path: Path) -> None
     assert [row["is"] for row in spec["data"]["values"]] == ["40\u00a0ns", "50\u00a0ns"]
 
 
+def test_annotated_kernels_can_be_grouped_by_what_annotates_them(tmp_path: Path) -> None:
+    events = [kernel("gemm", 30 * n, 20, 1, module_fqn=f"layers.{n}", layer="x") for n in range(2)]
+    job = drawn.job(tmp_path, *events)
+    page = made(job, "kernels", group_by="argument:module_fqn")
+    control = one(page, ControlsBlock, "").controls[0]
+    assert [value for value, _ in control.choices][-2:] == ["argument:module_fqn", "argument:layer"]
+    table = one(page, TableBlock, "All kernels")
+    assert (table.params["argument"], list(table.columns)[:2]) == ("module_fqn", ["argument", "name"])
+    assert answer(job, "kernels", "kernels", argument="module_fqn").frame["argument"].to_list() == [
+        "layers.0",
+        "layers.1",
+    ]
+    assert not any("annotated" in note for note in page.cannot)
+
+
 def test_bars_of_the_overview_lead_to_the_same_bars(job: Job) -> None:
     for block in made(job, "overview").blocks:
         if isinstance(block, BarsBlock):

@@ -77,6 +77,9 @@ RESULT = Schema(
 
 GroupBy = Literal["name", "launch", "annotation"]
 
+ANNOTATED: Final = "Kernels are annotated: "
+"""Beginning of the note that offers arguments to group by."""
+
 
 def kernels(
     job: Job,
@@ -152,7 +155,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
     work = view.device_work
     notes = [*view.warm_up, *(view.notes if select.steps is not None else ())]
     if argument is None and (annotated := annotated_keys(trace, work.rows)):
-        notes.append(f"Kernels are annotated: argument={' or '.join(annotated)} groups them by that.")
+        notes.append(f"{ANNOTATED}argument={' or '.join(annotated)} groups them by that.")
     begins, durations = _durations(view, work)
     listed = (
         view.device_work_mask

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from kinetoscope.analyses import named
-from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import Selection
+from kinetoscope.analyses.kernels import ANNOTATED
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.annotated import annotated_keys
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
 from kinetoscope.pages.parts.compilations import compilation_blocks
@@ -17,13 +21,22 @@ from kinetoscope.pages.parts.graphs import graph_blocks
 from kinetoscope.pages.parts.occurrences import occurrences
 from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
-from kinetoscope.schema import Result
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 
 _COLUMNS = ("name", "category", "calls", "total", "share", "headroom", "efficiency", "occupancy", "matrix_unit")
 _LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "headroom", "waves", "occupancy")
 _ANNOTATED = ("name", "annotations", "category", "calls", "total", "share", "mean", "max")
+_BY_ARGUMENT = ("argument", "name", "category", "calls", "total", "share", "mean", "max")
 """Columns at first: as many as 1440 px hold; the others can be chosen."""
+
+_ARGUMENT = "argument:"
+"""Beginning of the choices that are arguments of kernels."""
+
+_KEYS = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("key", pl.String, "Argument that somebody gave kernels, such as `module_fqn`."),
+)
 
 _ROWS = (
     ("name", "name"),
@@ -38,13 +51,16 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     sentence = concentration_sentence(result.frame, "total", select, what="kernel", of="device time") + _matrix_units(
         result
     )
-    return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), result.notes)
+    notes = tuple(note for note in result.notes if not note.startswith(ANNOTATED))  # the control offers it
+    return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), notes)
 
 
 def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Result) -> Iterator[Block]:
-    group_by = chosen_value(params, "group_by", [value for value, _ in _ROWS], "name")
+    arguments = job.map(_keys_of_trace, _KEYS, ALL).frame["key"].unique(maintain_order=True).to_list()
+    choices = (*_ROWS, *((f"{_ARGUMENT}{key}", f"name and argument {key}") for key in arguments))
+    group_by = chosen_value(params, "group_by", [value for value, _ in choices], "name")
     category = category_control(params, result.frame)
-    yield ControlsBlock((Control("group_by", "A row for each", group_by, _ROWS), category))
+    yield ControlsBlock((Control("group_by", "A row for each", group_by, choices), category))
     frame = of_category(result.frame, category)
     rows = summed(frame, "total")
     if rows.height:
@@ -68,18 +84,23 @@ def _blocks(job: Job, select: Selection, params: Mapping[str, str], result: Resu
         yield from compiled_blocks(job, select, params)
         yield from way_back(select)
     yield from compilation_blocks(job, select)
-    params_of_table = {"group_by": group_by, "copies": "true"}
-    shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _COLUMNS)
-    columns = with_values(result.frame, shown, always=("name",))
+    argument = group_by.removeprefix(_ARGUMENT) if group_by.startswith(_ARGUMENT) else ""
+    by = {"group_by": "name", "argument": argument} if argument else {"group_by": group_by}
+    shown = {"launch": _LAUNCHES, "annotation": _ANNOTATED}.get(group_by, _BY_ARGUMENT if argument else _COLUMNS)
+    columns = with_values(result.frame, shown, always=("name", "argument") if argument else ("name",))
     yield TableBlock(
         "All kernels and copies",
         "kernels",
-        params_of_table,
+        {**by, "copies": "true"},
         columns=columns,
         sort="-total",
         filter=category_filter(category),
         links={"name": "name"},
     )
+
+
+def _keys_of_trace(trace: Trace, _: Selection) -> Partial:
+    return Partial(pl.DataFrame({"key": annotated_keys(trace, device_work(trace).rows)}, {"key": pl.String}))
 
 
 def _matrix_units(result: Result) -> str:

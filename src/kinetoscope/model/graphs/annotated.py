@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ BACKWARD: Final = "backward"
 
 BACKWARD_RANGE: Final = f"autograd_phase: {BACKWARD}"
 """Name of the call around all others of such work."""
+
+MAX_KEYS: Final = 16
+"""Keys of annotations that are offered to group by."""
 
 MAX_LEVELS: Final = 100
 """Calls around a node; what is deeper counts as one."""
@@ -194,14 +198,15 @@ def has_lost_streams(trace: Trace) -> bool:
 
 
 def annotated_keys(trace: Trace, work: Int32s) -> tuple[str, ...]:
-    """Keys of the texts among the arguments of some device work, given by row, that no profiler writes."""
+    """Keys of the texts among the arguments of some device work, given by row, that no profiler writes; 16 at most."""
     keys = (
         key
         for shape in np.flatnonzero(np.bincount(trace.shape[work])).tolist()
         for key, kind, level in trace.shapes.items[shape]
         if level == ARGUMENT_LEVEL and kind == STRING
     )
-    return tuple(key for key in map(trace.strings.label, dict.fromkeys(keys)) if key not in _WRITTEN_BY_PROFILERS)
+    labels = (key for key in map(trace.strings.label, dict.fromkeys(keys)) if key not in _WRITTEN_BY_PROFILERS)
+    return tuple(islice(labels, MAX_KEYS))
 
 
 def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[str]]:
