@@ -24,7 +24,7 @@ class NodesOfWork(NamedTuple):
     same: Bools
 
 
-def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False) -> NodesOfWork | None:
+def fit(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork | None:
     """The nodes of a capture that some work is; None where it is not that of the capture.
 
     The i-th piece is the i-th node: as many, of the same kinds in the same order, with the same kernels where the
@@ -37,15 +37,14 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False)
         work: in the order of the ids of its nodes, else of its start.
         stream: int64 [work], that each piece ran on.
         graph: the capture.
-        cut: the recording ended with this work: more nodes may follow.
     """
-    if len(work) == len(graph.nodes) or (cut and len(work) < len(graph.nodes)):
-        return _in_order(work, graph, cut=cut) or _by_kernel(work, stream, graph)
+    if len(work) == len(graph.nodes):
+        return _in_order(work, graph) or _by_kernel(work, stream, graph)
     kernels, nodes = work.event == EventKind.KERNEL, graph.nodes.event == EventKind.KERNEL
-    if cut or kernels.sum() != nodes.sum() or (kernels.all() and nodes.all()) or not kernels.any():
+    if kernels.sum() != nodes.sum() or (kernels.all() and nodes.all()) or not kernels.any():
         return None
     only = _part(graph, nodes)
-    found = _in_order(work.part(kernels), only, cut=False) or _by_kernel(work.part(kernels), stream[kernels], only)
+    found = _in_order(work.part(kernels), only) or _by_kernel(work.part(kernels), stream[kernels], only)
     if found is None:
         return None
     node, same = np.full(len(work), -1, np.int32), np.zeros(len(work), np.bool_)
@@ -53,10 +52,22 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph, *, cut: bool = False)
     return NodesOfWork(node, same)
 
 
-def _in_order(work: Nodes, graph: CapturedGraph, *, cut: bool) -> NodesOfWork | None:
-    nodes, is_stated = graph.nodes.part(slice(len(work))), graph.is_stated[: len(work)]
-    if cut and not (nodes.name != UNKNOWN_TEXT).any():  # kinds alone begin like many others
+def untold_part(work: Nodes, graph: CapturedGraph) -> NodesOfWork | None:
+    """Some work that may be a part of that of a capture, of no known nodes; None where it has more of some kernel."""
+    if len(work) >= len(graph.nodes):
         return None
+    keys = [
+        each.event.astype(np.int64) if not graph.is_stated.all() else each.name ^ each.event
+        for each in (work, graph.nodes)
+    ]
+    unique, counts = np.unique(keys[0], return_counts=True)
+    if any(int((keys[1] == key).sum()) < count for key, count in zip(unique.tolist(), counts.tolist(), strict=True)):
+        return None
+    return NodesOfWork(np.full(len(work), -1, np.int32), np.zeros(len(work), np.bool_))
+
+
+def _in_order(work: Nodes, graph: CapturedGraph) -> NodesOfWork | None:
+    nodes, is_stated = graph.nodes, graph.is_stated
     same = (nodes.event == work.event) & ((nodes.name == work.name) | ~is_stated)
     return _judged(work, nodes, is_stated, np.arange(len(work), dtype=np.int32)) if same.all() else None
 

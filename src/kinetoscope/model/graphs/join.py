@@ -19,7 +19,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.engines import parsed
 from kinetoscope.model.graphs.captures import CapturedGraph, nodes_of_work
-from kinetoscope.model.graphs.fit import NodesOfWork, fit
+from kinetoscope.model.graphs.fit import NodesOfWork, fit, untold_part
 from kinetoscope.model.graphs.replays import Replays, replays
 from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -59,26 +59,39 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     every, known = replays(trace), sorted(graphs, key=lambda graph: graph.begin)
     if not len(every) or not known:
         return Joins()
-    fits = _fits(trace, every, known)
-    allowed = np.array([[each is not None for each in of_template] for of_template in fits])
-    chosen, several = _chosen(trace, every, known, allowed)
+    sequence = _sequences(every)
+    fits = _fits(trace, every, sequence, known)
+    allowed = np.array([[each is not None for each in of_sequence] for of_sequence in fits])
+    chosen, several = _chosen(trace, every, sequence, known, allowed)
     work, result = device_work(trace), list[JoinedReplays]()
-    alike, first = group(every.template, chosen)
+    alike, first = group(sequence, chosen)
     for number, model in enumerate(first.tolist()):
-        found = fits[every.template[model]][chosen[model]] if chosen[model] >= 0 else None
+        found = fits[sequence[model]][chosen[model]] if chosen[model] >= 0 else None
         if found is not None:
             members, is_node = np.flatnonzero(alike == number), found.node >= 0
             rows = np.stack([work.rows[every.work_of(member)] for member in members.tolist()])[:, is_node]
             graph, launch = known[chosen[model]], every.launch[members]
-            result.append(JoinedReplays(graph, launch, rows, found.node[is_node], found.same[is_node]))
+            several[members] |= not is_node.any()
+            if is_node.any():
+                result.append(JoinedReplays(graph, launch, rows, found.node[is_node], found.same[is_node]))
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
 
 
-def _fits(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph]) -> list[list[NodesOfWork | None]]:
-    """The nodes of each capture that the work of each sequence of replays is (`Replays.template`).
+def _sequences(every: Replays) -> Int32s:
+    """`Replays.template`, but that the last replay has a number of its own: without ids of nodes, it may be cut off."""
+    result = every.template.copy()
+    if every.node[every.offsets[-2] :].min() <= 0:
+        result[-1] = result.max() + 1
+    return group(result)[0]
 
-    Captures with the same nodes fit alike. Where work is only a part of a graph's, as the ids of its nodes tell, or as
-    no capture fits it otherwise, it is the same part of the nodes.
+
+def _fits(
+    trace: Trace, every: Replays, sequence: Int32s, graphs: Sequence[CapturedGraph]
+) -> list[list[NodesOfWork | None]]:
+    """The nodes of each capture that the work of each sequence of replays is.
+
+    Captures with the same nodes fit alike. Work that is only a part of a graph's is the same part of the nodes: ids of
+    nodes tell that, else it may be so of the last replay, and of another one if no capture fits it otherwise.
     """
     work, kinds = device_work(trace), templates(trace)
     pattern = [
@@ -86,36 +99,39 @@ def _fits(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph]) -> list
     ]
     patterns = dict(zip(pattern, graphs, strict=True))
 
-    def fits_of(replay: int, *, cut: bool = False) -> dict[int, NodesOfWork | None]:
+    def fits_of(replay: int) -> dict[int, NodesOfWork | None]:
         places = every.work_of(replay)
         nodes, stream = nodes_of_work(trace, work.rows[places]), work.stream[places]
-        return {number: fit(nodes, stream, graph, cut=cut) for number, graph in patterns.items()}
+        return {number: fit(nodes, stream, graph) for number, graph in patterns.items()}
 
     result = list[list[NodesOfWork | None]]()
-    for replay in np.unique(every.template, return_index=True)[1].tolist():
+    for replay in np.unique(sequence, return_index=True)[1].tolist():
         pieces = slice(int(every.offsets[replay]), int(every.offsets[replay + 1]))
-        is_part = not kinds.is_whole[replay]
-        found = {} if is_part and every.node[pieces].min() > 0 else fits_of(replay)
-        if is_part and not any(found.values()):
+        is_part, has_ids = not kinds.is_whole[replay], bool(every.node[pieces].min() > 0)
+        found = {} if is_part and has_ids else fits_of(replay)
+        if is_part and (has_ids or replay == len(every) - 1 or not any(found.values())):
             template = kinds.of_replay[replay]
             part = kinds.node[pieces] - kinds.offsets[template]
-            whole = fits_of(int(kinds.model[template]))
-            found = {number: each and NodesOfWork(each.node[part], each.same[part]) for number, each in whole.items()}
-        if replay == len(every) - 1 and not any(found.values()):  # the recording may have cut it off
-            found = fits_of(replay, cut=True)
+            for number, each in fits_of(int(kinds.model[template])).items():
+                found[number] = found.get(number) or (each and NodesOfWork(each.node[part], each.same[part]))
+        if replay == len(every) - 1 and not (is_part and has_ids):
+            nodes = nodes_of_work(trace, work.rows[every.work_of(replay)])
+            found = {number: found[number] or untold_part(nodes, graph) for number, graph in patterns.items()}
         result.append([found[number] for number in pattern])
     return result
 
 
-def _chosen(trace: Trace, every: Replays, graphs: Sequence[CapturedGraph], allowed: Bools) -> tuple[Int32s, Bools]:
+def _chosen(
+    trace: Trace, every: Replays, sequence: Int32s, graphs: Sequence[CapturedGraph], allowed: Bools
+) -> tuple[Int32s, Bools]:
     """The capture of each replay, −1 for none: int32 [replays]; and those that several captures are left for."""
     launched = every.launch >= 0
     begins = np.where(launched, trace.start[every.launch] + trace.base, 0)
     own_ends = np.sort([graph.end for graph in graphs if graph.recording < 0])
     step, sizes = _steps(trace, every.launch)
-    kind, model = group(every.template, step, np.searchsorted(own_ends, begins, "right").astype(np.int64))
+    kind, model = group(sequence, step, np.searchsorted(own_ends, begins, "right").astype(np.int64))
     is_late = np.array([[graph.recording < 0 and graph.end > begins[at] for graph in graphs] for at in model.tolist()])
-    allowed = allowed[every.template[model]] & ~is_late
+    allowed = allowed[sequence[model]] & ~is_late
     size = np.array([graph.size for graph in graphs], np.int64)
     for place, at in enumerate(model.tolist()):
         allowed[place] = _of_size(allowed[place], size, sizes[step[at]])
