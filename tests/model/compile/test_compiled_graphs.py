@@ -144,6 +144,20 @@ def test_a_folder_of_torch_compile_debug_is_read_by_its_tables(tmp_path: Path) -
     assert (graph.code.graph, source_text(graph.sites[0].lines.places)) == ("0_inference", "model.py:77")
 
 
+def test_code_in_a_cache_of_vllm_has_the_lines_of_the_graph_nearest_to_it(tmp_path: Path) -> None:
+    for rank, line in ((0, 50), (1, 60)):
+        folder = tmp_path / "torch_compile_cache" / "1c65801a3d" / f"rank_{rank}_0"
+        (folder / "backbone").mkdir(parents=True)
+        pieces = printed(("relu", line)).replace("class GraphModule", "    class submod_0")
+        (folder / "backbone" / "computation_graph.py").write_text(f"from __future__ import annotations\n{pieces}")
+        (folder / "inductor_cache" / "xy").mkdir(parents=True)
+        code = triton(f"{ADD}|relu|arg0_1", graph=f"{rank}_inference")
+        (folder / "inductor_cache" / "xy" / f"c{'ab'[rank] * 51}.py").write_text(code)
+    found = compiled_graphs(trace_with(tmp_path, tmp_path / "torch_compile_cache"))
+    lines = {graph.code.graph: source_text(graph.sites[0].lines.places) for graph in found}
+    assert lines == {"0_inference": "model.py:50", "1_inference": "model.py:60"}
+
+
 @pytest.mark.parametrize("payload", ["", "[1]", "{", '{"cppCodeToPost": 3, "postToPre": {"a": 1}}', "[" * 100_000])
 def test_a_table_of_another_form_tells_nothing(tmp_path: Path, payload: str) -> None:
     tables = {"node_mappings": payload, "kernel_stack_traces": payload}

@@ -33,11 +33,11 @@ MAX_TEXT_BYTES: Final = 1 << 25
 _LINE_BREAK: Final = re.compile(rb"\r?\n")
 _KINDS: Final[tuple[tuple[FileKind, re.Pattern[str]], ...]] = (
     ("log", re.compile(r"(?:^|/)dedicated_log_torch_trace_[^/]*\.log(?:\.gz)?\Z")),
-    ("graph", re.compile(r"(?:^|/)fx_graph_(?:readable|transformed)\.py\Z")),
+    ("graph", re.compile(r"(?:^|/)(?:fx_graph_(?:readable|transformed)|computation_graph)\.py\Z")),
     ("json", re.compile(rf"(?:{'|'.join(re.escape(name) for name in COMPILE_TABLES)})\Z")),
     ("code", re.compile(r"(?:^|/)(?:output_code|c[a-z2-7]{50,52})\.py\Z|\.wrapper\.cpp\Z")),
 )
-"""Names of files: of TORCH_TRACE, of TORCH_COMPILE_DEBUG, of our recorder, of Inductor's cache."""
+"""Names of files: of TORCH_TRACE, of TORCH_COMPILE_DEBUG, of our recorder, of the caches of Inductor and vLLM."""
 
 Opener = Callable[[str], Iterable[bytes]]
 """The bytes of a file, decompressed, in blocks. It raises a KinetoscopeError where there is none."""

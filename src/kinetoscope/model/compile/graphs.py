@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,9 @@ _KEY: Final = re.compile(r'"key": "(\w+)"')
 _GENERATED_MARK: Final = "async_compile"
 """A word of all generated files that call kernels; those of single kernels lack it."""
 
+
+_OF_VLLM: Final = "computation_graph.py"
+"""What vLLM prints into its cache: Dynamo's graph in the pieces that Inductor compiles, with the same names."""
 
 MAX_CODE_BYTES: Final = 1 << 28
 """Bytes of generated files that are read for a rank: a cache of Inductor's may hold those of years."""
@@ -98,7 +102,7 @@ def compiled_graphs(trace: Trace) -> tuple[CompiledGraph, ...]:
     codes = [generated_code(each.text, each.file) for each in parts.values()]
     modules: dict[str, dict[str, str]] = {}
     for each, code in zip(parts.values(), codes, strict=True):
-        if each.dynamo and not code.graph.endswith("_backward"):
+        if each.dynamo and each.compile_id and not code.graph.endswith("_backward"):
             modules[each.compile_id] = modules_of_inputs(_printed(each.dynamo, printed), code.inputs)
     return tuple(
         _graph(each, code, modules.get(each.compile_id, {}), printed)
@@ -180,6 +184,7 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
         for base, text in of_folder.items():
             if base.endswith("linemaps.json"):
                 lines.update(line_tables(text))
+    printed = {folder: of_folder[_OF_VLLM] for folder, of_folder in tables.items() if _OF_VLLM in of_folder}
     for name, text in codes:
         beside = tables[name.replace("\\", "/").rpartition("/")[0]] if "output_code" in name else {}
         yield _Parts(
@@ -188,7 +193,14 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
             stacks=beside.get("inductor_provenance_tracking_kernel_stack_traces.json", ""),
             mappings=beside.get("inductor_provenance_tracking_node_mappings.json", ""),
             compiled=beside.get("fx_graph_transformed.py", "") or beside.get("fx_graph_readable.py", ""),
+            dynamo=_nearest(name, printed),
         )
+
+
+def _nearest(name: str, texts: Mapping[str, str]) -> str:
+    """Of texts by their folders the one that has most folders in common with a file; "" where there are none."""
+    shared = {folder: len(os.path.commonpath((folder, name))) for folder in texts}
+    return texts[max(shared, key=shared.__getitem__)] if shared else ""
 
 
 def _base(file: str) -> str:
