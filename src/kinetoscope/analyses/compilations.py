@@ -87,7 +87,7 @@ def compilations(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Compilations", compilations, RESULT, chart=StackedBars("compile_id", PHASES))
+ANALYSIS = Analysis("Compilations", compilations, RESULT, chart=StackedBars("compile_id", PHASES), of_device_work=False)
 
 _NO_LOG: Final = (
     "Torch's structured log is not there (kinetoscope record keeps it; TORCH_TRACE=FOLDER and --compile FOLDER give "

@@ -62,7 +62,7 @@ def graph_breaks(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"))
+ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"), of_device_work=False)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

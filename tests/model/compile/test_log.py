@@ -59,6 +59,11 @@ def test_phases_add_up_to_the_whole_and_each_is_less_the_next() -> None:
     assert (one.start, one.backward, one.guards, one.line) == (1_000_000, 400_000, 9, 18)
 
 
+def test_metrics_that_stand_in_the_log_twice_count_once() -> None:
+    [one] = compiled(metrics("0/0", "f", 1, 7, 5), metrics("0/0", "f", 1, 7, 5), backward("0/0", 7, 3, 3))
+    assert sum(one.phases) == 8_000
+
+
 def test_times_of_torch_until_2_5_are_seconds() -> None:
     facts = {"co_name": "f", "start_time": 2.5, "entire_frame_compile_time_s": 1.0, "backend_compile_time_s": 0.25}
     [one] = compiled(record("compilation_metrics", facts))

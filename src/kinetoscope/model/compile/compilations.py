@@ -76,6 +76,7 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
 def of_log(entries: Iterable[LogEntry]) -> Iterable[Compilation]:
     """The compilations that the records of a log tell of."""
     found: dict[str, Compilation] = {}
+    counted: set[tuple[str, str, int | None]] = set()
     for entry in entries:
         if not entry.compile_id or not (entry.kind in METRICS or entry.name == RECOMPILE_REASONS):
             continue
@@ -83,7 +84,10 @@ def of_log(entries: Iterable[LogEntry]) -> Iterable[Compilation]:
         if entry.name == RECOMPILE_REASONS:
             compilation.reasons = _reasons(entry.payload)
         else:
-            _add(compilation, entry)
+            record = entry.compile_id, entry.kind, _nanoseconds(entry.metadata, "start_time_us", "start_time")
+            if record not in counted:  # two logs may have it, or one twice: of two recordings in one process
+                _add(compilation, entry)
+            counted.add(record)
     return sorted(found.values(), key=lambda each: (each.start is None, each.start or 0))
 
 

@@ -75,10 +75,10 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
     """The compiled regions of a trace."""
     calls, mask = call_tree(trace), is_region(trace)
     rows = calls.order[mask[calls.order]]
-    texts = {code: _compile_id(trace.strings.glance(code)) for code in np.unique(trace.name[rows]).tolist()}
-    ids = tuple(sorted({text for text in texts.values() if text}))
-    place = {code: ids.index(text) if text else -1 for code, text in texts.items()}
-    compile_id = np.array([place[code] for code in trace.name[rows].tolist()], np.int32)
+    names, of_row = np.unique(trace.name[rows], return_inverse=True)
+    texts = [_compile_id(trace.strings.glance(code)) for code in names.tolist()]
+    ids = tuple(sorted(set(filter(None, texts))))
+    compile_id = np.array([ids.index(text) if text else -1 for text in texts], np.int32)[of_row]
     return CompiledRegions(rows, _places(trace, rows, calls.parent[rows], mask), compile_id, ids)
 
 
@@ -176,12 +176,9 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     parent = call_tree(trace).parent
     every = is_compiler(trace)
     phase = np.full(len(trace), -1, np.int8)
-    names = trace.name[every]
-    by_code = {
-        code: _PHASE_OF_SPAN.get(trace.strings.glance(code).removesuffix(COMPILER), -1)
-        for code in np.unique(names).tolist()
-    }
-    phase[every] = [by_code[code] for code in names.tolist()]
+    names, of_row = np.unique(trace.name[every], return_inverse=True)
+    opened = [_PHASE_OF_SPAN.get(trace.strings.glance(code).removesuffix(COMPILER), -1) for code in names.tolist()]
+    phase[every] = np.array(opened, np.int8)[of_row]
     around = ancestor(parent, every)
     outermost = every & ((parent < 0) | (around[parent] < 0))
     phase[outermost & (phase < 0)] = PHASES.index("at_run_time")
