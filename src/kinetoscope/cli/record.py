@@ -42,6 +42,7 @@ from kinetoscope.record.output.generated_files import PROVENANCE
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.server import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
+from kinetoscope.record.session.graph_captures import CAPTURE_FOLDER
 from kinetoscope.record.session.options import DEFAULTS, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
 
@@ -359,13 +360,20 @@ def _traces(plan: Plan) -> set[str]:
     return set() if "://" in plan.dir else {str(path) for path in Path(plan.dir).glob("*.pt.trace.json.gz")}
 
 
+def _swept(folder: str) -> tuple[int, int]:
+    """Finish or remove what killed processes left in a folder: how many of each."""
+    writer = Writer(folder, rank_identity().host)
+    leftovers.settle(writer.spool, rank_identity().host, _SETTLING)
+    counts = writer.salvage()
+    writer.flush(_SETTLING)
+    return counts
+
+
 def _salvaged(plan: Plan) -> tuple[int, list[str]]:
     """Finish or remove what killed processes left without a final name: how many were finished, and what to say."""
     lines = []
-    writer = Writer(plan.dir, rank_identity().host)
-    leftovers.settle(writer.spool, rank_identity().host, _SETTLING)
-    finished, removed = writer.salvage()
-    writer.flush(_SETTLING)
+    finished, removed = _swept(plan.dir)
+    removed += _swept(f"{plan.dir}/{CAPTURE_FOLDER}")[1]
     if finished:
         lines.append(f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished")
     if removed:

@@ -6,12 +6,14 @@ functions that begin and end a capture of nothing. The operators in between are 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from kinetoscope.reading import read
+from kinetoscope.record.session.options import rank_identity
 from tests.record.jobs import document, names, parts, run, traces
 from tests.record.processes import run as started
 from tests.record.programs import kinetoscope
@@ -97,6 +99,19 @@ def test_a_profiler_of_the_program_has_the_capture(tmp_path: Path) -> None:
     )
     assert done.out.strip() == "True", done.err
     assert not (tmp_path / "capture_traces").exists()
+
+
+def test_what_a_killed_process_left_of_its_captures_is_finished_or_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "capture_traces"
+    folder.mkdir()
+    for step, text in ((1, '{"traceEvents": [{"ph": "i", "name": "x", "ts": 1, "pid": 1, "tid": 1}]}'), (2, "{")):
+        file = folder / f"{rank_identity().host}_4194303.rank0of1.step{step}.17.part"
+        file.write_text(text)
+        os.utime(file, (0, 0))
+    done = started(kinetoscope("record", "-o", tmp_path, "--", sys.executable, "-c", "pass"))
+    assert "1 file of a process that was killed while it wrote was removed" in done.stderr
+    assert [file.name.split(".")[2] for file in folder.iterdir()] == ["step1"]
+    assert parts(folder) == []
 
 
 def test_a_recorded_program_captures_before_its_first_step_with_modules(tmp_path: Path) -> None:

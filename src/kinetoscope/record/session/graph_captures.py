@@ -29,7 +29,7 @@ from kinetoscope.record.session.session import ProfilerSession
 CAPTURE_FOLDER: Final = "capture_traces"
 """The folder of these traces in that of the run, as engines call theirs: whoever reads the run finds them."""
 
-OURS: Final = "__kinetoscope__"
+WRAPPED_MARK: Final = "__kinetoscope__"
 """An attribute of the functions that are wrapped."""
 
 MAX_CAPTURE_TRACES: Final = 512
@@ -106,11 +106,11 @@ class GraphCaptures:
         import torch
 
         kind = getattr(torch.cuda, "CUDAGraph", None)
-        if kind is None or self._wrapped or hasattr(kind.capture_begin, OURS):
+        if kind is None or self._wrapped or hasattr(kind.capture_begin, WRAPPED_MARK):
             return
         for name, wrapped in (("capture_begin", self._around_begin), ("capture_end", self._around_end)):
             function = wrapped(getattr(kind, name))
-            setattr(function, OURS, True)  # two recorders would record it twice
+            setattr(function, WRAPPED_MARK, True)  # two recorders would record it twice
             setattr(kind, name, function)
             self._wrapped[name] = function
         if hasattr(os, "register_at_fork"):
