@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.drawn import Event, annotation, kernel, launch, memory, op, python, written
 
@@ -26,8 +26,10 @@ class RandomJob:
     Calls nest, as on a real host; device work overlaps as it likes, and some of it was launched by nobody known.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, annotated: bool = True) -> None:
+        """`annotated`: nodes of some graphs have annotations, so that replays have captured calls."""
         self._dice = random.Random(seed)
+        self._annotated = annotated
         self._correlation = 0
         self._allocations: list[tuple[int, int]] = []
         self.events: list[Event] = []
@@ -71,8 +73,10 @@ class RandomJob:
         if dice.random() < 0.9:
             name = "cudaGraphLaunch" if graph else "cudaLaunchKernel"
             self.events.append(launch(at, length, self._correlation, name=name, tid=tid))
-        for _ in range(dice.randrange(1, 5) if graph else 1):
+        for node in range(dice.randrange(1, 5) if graph else 1):
             category, name = dice.choice(_WORK)
+            ids: dict[str, Any] = {"graph id": 1, "graph node id": node + 1} if graph else {}
+            annotation = {"module_fqn": f"Net_{node % 2}.layer"} if graph and self._annotated else {}
             facts = {"blocks per SM": dice.random() * 2} if category == "kernel" else {"bytes": dice.randrange(1000)}
             begin, duration, stream = at + dice.randrange(-5, 400), dice.randrange(300), dice.choice([7, 7, 20])
             self.events.append(
@@ -85,6 +89,8 @@ class RandomJob:
                     device=device,
                     category=category,
                     **facts,
+                    **ids,
+                    **annotation,
                 )
             )
 

@@ -768,7 +768,7 @@ def test_plain_python_counts_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("seed", first_quick(range(100, 106)))
 def test_plain_python_counts_the_same_in_a_drawn_trace(tmp_path: Path, seed: int) -> None:
-    assert not differences(twin_of(RandomJob(seed).written(tmp_path)))
+    assert not differences(twin_of(RandomJob(seed, annotated=False).written(tmp_path)))
 
 
 # --- selections
@@ -816,7 +816,7 @@ SELECTIONS = [
 
 @pytest.mark.parametrize("seed", first_quick(range(200, 206)))
 def test_selections_choose_the_same_work(tmp_path: Path, seed: int) -> None:
-    twin = twin_of(RandomJob(seed).written(tmp_path))
+    twin = twin_of(RandomJob(seed, annotated=False).written(tmp_path))
     origin = min(call.start for call in twin.calls)
     for select in SELECTIONS:
         chosen = _chosen(twin, select, origin)
