@@ -97,6 +97,17 @@ def test_causes_of_gaps_are_named_where_they_were_recorded(tmp_path: Path) -> No
     assert "for the scheduler" in only(advised(tmp_path, engine), "SERVING004").message
 
 
+def test_what_follows_the_last_product_is_sampling(tmp_path: Path) -> None:
+    """SGLang records no range around its sampler, whose kernels sort and scan as any others do."""
+    job = read(tmp_path, replace(SMALL, words="sglang", sampler="sorted"))
+    assert kinetoscope.serving_steps(job).frame["sampling"].min() > 0.1 * rank_step(job)  # type: ignore[operator]
+    assert "--sampling-backend flashinfer" in only(advise(job), "SERVING005").change
+
+
+def rank_step(job: kinetoscope.Job) -> float:
+    return RankView(job.trace(), Selection(steps="steady")).step
+
+
 def test_waits_of_a_server_are_not_told_twice(tmp_path: Path) -> None:
     advice = advised(tmp_path, replace(SMALL, fetches=3))
     assert only(advice, "SERVING005").key.startswith("aten::item")

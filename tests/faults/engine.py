@@ -294,6 +294,9 @@ def serving(engine: Engine, *, steps: int = 24, warm: int = 3, seed: int = 1, **
             if n == 0:
                 for p in programs:
                     p.record_from_here()
+            begins = max(p.now for p in programs)  # the engine hands a step to all ranks at once
+            for p in programs:
+                p.now = begins
             running = [engine.step(p, n, rank) for rank, p in enumerate(programs)]
             asked = [next(each, None) for each in running]
             if all(asked):

@@ -97,9 +97,10 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
 
     Device work belongs to the step in which it was launched; sampling that is launched after a step, before the next
     one, belongs to it too. `duration` = gap + device_between + device_busy + device_idle; of a decode step it is the
-    latency between two tokens. Sampling is what was launched in the engine's sampler, or is named so (`argmax`,
-    `top_p`); MoE is all that an operator or a module of experts launches; the other shares are `categories`. Of work at
-    the same time the first counts: attention, GEMM, MoE, sampling, other computation, communication, copies.
+    latency between two tokens. Sampling is what was launched in the engine's sampler, is named so (`argmax`, `top_p`),
+    or is computed after the step's last product, which makes the logits; MoE is all that an operator or a module of
+    experts launches; the other shares are `categories`. Of work at the same time the first counts: attention, GEMM,
+    MoE, sampling, other computation, communication, copies.
 
     Each instant of the gap has the first cause that applies on the thread of the step: launch, from the call that
     launches the first work on; synchronization; the engine's own ranges and Python calls of detokenizing, scheduling,

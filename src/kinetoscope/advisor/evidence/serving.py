@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.rule import JobView, RankView
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.serving.steps import serving_steps
 from kinetoscope.model.steps.steps import step_of
@@ -41,12 +41,14 @@ class EngineSteps:
         frame: a row for each, with the columns of the analysis `serving_steps`.
         host: when the host was in each.
         step: int64 [work], place in `frame` of each piece of device work; −1 for none.
+        share: int8 [work], place in `model.serving.shares.SHARES` of each piece of device work.
         track: the thread of the host that runs most of them.
     """
 
     frame: pl.DataFrame
     host: Intervals
     step: Int64s
+    share: Int8s
     track: int
 
     def __len__(self) -> int:
@@ -90,7 +92,8 @@ def engine_steps(rank: RankView) -> EngineSteps | None:
     place = np.full(len(start) + 1, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
     track = int(np.bincount(every.named.track[chosen]).argmax())
-    return EngineSteps(every.frame[chosen.tolist()], Intervals(start[chosen], end[chosen]), place[every.step], track)
+    host = Intervals(start[chosen], end[chosen])
+    return EngineSteps(every.frame[chosen.tolist()], host, place[every.step], every.share, track)
 
 
 @derived

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.limits import MIN_KERNEL_NS, left, with_work
-from kinetoscope.advisor.evidence.serving import engine_steps, setting
+from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -16,7 +16,7 @@ from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.floors import Floors, floors
-from kinetoscope.model.serving.shares import SHARES, work_shares
+from kinetoscope.model.serving.shares import SHARES
 
 _MIN_RATIO: Final = 1.5
 """Requests computed for / requests, from which on a replay is padded much."""
@@ -57,7 +57,7 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
         return
     limits = floors(rank.trace)
     ratio = np.append(np.where(much, batch / np.maximum(padded, 1), 1.0), 1.0)[steps.step]
-    chosen = _scales(rank)[limits.longest] & (ratio[limits.longest] < 1.0)
+    chosen = _scales(steps)[limits.longest] & (ratio[limits.longest] < 1.0)
     fewer = ratio[limits.longest]
     most = rank.gains(with_work(rank, left(limits, chosen, _with_rows(limits, fewer, 0.0))))
     sure = limits.time - _CERTAIN_SHARE * (limits.time - _with_rows(limits, fewer, 1.0))
@@ -82,10 +82,9 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     )
 
 
-def _scales(rank: RankView) -> Bools:
+def _scales(steps: EngineSteps) -> Bools:
     """Work that is as long as there are requests: neither attention, nor communication, nor what follows the graph."""
-    computes = work_shares(rank.trace)
-    return np.isin(computes, [SHARES.index(name) for name in ("gemm", "moe", "computation")])
+    return np.isin(steps.share, [SHARES.index(name) for name in ("gemm", "moe", "computation")])
 
 
 def _with_rows(limits: Floors, fewer: Floats, reads: float) -> Floats:

@@ -20,6 +20,9 @@ _MIN_RATIO: Final = 3.0
 _MIN_SHARE: Final = 0.05
 """Share of the steps' time, below which waiting for prompts is not reported."""
 
+_POSSIBLE_RATIO: Final = 1.1
+"""Greatest gain / delay: the next step is prepared later, too."""
+
 _CHANGES: Final = {
     "vLLM": "+ vllm serve MODEL --max-num-batched-tokens {tokens}  # smaller pieces of prompts\n"
     "+ or prefill on other devices: --kv-transfer-config '{{...}}'",
@@ -60,7 +63,7 @@ def prompts_hold_up_decoding(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message=f"Prompts hold up decoding. A step that only decodes takes {shown(usual, 'ns')}; of the steps,"
         f" {share(held.sum(), len(steps))} hold prompts, and take up to {shown(float(took.max()), 'ns')}{of_tokens}.",
-        stake=Stake(0.0, min(rank.per_step(float(delay.sum())), rank.step)),
+        stake=Stake(0.0, min(_POSSIBLE_RATIO * rank.per_step(float(delay.sum())), rank.step)),
         change=setting(steps.engine, _CHANGES).format(tokens=max(tokens // 4, 256)),
         why="Prefill on other devices takes all of it from these; smaller pieces take it from the longest steps only.",
         confidence="medium",

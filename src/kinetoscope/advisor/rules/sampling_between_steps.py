@@ -17,9 +17,10 @@ from kinetoscope.advisor.rules.waiting_for_the_device import waiting_claim
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
-from kinetoscope.model.serving.shares import SHARES, work_shares
+from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.model.serving.shares import SHARES
 
-_MIN_SHARE: Final = 0.1
+_MIN_SHARE: Final = 0.05
 """Share of the steps' time from which on sampling is reported."""
 
 _LEFT_AT_MOST, _LEFT_AT_LEAST = 0.5, 0.05
@@ -37,8 +38,8 @@ _SAMPLERS: Final = {
 def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
     """Does the choice of tokens hold up the next step, or a value that the host fetches?
 
-    What it checks. The device time of sampling, if it is a tenth of the steps or more; and calls in which the host of a
-    serving engine waits for the device, other than the one that fetches the tokens of a step.
+    What it checks. The device time of sampling, if it is a twentieth of the steps or more; and calls in which the host
+    of a serving engine waits for the device, other than the one that fetches the tokens of a step.
 
     Why it matters. No token is final before it is sampled, so all requests wait. Sorting the logits of a vocabulary of
     100,000 reads them dozens of times; a kernel that draws without sorting, a few times. A value that the host fetches
@@ -62,11 +63,11 @@ def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
 
 
 def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
-    chosen = (work_shares(rank.trace) == SHARES.index("sampling")) & (steps.step >= 0)
+    chosen = (steps.share == SHARES.index("sampling")) & (steps.step >= 0)
     time = intersection(union(rank.work.start[chosen], rank.work.end[chosen]), rank.time)
     if time.length < _MIN_SHARE * rank.time.length:
         return
-    low, high = (_gains(rank, chosen, left) for left in (_LEFT_AT_MOST, _LEFT_AT_LEAST))
+    low, high = _gains(rank, chosen, _LEFT_AT_MOST, 1.0), _gains(rank, chosen, _LEFT_AT_LEAST, _LEFT_AT_LEAST)
     stake = stake_by_time(rank, low, high, time)
     if not is_worth_reporting(rank, stake):
         return
@@ -84,9 +85,13 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
     )
 
 
-def _gains(rank: RankView, chosen: Bools, left: float) -> Floats:
-    factors = unblocked_launches(rank)
+def _gains(rank: RankView, chosen: Bools, left: float, host: float) -> Floats:
+    """What the steps gain if such shares are left of sampling on the device, and of launching it on the host."""
+    factors, calls = unblocked_launches(rank), np.zeros(len(rank.trace), np.bool_)
     leave_only(factors, chosen, left)
+    ops = rank.work.op[chosen]
+    calls[ops[(ops >= 0) & (ops < rank.trace.recorded)]] = True
+    factors.host[inside(rank.trace, calls)] = host
     return rank.gains(factors)
 
 

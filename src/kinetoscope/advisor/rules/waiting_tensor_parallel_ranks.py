@@ -32,8 +32,8 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
     is waiting. Collectives of graphs name no process group, so that this is known where single calls cannot be matched.
 
     Why it matters. Tensor-parallel ranks meet twice in each layer: every step is as slow as the slowest device, and
-    begins when the last host has launched it. At stake is the middle of what ranks wait; three quarters of it count as
-    sure.
+    begins when the last host has launched it. At stake is the middle of what ranks wait. Three quarters of it count as
+    sure if it is always the same rank, less what its device waits for its own host; else nothing: hosts vary.
 
     What to do. If it is always the same rank, examine its device and its host; else launch steps as graphs and give the
     processes cores of their own, so that hosts launch at the same time.
@@ -45,15 +45,18 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
     each = steps.group_by("same").agg(
         waiting=(taken - taken.min()).sort().get(pl.len() // 2),
         last=pl.col("rank").sort_by("communication", "rank").first(),
+        gap=pl.col("gap").sort_by("communication", "rank").first(),
         late=pl.col("gap").sort_by("communication", "rank").first() - pl.col("gap").median(),
         duration=pl.col("duration").mean(),
     )
-    waiting, step, late = each.select(pl.col("waiting", "duration", "late").mean()).row(0)
+    waiting, step, gap, late = each.select(pl.col("waiting", "duration", "gap", "late").mean()).row(0)
     if waiting < _MIN_STEP_SHARE * step:
         return
     rank, count = each["last"].value_counts(sort=True).row(0)
     one = count >= _ONE_RANK_SHARE * len(each)
     hosts = late > waiting / 2
+    # A rank whose device waits for its own host before each step does not hold the others up by computing.
+    sure = 0.0 if not one else waiting if hosts else max(waiting - gap, 0.0)
     why = "its host launches the step later" if one and hosts else "its device works longer" if one else ""
     yield Finding(
         message=f"Ranks of the server wait for each other. They wait {shown(waiting, 'ns')} of each step"
@@ -63,11 +66,12 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
             if one
             else "now for one, now for another."
         ),
-        stake=Stake(_CERTAIN_SHARE * waiting, min(_POSSIBLE_RATIO * waiting, step)),
+        stake=Stake(_CERTAIN_SHARE * sure, min(_POSSIBLE_RATIO * waiting, step)),
         change="+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?"
         if one and not hosts
         else "+ taskset or numactl --cpunodebind for each rank's process; launch steps as graphs",
-        why="Ranks that are even wait for nobody; they never are quite, so three quarters count as sure.",
+        why="Even ranks wait for nobody; they never are quite, so three quarters count as sure, of a rank that is late"
+        " in most steps and does not wait for its own host.",
         confidence="high" if len(each) > 2 else "medium",
         evidence=(Evidence("what each rank computes and waits in each step", "serving_steps"),),
         time=costs.of_rest(waiting) if costs.rest > waiting / 2 else costs.of_transfer(waiting),

@@ -24,6 +24,8 @@ from kinetoscope.model.trace.trace import Trace
 SHARES: Final = ("attention", "gemm", "moe", "sampling", "computation", "communication", "copy")
 """Shares of a step in order of priority: each instant belongs to the first of which work runs."""
 
+_PRODUCTS: Final = tuple(SHARES.index(name) for name in ("attention", "gemm", "moe"))
+
 _OF_CATEGORY: Final = {"attention": "attention", "GEMM": "gemm", "MoE": "moe"}
 
 _SAMPLING: Final = re.compile(
@@ -82,10 +84,26 @@ def _is_sampling(name: str) -> bool:
     return _SAMPLING.search(_CAPITAL.sub("_", name)) is not None
 
 
-def times_of_shares(trace: Trace, ran: Intervals, step: Int64s, steps: int) -> Int64s:
+def shares_in_steps(trace: Trace, step: Int64s) -> Int8s:
+    """As `work_shares`, of work in steps (int64 [work], −1 for none): what follows the last product is sampling.
+
+    The last product of a step makes the logits. Samplers launch operators with names of their own only now and then.
+    """
+    work, shares = device_work(trace), work_shares(trace).copy()
+    earliest, never = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    product = np.flatnonzero(np.isin(shares, _PRODUCTS) & (step >= 0))
+    last = np.full(int(step.max(initial=-1)) + 2, earliest)
+    np.maximum.at(last, step[product], work.start[product])
+    last[last == earliest] = never
+    follows = (step >= 0) & (work.start > last[step]) & (shares == SHARES.index("computation"))
+    shares[follows] = SHARES.index("sampling")
+    return shares
+
+
+def times_of_shares(ran: Intervals, share: Int8s, step: Int64s, steps: int) -> Int64s:
     """The time of each share in each step: int64 [steps, SHARES]; a row sums to the time in which its work runs.
 
-    ran: [work], when each piece of device work ran; step: int64 [work], the step of each, −1 for none.
+    Of each piece of device work, [work]: when it ran, its share, and its step, −1 for none.
     """
     if not steps:
         return np.zeros((0, len(SHARES)), np.int64)
@@ -96,7 +114,7 @@ def times_of_shares(trace: Trace, ran: Intervals, step: Int64s, steps: int) -> I
     np.maximum.at(high, step[inside], ran.end[inside])
     length = np.where(high > low, high - low, 0)
     begin = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    share = work_shares(trace)[inside]
+    share = share[inside]
     start = ran.start[inside] - low[step[inside]] + begin[step[inside]]
     end = start + (ran.end - ran.start)[inside]
     classes = [union(start[share == place], end[share == place]) for place in range(len(SHARES))]

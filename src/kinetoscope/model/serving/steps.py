@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -17,7 +17,7 @@ from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.serving.batches import acceptance, decode_delay
 from kinetoscope.model.serving.gap_causes import GAP_CAUSES, times_of_causes
 from kinetoscope.model.serving.named_steps import NamedSteps, named_steps, numbers_said
-from kinetoscope.model.serving.shares import SHARES, times_of_shares, work_shares
+from kinetoscope.model.serving.shares import SHARES, shares_in_steps, times_of_shares, work_shares
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
@@ -49,12 +49,14 @@ class ServingSteps:
     Attributes:
         named: the steps, and what their names say.
         step: int64 [work], the step of each piece of device work; −1 for work between steps.
+        share: int8 [work], place in SHARES of each.
         frame: a row for each step; the columns are those of the analysis `serving_steps`, without `rank`, `step` and
             `start`.
     """
 
     named: NamedSteps
     step: Int64s
+    share: Int8s
     frame: pl.DataFrame
 
 
@@ -63,7 +65,8 @@ def serving_steps(trace: Trace, steps_by: str | None = None) -> ServingSteps:
     """The steps of a serving engine; `steps_by` as for `steps`, for programs whose engine names none."""
     named = named_steps(trace, steps_by)
     step = _steps_of_work(trace, named)
-    return ServingSteps(named, step, _frame(trace, named, step))
+    share = shares_in_steps(trace, step)
+    return ServingSteps(named, step, share, _frame(trace, named, step, share))
 
 
 def _steps_of_work(trace: Trace, named: NamedSteps) -> Int64s:
@@ -77,7 +80,7 @@ def _steps_of_work(trace: Trace, named: NamedSteps) -> Int64s:
     return np.where((step < 0) & (work_shares(trace) == SHARES.index("sampling")), before, step)
 
 
-def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
+def _frame(trace: Trace, named: NamedSteps, step: Int64s, of_work: Int8s) -> pl.DataFrame:
     count, ran = len(named), _after_earlier_work(trace)
     first, last, launch = _spans(trace, count, step, ran)
     runs = last > first
@@ -94,7 +97,7 @@ def _frame(trace: Trace, named: NamedSteps, step: Int64s) -> pl.DataFrame:
     busy = union(*ran)
     causes = times_of_causes(trace, named, gap, busy, launch)
     between = covered(gap, busy)
-    shares = times_of_shares(trace, ran, step, count)
+    shares = times_of_shares(ran, of_work, step, count)
     device_busy = shares.sum(axis=1)
     share = dict(zip(SHARES, shares.T, strict=True))
     turn = np.where(runs, last - gap.start, 0)
