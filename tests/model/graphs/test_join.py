@@ -170,6 +170,17 @@ def test_copies_that_replays_do_not_record_are_left_out(tmp_path: Path) -> None:
     assert answer(joined(tmp_path, program, captured)) == program.truth
 
 
+def test_functions_of_the_host_are_no_nodes_with_work(tmp_path: Path) -> None:
+    program = Program([Graph("ab")], rocm=False)
+    program.capture(0)
+    begin = next(event for event in program.events if event["name"].endswith("BeginCapture"))
+    program.call("LaunchHostFunc")
+    program.events[-1]["ts"] = begin["ts"] + 0.06
+    captured = len(program.events)
+    program.replay(0)
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
 def test_rocm_copies_by_kernels(tmp_path: Path) -> None:
     program = Program([Graph(["a", "Memcpy DtoD", "b"])])
     program.capture(0)

@@ -16,6 +16,7 @@ from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_c
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 KERNEL_ARGUMENT: Final = "kernel"
@@ -31,6 +32,9 @@ NODE_CALLS: Final = (
     RuntimeCallKind.SET,
 )
 """Calls of the runtime that become nodes with work of the device."""
+
+HOST_NODES: Final = ("LaunchHostFunc",)
+"""In the names of calls that become nodes on the host: no work of a device follows."""
 
 UNKNOWN_TEXT: Final = 0
 """The hash of a text that nothing tells."""
@@ -140,7 +144,7 @@ def captures(trace: Trace) -> Captures:
     begin, end = trace.end[begins], trace.start[ends]
     work = device_work(trace)
     launch = np.flatnonzero(any_of(kinds, NODE_CALLS)).astype(np.int32)
-    launch = launch[~np.isin(launch, work.launch)]
+    launch = launch[~np.isin(launch, work.launch) & ~rows_containing(trace, HOST_NODES, EventKind.RUNTIME)[launch]]
     launch = launch[np.argsort(trace.start[launch], kind="stable")]
     start, track = trace.start[launch], trace.track[launch]
     open_captures = np.searchsorted(np.sort(begin), start, "right") - np.searchsorted(np.sort(end), start, "left")
