@@ -341,6 +341,17 @@ def test_functions_that_are_compiled_one_by_one_are_no_graph_breaks(tmp_path: Pa
     assert list(compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))) == []
 
 
+def test_a_value_that_changes_is_to_be_a_tensor(tmp_path: Path) -> None:
+    written_log(tmp_path, metrics("0/1", "f", 18, 1, 99), artifact("recompile_reasons", "0/0: self.scale == 1", "0/1"))
+    spans = [
+        op("_compile.compile_inner (dynamo_timed)", 520_000, 60_000),
+        annotation("x_data: compile_id=0/1", 530_000, 1),
+    ]
+    events = [op("aten::mm", k * 1_000_000, 500_000) for k in range(3)]
+    [again] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events, *spans))
+    assert again.change.startswith("- self.scale = 1\n+ self.scale = torch.tensor(1)")
+
+
 def test_the_log_names_the_lines_and_what_changed(tmp_path: Path) -> None:
     written_log(
         tmp_path,

@@ -34,6 +34,7 @@ _MAX_SITES: Final = 3
 """Places of graph breaks that a message names."""
 
 _GUARD_CELLS: Final = 100
+_VALUE: Final = re.compile(r"([A-Za-z_][\w.]{0,80}) == (-?\d[\d.e+-]{0,20})\Z")
 _SIZE: Final = re.compile(r"tensor '(\w{1,80})' size mismatch at index (\d{1,3})")
 
 
@@ -104,8 +105,11 @@ def _reason(again: Compilation | None) -> str:
 
 
 def _remedy(again: Compilation | None, program: ProgramKind) -> str:
-    match = _SIZE.search(again.reasons[0]) if again is not None and again.reasons else None
-    if match:
+    guard = again.reasons[0].partition(": ")[2] if again is not None and again.reasons else ""
+    if match := _VALUE.match(guard):
+        name, value = match.groups()
+        return f"- {name} = {value}\n+ {name} = torch.tensor({value})  # numbers are compiled in, tensors are not"
+    if match := _SIZE.search(guard):
         return f"+ torch._dynamo.mark_dynamic({match[1]}, {match[2]})  # or pad to few different sizes"
     if program == "serving":
         return "+ serve each batch size once before requests come, or pad batches to the sizes that are compiled"
