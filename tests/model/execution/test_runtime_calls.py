@@ -1,6 +1,7 @@
 """What calls of the runtimes do, told from their names."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,7 +116,7 @@ def test_copies_that_the_host_waits_for_in_real_traces(shared_traces: Path, name
 
 @pytest.mark.parametrize(("source", "waits"), [("pageable", True), ("pinned", False)])
 def test_the_kind_of_memory_may_stand_in_an_argument(tmp_path: Path, source: str, waits: bool) -> None:
-    args = {"copy kind": "HtoD", "src kind": source, "dst kind": "device"}
+    args: dict[str, Any] = {"copy kind": "HtoD", "src kind": source, "dst kind": "device"}
     call = drawn.launch(0, 100_000, 1, name="cudaMemcpyAsync")
     work = drawn.kernel("Memcpy", 50_000, 60_000, 1, category="gpu_memcpy", **args)
     kinds = runtime_call_kinds(drawn.job(tmp_path, call, work).trace())
