@@ -57,6 +57,18 @@ def test_answers_that_rest_on_operators_say_which_replays_have_them(tmp_path: Pa
     assert not set(said) & set(idle_breakdown(job).notes)
 
 
+def test_a_capture_trace_that_cannot_be_read_does_not_keep_the_run_from_being_read(tmp_path: Path) -> None:
+    program = Program([Graph("ab")])
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0)
+    joined(tmp_path, program, captured)
+    job = read(tmp_path / "run.json", capture=tmp_path / "capture.json", jobs=1)
+    (tmp_path / "capture.json").write_text("[")
+    assert "A capture trace is left out: " in notes(job.trace())
+    assert operators(job).frame["device_total"].to_list() == [20]
+
+
 def test_the_size_of_the_step_tells_graphs_with_the_same_kernels_apart(tmp_path: Path) -> None:
     program = Program([Graph("ab")] * 3)
     for graph, size in enumerate((32, 16, 8)):

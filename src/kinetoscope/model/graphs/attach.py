@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.errors import InputError
 from kinetoscope.model.graphs.annotated import Path, annotated_replays, node_paths
 from kinetoscope.model.graphs.calls_of_graph import (
     CallsOfGraph,
@@ -83,8 +84,12 @@ def with_captured_calls(
     taken = np.zeros(len(trace), np.bool_)
     parts = list[AttributedReplays]()
     graphs = captured_graphs(trace, OWN_RECORDING)
+    problems = list[str]()
     for number, recording in enumerate(recordings):
-        graphs += relabelled(recording.graphs(), number)
+        try:
+            graphs += relabelled(recording.graphs(), number)
+        except InputError as error:  # the run is asked about, and can be read
+            problems.append(f"A capture trace is left out: {error}")
     found = joined(trace, graphs)
     last, recorded = OWN_RECORDING, trace
     for each in sorted(found.replays, key=lambda each: each.graph.recording):
@@ -102,7 +107,8 @@ def with_captured_calls(
         if fresh.any():
             calls = calls_of_annotations(annotated.paths)
             parts.append(AttributedReplays(calls, annotated.launch[fresh], annotated.work[fresh]))
-    return _attached(trace, parts, found.notes) if parts or found.notes else trace
+    notes = (*problems, *found.notes)
+    return _attached(trace, parts, notes) if parts or notes else trace
 
 
 # --- the trace with them
