@@ -182,6 +182,19 @@ def test_copies_that_replays_do_not_record_are_left_out(tmp_path: Path) -> None:
     assert answer(joined(tmp_path, program, captured)) == program.truth
 
 
+def test_threads_may_capture_at_the_same_time(tmp_path: Path) -> None:
+    program = Program([Graph("ab"), Graph("cd")], rocm=False)
+    program.capture(0)
+    count, time = len(program.events), program.time
+    program.capture(1)
+    for event in program.events[count:]:
+        event |= {"tid": 2, "ts": event["ts"] - (time - 30) / 1000}
+    captured = len(program.events)
+    program.replay(1)
+    program.replay(0)
+    assert answer(joined(tmp_path, program, captured)) == [program.truth[0], program.truth[1]]
+
+
 def test_functions_of_the_host_are_no_nodes_with_work(tmp_path: Path) -> None:
     program = Program([Graph("ab")], rocm=False)
     program.capture(0)
