@@ -65,10 +65,10 @@ def test_the_nth_call_of_a_name_is_the_nth_in_the_code(tmp_path: Path) -> None:
     assert "6 of 6 calls of fused kernels have the lines that they were made from." in answer.notes
 
 
-def test_rows_of_one_kernel_lose_what_its_places_differ_in(tmp_path: Path) -> None:
+def test_rows_of_one_kernel_have_the_lines_and_operators_of_all_its_places(tmp_path: Path) -> None:
     frame = compiled_kernels(job(tmp_path, called(0, *CALLED), *GRAPH)).frame
     assert rows(frame.filter(pl.col("kernel") == ADD), "calls", "source", "operators", "basis", "graph") == [
-        (2, None, "aten::relu_2, aten::relu", "graph", "0/0 forward")
+        (2, "model.py:10, 30", "aten::relu_2, aten::relu", "graph", "0/0 forward")
     ]
     assert frame.filter(pl.col("kernel") == NORM)["file"].to_list() == ["/home/user/model.py"]
 

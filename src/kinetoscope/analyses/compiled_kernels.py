@@ -12,7 +12,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
-from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls
+from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls, sources_of_groups
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.device.hardware import is_host_only
@@ -38,7 +38,11 @@ RESULT = Schema(
         pl.String,
         "The program's operators in it, those of most time, at most six; of C++ kernels as they are named.",
     ),
-    Column("source", pl.String, "Lines of the program that it was made from: `model.py:12, 14`."),
+    Column(
+        "source",
+        pl.String,
+        "Lines of the program that it was made from: `model.py:12, 14`; of eager rows the line if it is one.",
+    ),
     Column("module", pl.String, "Path of the module; of compiled code the innermost one whose parameters it reads."),
     Column("calls", pl.Int64, "How often it ran."),
     Column("total", pl.Int64, "Durations of all calls: on the device; without a device, of the host's calls.", "ns"),
@@ -219,12 +223,13 @@ def _rows(trace: Trace, calls: CompiledCalls, pieces: _Pieces, group_by: GroupBy
         lines[place][0] if place >= 0 and lines[place] else CodeLocation(None, None, None)
         for place in first_line.tolist()
     ]
+    of_sites = pl.Series(sources_of_groups(calls, code, groups, site), dtype=pl.String)
     frame = pl.DataFrame(
         {
             "kernel": polars_columns.texts(trace.strings, agreed(trace.name[pieces.row])).cast(pl.String),
             "origin": polars_columns.labelled(pieces.origin[first], ORIGINS.__getitem__).cast(pl.String),
             "operators": operators.listed(code, groups, operators.code[of_operator], pieces.time),
-            "source": sources.column(agreed(sources.code[of_source])),
+            "source": sources.column(agreed(sources.code[of_source])).replace("", None).fill_null(of_sites),
             "module": paths.column(agreed(paths.code[of_module])),
             "calls": count,
             "total": total,

@@ -11,8 +11,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.errors import UsageError
-from kinetoscope.model.compile.kernels import compiled_calls
-from kinetoscope.model.compile.provenance import source_text
+from kinetoscope.model.compile.kernels import compiled_calls, sources_of_groups
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.device_work import DeviceWork
@@ -54,9 +53,7 @@ RESULT = Schema(
     Column("block", pl.String, "Threads of a block in x, y and z; null if they differ."),
     Column("registers", pl.Int64, "Registers per thread; null if they differ."),
     Column("shared_memory", pl.Int64, "Shared memory per block; null if it differs.", "bytes"),
-    Column(
-        "source", pl.String, "Lines of the program in a compiled kernel (see `compiled_kernels`); null if they differ."
-    ),
+    Column("source", pl.String, "Lines of the program in a compiled kernel (see `compiled_kernels`); null for others."),
     Column("floor", pl.Int64, "Time of total at the device's peaks (see `roofline`); null if unknown.", "ns"),
     Column("efficiency", pl.Float64, "Floor / that of total that has one; above 1 in a cache.", "fraction"),
     Column("headroom", pl.Int64, "Of total, time above the floor.", "ns"),
@@ -241,14 +238,11 @@ def _attributes(trace: Trace, work: DeviceWork, chosen: Int64s, values: Int64s, 
 def _sources(trace: Trace, work: DeviceWork, chosen: Int64s, codes: Int32s, groups: int) -> pl.Series:
     """The lines of compiled kernels; those that files beside the trace do not tell are null."""
     calls = compiled_calls(trace)
-    texts = [source_text(each.lines.places) for each in calls.sites]
-    number = {text: place for place, text in enumerate(dict.fromkeys(filter(None, texts)))}
-    of_site = np.array([*(number.get(text, -1) for text in texts), -1], np.int64)
     caller = work.caller[chosen]
     call = np.where(caller >= 0, calls.call[caller], np.int32(-1))
     site = np.where(call >= 0, np.append(calls.site, np.int32(-1))[call], np.int32(-1))
-    agreed = reduce_by(codes, groups, of_site[site]).common
-    return polars_columns.labelled(agreed, list(number).__getitem__).cast(pl.String)
+    texts = sources_of_groups(calls, codes, groups, site)
+    return pl.Series([text or None for text in texts], dtype=pl.String)
 
 
 def _mean(codes: Int32s, groups: int, values: Floats, duration: Int64s) -> pl.Series:

@@ -22,7 +22,8 @@ from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.graphs import CompiledGraph, CompiledSite, compiled_graphs
-from kinetoscope.model.compile.provenance import SourceLines
+from kinetoscope.model.compile.provenance import SourceLines, source_text
+from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
@@ -69,6 +70,23 @@ class CompiledCalls:
     graphs: tuple[CompiledGraph, ...]
     call: Int32s
     in_graph: Int32s
+
+
+def sources_of_groups(calls: CompiledCalls, code: Int32s, groups: int, site: Int32s) -> list[str]:
+    """The lines of all sites of each group, `model.py:10, 30`; "" where none is known.
+
+    Args:
+        calls: those of the trace.
+        code: int32 [n], the group of each piece.
+        groups: how many there are.
+        site: int32 [n], place of each piece's site in `calls.sites`, negative for none.
+    """
+    places: list[list[CodeLocation]] = [[] for _ in range(groups)]
+    _, first = group(code, site)
+    for number, of_site in zip(code[first].tolist(), site[first].tolist(), strict=True):
+        if of_site >= 0:
+            places[number] += calls.sites[of_site].lines.places
+    return [source_text(each) for each in places]
 
 
 @dataclass(frozen=True)
