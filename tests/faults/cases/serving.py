@@ -109,6 +109,11 @@ CASES: Final = (
         "SERVING003+SERVING004", "prompts, and tokens waited for", _VLLM,
         {"prompt": 4096, "chunk": 4096, "ahead": False}, {}, seed=683, steps=32,
     ),
+    _case(
+        "SERVING005", "five values fetched in short steps, A100",
+        replace(_SGLANG, layers=16, width=1024, inner=4096, decode=(12,), context=100, asks=20), {"fetches": 5}, {},
+        seed=686, **_A100,
+    ),
     _case("HOST007", "a batch that is new to the compiler in each sixth step", _VLLM, {"compiles": 60e3}, {}, seed=691),
     _case("RANKS011", "a slow device of four", _FOUR, {"slow": (1, 1, 1.3, 1)}, {}, seed=651),
     _case(

@@ -23,9 +23,10 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_data_loading
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import launch_times
-from kinetoscope.model.execution.synchronization import host_waits, idle_after
+from kinetoscope.model.execution.synchronization import SHORTEST_WAIT_NS, host_waits, idle_after
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -41,6 +42,8 @@ _MIN_IDLE_SHARE: Final = 0.002
 
 _MOST_SITES: Final = 5
 """Sites that are looked at one by one, those with most idle time after them."""
+
+_NEVER_NS: Final = np.iinfo(np.int64).max
 
 _MOSTLY: Final = 0.9
 """Share of the calls of a site that must end their steps' waits if the site fetches tokens."""
@@ -100,13 +103,24 @@ def _selected(rank: RankView, calls: Int32s) -> Bools:
 
 def fetches_tokens(rank: RankView, site: WaitSite) -> bool:
     """Is this where an engine waits for the tokens of a step: for the last time before the next step begins?"""
+    return bool(np.isin(site.calls, _last_of_steps(rank)).mean() >= _MOSTLY)
+
+
+@derived
+def _last_of_steps(rank: RankView) -> Int32s:
+    """The last call of each step that waits, or would."""
     trace, begins = rank.trace, find_steps(rank.trace, rank.select.steps_by).host.start
     calls = host_waits(trace).call
-    calls = calls[~_others(trace)[calls] & (trace.start[calls] >= begins.min())]
+    calls = calls[~_others(trace)[calls] & (trace.start[calls] >= begins.min(initial=_NEVER_NS))]
     calls = calls[np.argsort(trace.start[calls], kind="stable")]
     step = np.searchsorted(begins, trace.start[calls], side="right")
-    last = calls[np.append(step[1:] != step[:-1], True)[: len(calls)]]
-    return bool(np.isin(site.calls, last).mean() >= _MOSTLY)
+    return np.asarray(calls[np.append(step[1:] != step[:-1], True)[: len(calls)]], np.int32)
+
+
+def tokens_there(rank: RankView) -> Int32s:
+    """Calls for the tokens of a step that found them there: of an engine that works ahead, those of the step before."""
+    calls = _last_of_steps(rank)
+    return np.asarray(calls[rank.trace.end[calls] - rank.trace.start[calls] < SHORTEST_WAIT_NS], np.int32)
 
 
 def _others(trace: Trace) -> Bools:
@@ -128,8 +142,12 @@ def _others(trace: Trace) -> Bools:
     return result
 
 
-def stakes_of_sites(rank: RankView, sites: Sequence[WaitSite]) -> Iterator[tuple[WaitSite, Stake]]:
+def stakes_of_sites(
+    rank: RankView, sites: Sequence[WaitSite], over: Int32s | None = None
+) -> Iterator[tuple[WaitSite, Stake]]:
     """What the steps gain without the waits of each site, where that is worth a report.
+
+    over: calls that found what they ask for there; at most, it is there without the waits, too.
 
     Where the host waits at several places, removing only one may bring little: the interval reaches from that gain to
     the place's share of the gain from removing all.
@@ -138,11 +156,17 @@ def stakes_of_sites(rank: RankView, sites: Sequence[WaitSite]) -> Iterator[tuple
         return
     everywhere = rank.gains(without_waits(rank, sites, 0.0))
     least = rank.gains(without_waits(rank, sites, _COPY_LEFT))
+    most = everywhere
+    if over is not None and len(over):
+        factors = without_waits(rank, sites, 0.0)
+        factors.free[over] = True
+        most = rank.gains(factors)
     total = max(sum(site.idle for site in sites), 1)
     for site in sites:
         part = everywhere * (site.idle / total)
         alone = part if len(sites) == 1 else rank.gains(without_waits(rank, [site], 0.0))
         less, more = sorted((part, alone), key=lambda gains: float(gains.sum()))
+        more = max(more, most * (site.idle / total), key=lambda gains: float(gains.sum()))
         fewer = float(least.sum()) / max(float(everywhere.sum()), 1.0)
         stake = stake_by_time(rank, CERTAIN_SHARE * min(max(fewer, 0.0), 1.0) * less, more, rank.spans(site.calls))
         if is_worth_reporting(rank, stake):

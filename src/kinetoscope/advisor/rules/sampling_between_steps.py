@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.host_waits import fetches_tokens, stakes_of_sites, wait_sites
+from kinetoscope.advisor.evidence.host_waits import fetches_tokens, stakes_of_sites, tokens_there, wait_sites
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
 from kinetoscope.advisor.finding import Finding
@@ -53,7 +53,7 @@ def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
         return
     yield from _sampling(rank, steps)
     sites = [site for site in wait_sites(rank) if not fetches_tokens(rank, site)]
-    for site, stake in stakes_of_sites(rank, sites):
+    for site, stake in stakes_of_sites(rank, sites, tokens_there(rank)):
         yield replace(
             waiting_claim(rank, site, stake),
             change="- value.item(), value.cpu(), x[mask]  # between the launches of a step\n"

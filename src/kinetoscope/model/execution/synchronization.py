@@ -32,7 +32,7 @@ from kinetoscope.model.trace.trace import Trace
 _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC = "Stream Sync", "Event Sync", "Context Sync"
 _NO_STREAM: Final = (1 << 32) - 1
 """CUPTI's number for no stream."""
-_SHORTEST_WAIT_NS: Final = 20_000
+SHORTEST_WAIT_NS: Final = 20_000
 """A call that ends sooner found its event over."""
 _EARLIEST_TIME: Final = np.iinfo(np.int64).min
 _DEVICE_WIDE: Final = (RuntimeCallKind.WAIT_FOR_DEVICE, RuntimeCallKind.FREE)
@@ -152,7 +152,7 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
         key = np.where(device_wide, stream.reach[last], stream.launch[last])
         better = possible & ~during & (key > launched)
         over[better], launched[better] = stream.latest[last[better]], key[better]
-    long = (runtime_call_kinds(trace)[calls] == RuntimeCallKind.WAIT_FOR_EVENT) & (end - start >= _SHORTEST_WAIT_NS)
+    long = (runtime_call_kinds(trace)[calls] == RuntimeCallKind.WAIT_FOR_EVENT) & (end - start >= SHORTEST_WAIT_NS)
     earlier = np.flatnonzero(long & (awaited < 0))
     for stream in streams(trace) if len(earlier) else ():
         count = np.searchsorted(stream.reach, end[earlier], side="right")
