@@ -136,6 +136,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
     device = recorded.has_device_work(info)
     stacks = recorded.has_stacks(info)
     parts = average_step(steps, device=device, stacks=stacks)
+    serving = what_serves(results["serving_summary"])
     ranks = steps.frame.get_column("rank").n_unique()
     return Digest(
         name=recorded.name(info, path),
@@ -147,7 +148,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
             marked=recorded.has_steps(info),
             before=recorded.has_work_before(info),
         ),
-        loss=largest_loss(parts, device=device, stacks=stacks),
+        loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)),
         first=advice.headline if advice is not None else _NOT_ASKED,
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=parts,
@@ -157,7 +158,7 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
         limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
-        serving=what_serves(results["serving_summary"]),
+        serving=serving,
         damage=recorded.damage(info),
         advice=advice,
     )

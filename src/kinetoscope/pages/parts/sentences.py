@@ -75,13 +75,14 @@ def headline(parts: Sequence[TimePart], *, ranks: int, device: bool, marked: boo
     return f"{step}{across}, and the device computes for {shown(computing, 'fraction')} of it."
 
 
-def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = False) -> str:
+def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = False, served: bool = False) -> str:
     """The largest loss of the average step, and what it means.
 
     Args:
         parts: the average step.
         device: whether device work was recorded; if not, the operators of the host are the work itself.
         stacks: whether Python's calls were recorded.
+        served: whether the steps are a serving engine's, whose pauses between them are in none.
     """
     total = sum(part.time for part in parts)
     work = "computation" if device else "host"
@@ -92,6 +93,8 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
     if largest.time < _SMALL_LOSS_SHARE * total:
         what = "kernels" if device else "operators"
         limit = shown(_SMALL_LOSS_SHARE, "fraction")
+        if served:
+            return f"Within steps no loss is larger than {limit}: only faster {what}, or less work, shorten them now."
         return f"No loss is larger than {limit}: only faster {what}, or less work, shorten it now."
     why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
     time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
