@@ -12,8 +12,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.graphs.replays import is_replayed
 from kinetoscope.model.serving.batches import acceptance, decode_delay
 from kinetoscope.model.serving.gap_causes import GAP_CAUSES, times_of_causes
 from kinetoscope.model.serving.named_steps import NamedSteps, named_steps, numbers_said
@@ -182,9 +182,7 @@ def _captured_batch(trace: Trace, named: NamedSteps) -> Int64s:
 
 def _replayed(trace: Trace, step: Int64s, count: int) -> Floats:
     """Share of the device time of each step that replays of graphs take; NaN without device time."""
-    work = device_work(trace)
-    graphs = runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH
-    of_graph = (work.launch >= 0) & graphs[work.launch] if len(trace) else work.launch >= 0
+    work, of_graph = device_work(trace), is_replayed(trace)
     inside = step >= 0
     total = np.bincount(step[inside], work.duration[inside], count)
     replayed = np.bincount(step[inside & of_graph], work.duration[inside & of_graph], count)
