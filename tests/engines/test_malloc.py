@@ -26,6 +26,7 @@ def _faults(what: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mallopt is a function of glibc, on Linux")
 def test_freed_memory_is_not_faulted_in_again() -> None:
     try:

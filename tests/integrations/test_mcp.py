@@ -128,6 +128,7 @@ def test_evidence_has_an_id_and_the_call_that_shows_it(runs: Path) -> None:
         assert "rows" in json.loads(call(folders, "run_analysis", {"path": "two", **place["call"]}))
 
 
+@pytest.mark.slow
 def test_three_questions_take_one_short_answer_each(tmp_path: Path) -> None:
     """Why is it slow, what changed, who is the straggler?"""
     for name in ("dataloader", "dataloader_workers"):

@@ -18,6 +18,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.across_ranks import over_ranks
 from kinetoscope.schema import Analysis, Column, MeanBy, RatioOf, Result, Schema, ShareOf
 from tests.catalog.samples import SHARED, required
+from tests.conftest import first_quick
 from tests.drawn import Event, kernel, written
 
 COMBINABLE = [analysis for analysis in ANALYSES if not analysis.not_over_ranks]
@@ -180,7 +181,7 @@ def test_what_cannot_be_summed_says_why(three: Job) -> None:
         kinetoscope.kernels(three, across_ranks="total")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("analysis", COMBINABLE, ids=lambda analysis: analysis.name)
+@pytest.mark.parametrize("analysis", first_quick(COMBINABLE), ids=lambda analysis: analysis.name)
 def test_of_real_ranks_each_key_is_one_row_and_sums_are_kept(analysis: Analysis) -> None:
     job = read(required(SHARED / "dlrm_ddp_v100_8rank"), jobs=2)
     each = analysis(job).frame

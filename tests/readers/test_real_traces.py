@@ -76,6 +76,10 @@ REFUSED = {
     "memory_timeline/memory_timeline.raw.gz": "memory timeline",
 }
 OWN = [
+    (OURS / "compiled" / "rank0.pt.trace.json.gz", 554),
+    (OURS / "compiled_2_15" / "rank0.pt.trace.json.gz", 554),
+    (OURS / "recompiled" / "torch-2.13" / "rank0.pt.trace.json.gz", 4636),
+    (OURS / "recompiled" / "torch-2.15" / "rank0.pt.trace.json.gz", 5065),
     (OURS / "conv.pt.trace.json.gz", 1491),
     (OURS / "dataloader.pt.trace.json.gz", 1848),
     (OURS / "dataloader_workers.pt.trace.json.gz", 1026),

@@ -68,11 +68,13 @@ def test_the_link_works_as_soon_as_it_is_printed() -> None:
         socket.create_connection((host, int(port))).close()
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_is_still_starting() -> None:
     with viewing(MLP):
         pass
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_not_the_end() -> None:
     with viewing(MLP) as (first, _), viewing(MLP) as (second, _):
         assert first != second
