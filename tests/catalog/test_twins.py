@@ -120,7 +120,7 @@ def twin_of(file: Path) -> Twin:
             shadows.append((str(event["name"]), max(end - start, 0)))
         elif category in DEVICE:
             work.append((event, args, start, max(end, start), DEVICE[category]))
-    twin = Twin(read(file, jobs=1), [], calls, memory, shadows)
+    twin = Twin(read(file, jobs=1, capture="off"), [], calls, memory, shadows)
     for event, args, start, end, kind in work:
         launch = by_correlation.get(args.get("correlation", 0))
         name = str(event["name"])

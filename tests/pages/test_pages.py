@@ -152,9 +152,8 @@ def one(page: Page, kind: type, title: str = "") -> Any:
 
 
 def bars_of_names(page: Page) -> Sequence[Bar]:
-    """Of kernels, operators and the like; those of categories stand above."""
-    every = [block for block in page.blocks if isinstance(block, BarsBlock)]
-    return every[-1].bars
+    """Of kernels, operators and the like; those of categories stand above, and of graphs and compiled code below."""
+    return next(block for block in page.blocks if isinstance(block, BarsBlock) and block.title != "By category").bars
 
 
 def answer(job: Job, name: str, page: str, **params: Any) -> Result:
