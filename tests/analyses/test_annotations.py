@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kinetoscope import Selection, read
@@ -174,6 +174,7 @@ EVENTS = st.one_of(
     st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),
     st.sampled_from(["launch", "stream"]),
 )
+@example([drawn_shadow("a", 0, 3, 7), drawn_shadow("a", 1, 3, 7), drawn_kernel(3, 1, 1, 7)], None, "stream")
 def test_twin(
     tmp_path_factory: pytest.TempPathFactory,
     events: list[drawn.Event],

@@ -124,7 +124,7 @@ def shadowed(trace: Trace, ranges: Annotations, chosen: Bools) -> Shadowed:
     """Device work by the chosen shadows (bool [shadows]) that it starts in."""
     work, rows = device_work(trace), ranges.shadows[chosen]
     order, offsets = _nested_order(trace, rows, ranges.original[chosen])
-    nested = tree.nest(trace.start, trace.end, order, offsets)
+    nested = tree.nest(trace.start, trace.end, order, offsets, cut=tree.Cut.EARLIER)  # the one that began last counts
     track = trace.track[work.rows]
     at = tree.enclosing(order, offsets, trace.start, nested.until, nested.parent, track, work.start)
     innermost = np.where(at >= 0, ranges.code[at], np.int32(-1)) if len(trace) else at
