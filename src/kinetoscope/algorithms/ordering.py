@@ -64,6 +64,17 @@ def track_order(
     return order, offsets
 
 
+def some_of(order: Int32s, offsets: Int64s, chosen: Bools) -> tuple[Int32s, Int64s]:
+    """An order without the rows at some places, and where the rows of each track begin in it.
+
+    Args:
+        order: as `track_order` gives it.
+        offsets: as it gives them, beside.
+        chosen: which places of the order stay, [rows selected].
+    """
+    return order[chosen], np.concatenate([[0], np.cumsum(chosen)])[offsets]
+
+
 @inlined
 def _before(start: Int64s, end: Int64s, a: int, b: int) -> bool:
     """Whether row a belongs before row b; rows equal in both keep their order, as every step here is stable."""

@@ -62,19 +62,14 @@ def call_tree(trace: Trace) -> CallTree:
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
     )
-    recorded = _parts(order, offsets, order < trace.recorded)
+    recorded = ordering.some_of(order, offsets, order < trace.recorded)
     nested = tree.nest(trace.start, trace.end, *recorded)
     if nested.partial:
         # A Python call ends no later than its caller: where it does, its return was not recorded.
-        frames = _parts(*recorded, trace.kind[recorded[0]] == EventKind.PYTHON)
+        frames = ordering.some_of(*recorded, trace.kind[recorded[0]] == EventKind.PYTHON)
         ends = tree.nest(trace.start, trace.end, *frames, cut=tree.Cut.LATER).until
         nested = tree.nest(trace.start, ends, *recorded)._replace(partial=nested.partial)
     return CallTree(member, order, offsets, *_with_captured(trace, nested))
-
-
-def _parts(order: Int32s, offsets: Int64s, chosen: Bools) -> tuple[Int32s, Int64s]:
-    """The chosen rows of an order, and where those of each track begin."""
-    return order[chosen], np.concatenate([[0], np.cumsum(chosen)])[offsets]
 
 
 def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
@@ -142,7 +137,7 @@ def whole_parent(trace: Trace) -> Int32s:
     calls = call_tree(trace)
     if not calls.partial:
         return calls.parent
-    recorded = _parts(calls.order, calls.offsets, calls.order < trace.recorded)
+    recorded = ordering.some_of(calls.order, calls.offsets, calls.order < trace.recorded)
     return _with_captured(trace, tree.nest(trace.start, trace.end, *recorded, cut=tree.Cut.EARLIER)).parent
 
 
@@ -160,9 +155,8 @@ def owned_times(trace: Trace, shown: Bools, window: tuple[int, int] | None = Non
     Over the calls of a thread it sums to the time in which any of them runs.
     """
     calls = call_tree(trace)
-    place = shown[calls.order]
-    offsets = np.concatenate([[0], np.cumsum(place)])[calls.offsets]
-    return owned_time(trace.start, trace.end, calls.order[place], offsets, *window or ())
+    order, offsets = ordering.some_of(calls.order, calls.offsets, shown[calls.order])
+    return owned_time(trace.start, trace.end, order, offsets, *window or ())
 
 
 @derived

@@ -140,7 +140,7 @@ def _order(trace: Trace, layer: Int8s, number: int) -> tuple[Int32s, Int64s, Int
     if number == CALLS:
         calls = call_tree(trace)
         stands = calls.order < trace.recorded  # captured calls last no time, and are drawn nowhere
-        return calls.order[stands], np.concatenate([[0], np.cumsum(stands)])[calls.offsets], calls.parent
+        return *ordering.some_of(calls.order, calls.offsets, stands), calls.parent
     selected = layer == number
     order, offsets = ordering.track_order(trace.track, *times(trace), tracks=len(trace.tracks), selected=selected)
     return order, offsets, np.full(len(trace), packing.NO_ROW, np.int32)
