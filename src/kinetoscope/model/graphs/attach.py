@@ -238,20 +238,11 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
     columns["ph"] = np.full(len(own_launch), ord("X"))
     columns["track"] = trace.track[own_launch].astype(np.int64)
     columns["start"] = columns["end"] = trace.start[own_launch]
-    return Trace(
-        source=trace.source,
-        columns={
-            name: np.concatenate([own, column.astype(own.dtype)])
-            for name, column in columns.items()
-            if (own := getattr(trace, name)) is not None
-        },
+    own_columns = {name: getattr(trace, name) for name in columns}
+    return trace.with_columns(
+        {name: np.concatenate([own, columns[name].astype(own.dtype)]) for name, own in own_columns.items()},
         values=np.concatenate(tables.values),
         strings=tables.strings,
         shapes=Shapes(tables.packed),
-        tracks=trace.tracks,
-        members=trace.members,
-        members_before_events=trace.members_before_events,
-        reading=trace.reading,
-        text_bytes=trace.text_bytes,
         captured=captured,
     )

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DERIVED_BYTES_PER_EVENT: Final = 96
+_COLUMNS: Final = ("ph", "category", "name", "track", "start", "end", "shape", "first")
+
 _DERIVED_BYTES: Final = 1 << 28
 """Memory for what was derived from a trace: this, and the bytes for each event. No analysis needs more."""
 
@@ -112,21 +114,15 @@ class Trace:
         """The trace without its captured calls: what the file holds. The columns are shared."""
         if self.captured is None:
             return self
-        names = ("ph", "category", "name", "track", "start", "end", "shape", "first")
-        recorded = Trace(
-            source=self.source,
-            columns={name: getattr(self, name)[: self.recorded] for name in names},
-            values=self.values,
-            strings=self.strings,
-            shapes=self.shapes,
-            tracks=self.tracks,
-            members=self.members,
-            members_before_events=self.members_before_events,
-            reading=self.reading,
-            text_bytes=self.text_bytes,
-        )
-        recorded.opener = self.opener
-        return recorded
+        return self.with_columns({name: getattr(self, name)[: self.recorded] for name in _COLUMNS})
+
+    def with_columns(self, columns: Mapping[str, NDArray[Any]], **parts: Any) -> Trace:
+        """The same file with other columns; `parts` are keywords of `Trace`, which are this one's where not given."""
+        names = ("source", "values", "strings", "shapes", "tracks", "members", "members_before_events", "reading")
+        own = {name: getattr(self, name) for name in (*names, "text_bytes")}
+        other = Trace(columns=columns, **(own | parts))
+        other.opener = self.opener
+        return other
 
     # --- what follows from the columns
 
