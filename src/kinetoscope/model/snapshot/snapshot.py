@@ -135,7 +135,7 @@ class SnapshotEvents:
 
 
 @dataclass(frozen=True)
-class Stacks:
+class SnapshotStacks:
     """Distinct sequences of frames (or of texts), innermost first: stack k has `items[ends[k-1]:ends[k]]`.
 
     Attributes:
@@ -209,8 +209,8 @@ class Snapshot:
     blocks: SegmentBlocks
     events: tuple[SnapshotEvents, ...]
     frames: SnapshotFrames
-    stacks: Stacks
-    text_stacks: Stacks
+    stacks: SnapshotStacks
+    text_stacks: SnapshotStacks
     annotations: SnapshotAnnotations
     pools: tuple[tuple[int, int], ...]
     strings: Strings

@@ -67,6 +67,7 @@ class Source:
         size: bytes as stored; None where they are not known.
         captures: URLs of the traces that were recorded while its CUDA graphs were captured.
         compile: files beside it that say what torch.compile did, see `model.compile.files`.
+        snapshots: memory snapshots of the rank beside it, in the order in which they were taken, as far as names tell.
         part: label of the rank in a file that holds several; "" for a file of one.
     """
 
@@ -78,6 +79,7 @@ class Source:
     size: int | None = None
     captures: tuple[str, ...] = ()
     compile: tuple[str, ...] = ()
+    snapshots: tuple[str, ...] = ()
     part: str = ""
 
     @property

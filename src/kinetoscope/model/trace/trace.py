@@ -19,7 +19,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, 
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
-from kinetoscope.model.trace.derived import DerivedCache, derived
+from kinetoscope.model.trace.derived import DerivedCache, derived, sealed
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
@@ -57,6 +57,7 @@ class Trace:
         members_before_events: how many of them stand before the events; −1 for a bare list of events.
         text_bytes: size of the JSON text.
         opener: opens a file beside the trace, which gives its blocks; None where a trace has no files.
+        snapshot_reader: reads a memory snapshot beside it; None where a trace has no files.
         captured: the captured calls, whose rows follow those of the file; None where there are none.
     """
 
@@ -90,10 +91,13 @@ class Trace:
         self.text_bytes = text_bytes
         self.reading = reading
         self.opener: Callable[[str], Iterable[bytes]] | None = None
+        self.snapshot_reader: Callable[[str], Any] | None = None
         self.captured = captured
         for array in (*columns.values(), values):
             array.flags.writeable = False
         self._derived = DerivedCache(_DERIVED_BYTES_PER_EVENT * len(self) + _DERIVED_BYTES)
+        self._kept: dict[Hashable, Any] = {}
+        self._kept_bytes = 0
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -121,7 +125,7 @@ class Trace:
         names = ("source", "values", "strings", "shapes", "tracks", "members", "members_before_events", "reading")
         own = {name: getattr(self, name) for name in (*names, "text_bytes")}
         other = Trace(columns=columns, **(own | parts))
-        other.opener = self.opener
+        other.opener, other.snapshot_reader = self.opener, self.snapshot_reader
         return other
 
     # --- what follows from the columns
@@ -145,6 +149,19 @@ class Trace:
         finally:
             self._lock.release()
 
+    def keep(self, key: Hashable, read: Callable[[], T]) -> T:
+        """What `read` gives, which is kept as long as the trace: what stands in a file beside it.
+
+        What is derived from it may take as much memory again.
+        """
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = content = read()
+                size = sealed(content)
+                self._kept_bytes += size
+                self._derived.limit += size
+            return cast(T, self._kept[key])
+
     def forget(self) -> None:
         """Drop everything that was derived, to free memory; it is computed again on demand."""
         with self._lock:
@@ -152,9 +169,9 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns and strings, without what was derived."""
+        """Bytes of the columns and strings, and of what was read beside the file, without what was derived."""
         columns = (self.ph, self.category, self.name, self.track, self.start, self.end, self.shape, self.first)
-        return sum(column.nbytes for column in columns) + self.values.nbytes + self.strings.nbytes
+        return sum(column.nbytes for column in columns) + self.values.nbytes + self.strings.nbytes + self._kept_bytes
 
     @property
     def nbytes_derived(self) -> int:

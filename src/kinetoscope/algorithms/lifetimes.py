@@ -1,0 +1,54 @@
+"""Lifetimes of allocations, by undoing the history of an allocator from its last state backwards.
+
+Played forwards from nothing, a history misses what was there before it began; played backwards it misses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kinetoscope.algorithms.compiled import compiled
+
+TAKE, RETURN_REQUESTED, RETURN = range(3)
+"""What an event does to its address: it is given out, its return is asked for (and waits), it is returned."""
+
+NO_EVENT: Final = -1
+
+
+@compiled
+def undo(does, keys, live, taken, requested, returned, at):  # type: ignore[no-untyped-def]
+    """Undo events, the last first.
+
+    Args:
+        does: int8 [events], what each does; other numbers do nothing.
+        keys: int32 [events], a number for each address.
+        live: int32 [addresses]: the row of what is given out there at the end, −1 for none. Changed to the beginning.
+        taken: int32 [rows]: the event that gave each allocation out. There are as many rows as there are returns
+            and allocations in the last state (these come first); filled with −1.
+        requested: int32 [rows]: the event that asked for its return, likewise.
+        returned: int32 [rows]: the event that returned it, likewise.
+        at: int64 [2]: how many rows there are, in and out; how many events cannot be undone, out.
+    """
+    rows, impossible = at[0], at[1]
+    for event in range(does.size - 1, -1, -1):
+        what, key = does[event], keys[event]
+        if what == RETURN:
+            if live[key] >= 0:
+                impossible += 1
+                continue
+            live[key] = rows
+            taken[rows] = requested[rows] = -1
+            returned[rows] = event
+            rows += 1
+        elif what == RETURN_REQUESTED:
+            if live[key] < 0:
+                impossible += 1
+            else:
+                requested[live[key]] = event
+        elif what == TAKE:
+            if live[key] < 0:
+                impossible += 1
+            else:
+                taken[live[key]] = event
+                live[key] = -1
+    at[0], at[1] = rows, impossible

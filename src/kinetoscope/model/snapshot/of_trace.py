@@ -1,0 +1,33 @@
+"""The memory snapshots of a trace's rank: read when something first asks for them, and kept with the trace."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kinetoscope.model.snapshot.snapshot import Snapshot
+from kinetoscope.model.trace.trace import Trace
+
+
+def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
+    """All of them, in the order in which they were taken as far as their names tell.
+
+    Raises:
+        InputError: one cannot be read.
+    """
+    read = trace.snapshot_reader
+    if read is None:
+        return ()
+    return tuple(trace.keep(("snapshot", url), partial(read, url)) for url in trace.source.snapshots)
+
+
+def snapshot_of(trace: Trace) -> Snapshot | None:
+    """The last of them; None for a rank without any.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    read, urls = trace.snapshot_reader, trace.source.snapshots
+    if read is None or not urls:
+        return None
+    snapshot: Snapshot = trace.keep(("snapshot", urls[-1]), partial(read, urls[-1]))
+    return snapshot

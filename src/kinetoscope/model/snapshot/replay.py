@@ -1,0 +1,223 @@
+"""The allocations of a history and the levels of memory, by an exact replay backwards from the snapshot's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.lifetimes import NO_EVENT, RETURN, RETURN_REQUESTED, TAKE, undo
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.rounding import rounded
+from kinetoscope.model.snapshot.snapshot import (
+    ALLOC,
+    FREE_COMPLETED,
+    FREE_REQUESTED,
+    INACTIVE,
+    NONE,
+    PENDING_FREE,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    Snapshot,
+    SnapshotEvents,
+)
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+SMALL_BYTES: Final = 1 << 20
+"""Rounded requests up to this are served from segments of the small pool (kSmallSize)."""
+
+Level = Literal["requested", "active", "allocated", "reserved"]
+"""As in `torch.cuda.memory_stats`: bytes asked for, of allocations that were not yet returned; the same as rounded;
+rounded, without those whose return waits for another stream; bytes of segments."""
+
+_ROUND_NUMBER: Final = 1000
+"""Of such a multiple is the `max_entries` of a history that people give."""
+
+
+@dataclass(frozen=True)
+class SnapshotHistory:
+    """One device: its events and its allocations, those from before the history first, then in order of their event.
+
+    An allocation is what was asked for once. Columns of `allocations` rows:
+
+    Attributes:
+        device: number of the device.
+        events: its history.
+        address, requested: int64, where, and bytes asked for.
+        size: int64, bytes as rounded: exactly what it has where it is still there; else by the rules of rounding,
+            without the rest of a large block that is too small to be split off (up to 1 MiB).
+        stream: int64, the stream that it was taken on; of those from before the history the one of their segment.
+        pool: int32, row of `Snapshot.pools`: of the event, else of the segment that now has the address; else NONE.
+        stack: int32, of the request; NONE where it was not recorded.
+        taken: int32, event of `alloc`; NONE before the history.
+        free_requested: int32, event from which on its return waits or is done; NONE.
+        returned: int32, event of `free_completed`; NONE where it is still there.
+        impossible: events that do not fit the state, such as the return of what is not there.
+    """
+
+    device: int
+    events: SnapshotEvents
+    address: Int64s
+    requested: Int64s
+    size: Int64s
+    stream: Int64s
+    pool: Int32s
+    stack: Int32s
+    taken: Int32s
+    free_requested: Int32s
+    returned: Int32s
+    impossible: int
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the ring of entries was probably full: a round number of events, and returns of what came before."""
+        early = bool(((self.taken == NONE) & (self.returned != NONE)).any())
+        return early and len(self.events) > 0 and len(self.events) % _ROUND_NUMBER == 0
+
+    def alive_after(self, event: int) -> Bools:
+        """Allocations that are not returned after an event (−1: before all of them): bool [allocations]."""
+        return (self.taken <= event) & ((self.returned == NONE) | (self.returned > event))
+
+
+@derived
+def history(trace: Trace, device: int) -> SnapshotHistory | None:
+    """The history of a device in the last snapshot of the trace's rank; None where there is none."""
+    snapshot = snapshot_of(trace)
+    return None if snapshot is None else history_of(snapshot, device)
+
+
+def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
+    """The history of a device; None for a device that the snapshot does not have."""
+    if device not in snapshot.devices:
+        return None
+    segments, blocks = snapshot.segments, snapshot.blocks
+    events = snapshot.events[device] if device < len(snapshot.events) else _no_events()
+    segment = np.repeat(np.arange(len(segments), dtype=np.int32), np.diff(segments.first_block))
+    here = np.flatnonzero((blocks.state != INACTIVE) & (segments.device[segment] == device))
+    does = np.full(len(events), -1, np.int8)
+    for action, what in ((ALLOC, TAKE), (FREE_REQUESTED, RETURN_REQUESTED), (FREE_COMPLETED, RETURN)):
+        does[events.action == action] = what
+    codes, distinct = group(np.concatenate([blocks.address[here], events.address]))
+    live = np.full(len(distinct), -1, np.int32)
+    live[codes[: len(here)]] = np.arange(len(here), dtype=np.int32)
+    room = len(here) + int((does == RETURN).sum())
+    taken, requested, returned = (np.full(room, NO_EVENT, np.int32) for _ in range(3))
+    at = np.array([len(here), 0], np.int64)
+    undo(does, codes[len(here) :], live, taken, requested, returned, at)
+    count = int(at[0])
+    order = np.argsort(taken[:count], kind="stable").astype(np.int32)
+    taken, requested, returned = taken[order], requested[order], returned[order]
+    known = np.where(taken != NO_EVENT, taken, returned)  # an event that has the address; −1: only the block
+    still = np.minimum(order, max(len(here) - 1, 0))
+    block = here[still] if len(here) else np.zeros(count, np.int64)
+    is_there = order < len(here)
+
+    def column(of_event: Int64s | Int32s, of_block: Int64s | Int32s) -> Int64s:
+        """Values of the block where the allocation is there, else of its event."""
+        from_event = of_event[known] if len(of_event) else np.zeros(count, np.int64)
+        return np.where(is_there, of_block[block], from_event) if len(of_block) else from_event
+
+    sizes = column(events.size, blocks.requested)
+    address = column(events.address, blocks.address)
+    stack = np.where(taken != NO_EVENT, events.stack[taken] if len(events) else NONE, NONE)
+    stack = np.where(is_there & (stack == NONE), blocks.stack[block] if len(here) else NONE, stack)
+    by_address = _segment_at(snapshot, device, address)
+    stream, pool = (
+        np.where(by_address >= 0, each[by_address] if len(each) else NONE, NONE)
+        for each in (segments.stream, segments.pool)
+    )
+    if len(events):
+        stream = np.where(known != NO_EVENT, events.stream[known], stream)
+        pool = np.where((known != NO_EVENT) & (events.pool[known] != NONE), events.pool[known], pool)
+    rounded_size = rounded(sizes, snapshot.settings)
+    return SnapshotHistory(
+        device,
+        events,
+        address,
+        sizes,
+        np.where(is_there, blocks.size[block], rounded_size) if len(here) else rounded_size,
+        stream.astype(np.int64),
+        pool.astype(np.int32),
+        stack.astype(np.int32),
+        taken,
+        requested,
+        returned,
+        int(at[1]),
+    )
+
+
+@derived
+def level(trace: Trace, device: int, of: Level) -> Int64s:
+    """Bytes before the first event and after each: int64 [events + 1]; [0] for a device without a snapshot."""
+    past = history(trace, device)
+    snapshot = snapshot_of(trace)
+    if past is None or snapshot is None:
+        return np.zeros(1, np.int64)
+    return level_of(snapshot, past, of)
+
+
+def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
+    """The same of a history."""
+    events = past.events
+    changes = np.zeros(len(events) + 1, np.int64)
+    if of == "reserved":
+        action = events.action
+        grows = (action == SEGMENT_ALLOC) | (action == SEGMENT_MAP)
+        shrinks = (action == SEGMENT_FREE) | (action == SEGMENT_UNMAP)
+        changes[1:] = np.where(grows, events.size, np.where(shrinks, -events.size, 0))
+        held = int(snapshot.segments.size[snapshot.segments.device == past.device].sum())
+        changes[0] = held - int(changes[1:].sum())
+        return np.cumsum(changes)
+    size = past.requested if of == "requested" else past.size
+    end = past.returned
+    if of == "allocated":
+        end = np.where(past.free_requested != NONE, past.free_requested, end)
+    changes[0] = int(size[past.taken == NONE].sum())
+    is_taken, is_over = past.taken != NONE, end != NONE
+    if of == "allocated":  # what waited before the history began is of no event
+        waiting = _waiting_since_before(snapshot, past)
+        changes[0] -= int(size[waiting].sum())
+        is_over &= ~waiting
+    changes[past.taken[is_taken] + 1] = size[is_taken]
+    np.subtract.at(changes, end[is_over] + 1, size[is_over])
+    return np.cumsum(changes)
+
+
+def _waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
+    """Allocations whose return was requested before the history began."""
+    pending = snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE]
+    is_unasked = past.free_requested == NONE
+    if not (past.events.action == FREE_REQUESTED).any():  # not recorded (`skip_actions`)
+        is_unasked &= np.isin(past.address, pending)
+    was_returned = past.returned != NONE
+    return is_unasked & (past.taken == NONE) & (was_returned | np.isin(past.address, pending))
+
+
+def _segment_at(snapshot: Snapshot, device: int, address: Int64s) -> Int32s:
+    """The segment that has each address at the end: int32, −1 for none."""
+    segments = snapshot.segments
+    here = np.flatnonzero(segments.device == device)
+    if not len(here):
+        return np.full(len(address), -1, np.int32)
+    here = here[np.argsort(segments.address[here], kind="stable")]
+    place = np.searchsorted(segments.address[here], address, side="right") - 1
+    row = here[np.maximum(place, 0)]
+    is_inside = (place >= 0) & (address < segments.address[row] + segments.size[row])
+    return np.where(is_inside, row, -1).astype(np.int32)
+
+
+def _no_events() -> SnapshotEvents:
+    """An empty history."""
+    none32, none64 = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return SnapshotEvents(
+        np.zeros(0, np.int8), none64, none64, none64, none64, none32, none32, none32, none32, none32, none32
+    )

@@ -1,0 +1,44 @@
+"""How the caching allocator rounds what is asked for (`CUDACachingAllocator::round_size`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Int64s
+
+MIN_BLOCK_BYTES: Final = 512
+"""kMinBlockSize: sizes are multiples of it."""
+
+_DIVISION_SIZES: Final = 16
+_FIRST_DIVISION_BITS: Final = 20
+"""`roundup_power2_divisions` has a number for each power of two from 1 MiB to 32 GiB (AllocatorConfig.h)."""
+
+
+def divisions_of(settings: Mapping[str, Any]) -> Int64s:
+    """`roundup_power2_divisions` of the settings: int64 [16], 0 or 1 where sizes are not rounded so."""
+    given = settings.get("roundup_power2_divisions")
+    divisions = np.zeros(_DIVISION_SIZES, np.int64)
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            megabytes = int(key) if str(key).isdecimal() else 0
+            if megabytes > 0 and isinstance(value, int):
+                divisions[min(megabytes.bit_length() - 1, _DIVISION_SIZES - 1)] = value
+    return divisions
+
+
+def rounded(size: Int64s, settings: Mapping[str, Any]) -> Int64s:
+    """Bytes that the allocator takes for requests of `size` bytes: int64, before a rest that is not split off."""
+    size = np.maximum(size, 1)
+    plain = (size + MIN_BLOCK_BYTES - 1) // MIN_BLOCK_BYTES * MIN_BLOCK_BYTES
+    divisions = divisions_of(settings)
+    if not (divisions > 1).any():
+        return plain
+    bits = np.frexp(size.astype(np.float64))[1].astype(np.int64) - 1  # floor of log2, sizes are below 2^53
+    parts = divisions[np.clip(bits - _FIRST_DIVISION_BITS, 0, _DIVISION_SIZES - 1)]
+    step = np.left_shift(1, bits) // np.maximum(parts, 1)
+    divided = (size + step - 1) // np.maximum(step, 1) * step
+    is_divided = (parts > 1) & (size > MIN_BLOCK_BYTES * parts) & (step > 0)
+    return np.where(is_divided, divided, plain)
