@@ -1,0 +1,162 @@
+"""The segments that an allocator held of its device at any instant of its history.
+
+A segment of cudaMalloc has a life as an allocation has. An expandable one grows and shrinks by granules; each granule
+has a life, and what is mapped without a gap is one segment, as in a snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.algorithms.lifetimes import NO_EVENT, RETURN, TAKE, undo
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.snapshot import (
+    NONE,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    Snapshot,
+)
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+GRANULE_BYTES: Final = 2 << 20
+"""What expandable segments are mapped by, and the size of a segment of the small pool (kSmallBuffer)."""
+
+
+@dataclass(frozen=True)
+class HeldSegments:
+    """Segments of a device, or granules of expandable ones.
+
+    Attributes:
+        address, size: int64, bytes.
+        stream: int64, the pointer of the CUDA stream.
+        pool: int32, row of `Snapshot.pools`; NONE where neither the event nor the snapshot says.
+        is_small: bool, of the pool of requests up to 1 MiB; of what was returned by the size that it was taken in.
+        is_expandable: bool.
+        stack: int32, of the request that took it from the device; NONE where it was not recorded.
+        taken, returned: int32, the event that took and that returned it; NONE before and after the history.
+    """
+
+    address: Int64s
+    size: Int64s
+    stream: Int64s
+    pool: Int32s
+    is_small: Bools
+    is_expandable: Bools
+    stack: Int32s
+    taken: Int32s
+    returned: Int32s
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    def rows(self, which: Bools | Int64s) -> HeldSegments:
+        """Some of them."""
+        return HeldSegments(*(getattr(self, each.name)[which] for each in fields(self)))
+
+
+@derived
+def segment_lives(trace: Trace, device: int) -> HeldSegments:
+    """All segments and granules that the device ever gave, in no order; none for a device without a snapshot."""
+    snapshot, past = snapshot_of(trace), history(trace, device)
+    if snapshot is None or past is None:
+        return _nothing()
+    return lives_of(snapshot, past)
+
+
+def lives_of(snapshot: Snapshot, past: SnapshotHistory) -> HeldSegments:
+    """The same of a history."""
+    segments, events = snapshot.segments, past.events
+    here = np.flatnonzero(segments.device == past.device)
+    of_events = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
+    action = events.action[of_events]
+    by_granule = (action == SEGMENT_MAP) | (action == SEGMENT_UNMAP)
+    last = _pieces(segments.address[here], segments.size[here], segments.is_expandable[here])
+    past_ones = _pieces(events.address[of_events], events.size[of_events], by_granule)
+    keys, _ = group(np.concatenate([last.address, past_ones.address]))
+    count, event = len(last.address), of_events[past_ones.of]
+    is_return = any_of(events.action[event], (SEGMENT_FREE, SEGMENT_UNMAP))
+    does = np.where(is_return, RETURN, TAKE).astype(np.int8)
+    live = np.full(int(keys.max(initial=-1)) + 1, NO_EVENT, np.int32)
+    live[keys[:count]] = np.arange(count, dtype=np.int32)
+    taken, waits, returned = (np.full(count + int(is_return.sum()), NO_EVENT, np.int32) for _ in range(3))
+    at = np.array([count, 0], np.int64)
+    undo(does, keys[count:].astype(np.int32), live, taken, waits, returned, at)
+    rows = int(at[0])
+    # Where each comes from: a segment of the last state, else the event that returned it.
+    piece = np.concatenate([np.arange(count), count + returned[count:rows]])
+    segment = here[last.of]
+
+    def column(of_last: NDArray[Any], of_past: NDArray[Any]) -> NDArray[Any]:
+        values: NDArray[Any] = np.concatenate([of_last, of_past])[piece]
+        return values
+
+    begins, ends = (_events_at(event, each[:rows]) for each in (taken, returned))
+    stack = column(segments.stack[segment], np.full(len(event), NONE))
+    begun = begins != NONE
+    stack[begun] = events.stack[begins[begun]]
+    is_small = column(segments.is_small[segment], events.size[event] <= GRANULE_BYTES)
+    guessed = begun & (piece >= count)
+    is_small[guessed] = events.size[begins[guessed]] <= GRANULE_BYTES
+    return HeldSegments(
+        address=column(last.address, past_ones.address),
+        size=column(last.size, past_ones.size),
+        stream=column(segments.stream[segment], events.stream[event]),
+        pool=column(segments.pool[segment], events.pool[event]).astype(np.int32),
+        is_small=is_small,
+        is_expandable=column(segments.is_expandable[segment], by_granule[past_ones.of]),
+        stack=stack.astype(np.int32),
+        taken=begins.astype(np.int32),
+        returned=ends.astype(np.int32),
+    )
+
+
+def _events_at(event: Int64s, places: Int32s) -> Int64s:
+    """The event of each piece; NONE where it has none."""
+    found = np.full(len(places), NONE, np.int64)
+    found[places != NO_EVENT] = event[places[places != NO_EVENT]]
+    return found
+
+
+def _nothing() -> HeldSegments:
+    none64, none32, no = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_)
+    return HeldSegments(none64, none64, none64, none32, no, no, none32, none32, none32)
+
+
+class _Granules(NamedTuple):
+    """Ranges cut into granules, the others whole: int64 [pieces] each; `of` is the range."""
+
+    of: Int64s
+    address: Int64s
+    size: Int64s
+
+
+def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
+    counts = np.where(by_granule, -(-size // GRANULE_BYTES), 1)
+    of = np.repeat(np.arange(len(address)), counts)
+    offset = (np.arange(len(of)) - (np.cumsum(counts) - counts)[of]) * GRANULE_BYTES
+    rest = size[of] - offset
+    return _Granules(of, address[of] + offset, np.where(by_granule[of], np.minimum(rest, GRANULE_BYTES), rest))
+
+
+def held_after(lives: HeldSegments, event: int) -> HeldSegments:
+    """What is held after an event (−1: before all of them), in order of address; `taken` is of the first granule."""
+    alive = lives.rows((lives.taken <= event) & ((lives.returned == NONE) | (lives.returned > event)))
+    alive = alive.rows(np.argsort(alive.address, kind="stable"))
+    if not len(alive):
+        return alive
+    joins = alive.is_expandable[1:] & alive.is_expandable[:-1]
+    joins &= alive.address[1:] == alive.address[:-1] + alive.size[:-1]
+    joins &= (alive.stream[1:] == alive.stream[:-1]) & (alive.pool[1:] == alive.pool[:-1])
+    joins &= alive.is_small[1:] == alive.is_small[:-1]
+    first = np.flatnonzero(np.concatenate([[True], ~joins]))
+    return replace(alive.rows(first), size=np.add.reduceat(alive.size, first))
