@@ -1,0 +1,285 @@
+"""A memory snapshot from a pickle: blocks of the file in, columns out, no object of the file in between."""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.errors import BrokenTraceError, NotATraceError
+from kinetoscope.model.snapshot.snapshot import (
+    ALLOCATED,
+    INACTIVE,
+    PENDING_FREE,
+    STATES,
+    SegmentBlocks,
+    Segments,
+    Snapshot,
+    SnapshotAnnotations,
+    SnapshotEvents,
+    SnapshotFrames,
+    SnapshotStacks,
+)
+from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
+from kinetoscope.readers.json.tokenizer import PADDING
+from kinetoscope.readers.snapshot import machine as m
+from kinetoscope.readers.snapshot import tables as t
+from kinetoscope.readers.snapshot.tables import MachineTables
+from kinetoscope.readers.snapshot.texts import strings_of
+
+_OPCODES: Final = {ord(opcode.code): opcode.name for opcode in pickletools.opcodes}
+_REASONS: Final = {
+    m.TOO_LONG: "a text or number is longer than any of a snapshot",
+    m.STACK_UNDERFLOW: "an opcode lacks its arguments",
+    m.NO_MEMO: "it refers to an object that is not there",
+    m.WRONG_TYPE: "a value is not of the type that torch writes there",
+    m.MIXED: "a list or dict is added to in a way that torch never writes",
+}
+_MAX_SETTINGS_DEPTH: Final = 8
+_COPY: Final = "copy the file again, or write it anew with torch.cuda.memory._dump_snapshot(...)"
+
+
+def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
+    """The snapshot in a pickle, given as blocks of its decompressed bytes.
+
+    Raises:
+        NotATraceError: it is a pickle of something else, or calls something.
+        BrokenTraceError: it is cut, or damaged.
+    """
+    tables = MachineTables()
+    _run(url, blocks, tables)
+    tables.take_events()
+    return _Assembly(url, tables).snapshot()
+
+
+def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> None:
+    at, rest, offset = tables.at, b"", 0
+    for block in blocks:
+        limit = len(rest) + len(block)
+        text = np.full(limit + PADDING, ord('"'), np.uint8)
+        text[: len(rest)] = np.frombuffer(rest, np.uint8)
+        text[len(rest) : limit] = np.frombuffer(block, np.uint8)
+        at[m.POSITION] = 0
+        while (status := m.run(text, limit, at, *tables.arrays.values())) == m.ROOM:
+            tables.grow(int(at[m.WHAT]), limit - int(at[m.POSITION]))
+            if tables.nbytes > t.MAX_BYTES_PER_BYTE * (offset + limit) + t.SPARE_BYTES:
+                raise BrokenTraceError(
+                    f"{url}: its first {offset + limit:,} bytes make {tables.nbytes:,} bytes of objects, more than "
+                    f"those of any memory snapshot; {_COPY}"
+                )
+        position = int(at[m.POSITION])
+        if status == m.DONE:
+            return
+        if status == m.REFUSED:
+            raise _refusal(url, offset + position, int(at[m.WHAT]), int(at[m.DETAIL]))
+        rest = text[position:limit].tobytes()
+        offset += position
+    raise BrokenTraceError(f"{url}: the pickle ends before its end, after {offset + len(rest):,} bytes; {_COPY}")
+
+
+def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
+    if what == m.OPCODE:
+        name = _OPCODES.get(detail)
+        reason = f"the opcode {name}" if name else f"the byte 0x{detail:02x}, which is no opcode,"
+        return NotATraceError(
+            f"{url}: {reason} at byte {place:,} is none of a memory snapshot; the file was not executed: {_COPY}"
+        )
+    if what == m.PROTOCOL:
+        return NotATraceError(f"{url}: pickle protocol {detail} is none of 2 to 5; {_COPY}")
+    reason = _REASONS[what]
+    if what == m.WRONG_TYPE and 0 <= detail < len(m.KEYS):
+        reason += f" (key {m.KEYS[detail]!r})"
+    return BrokenTraceError(f"{url}: broken at byte {place:,}: {reason}; {_COPY}")
+
+
+class _Assembly:
+    """A snapshot of what the machine left."""
+
+    def __init__(self, url: str, tables: MachineTables) -> None:
+        self._url = url
+        self._tables = tables
+        self._strings = strings_of(tables.rows("arena", m.ARENA), tables.rows("offsets", m.STRINGS))
+        self._pairs = [(int(a), int(b)) for a, b in tables.rows("pairs", m.PAIRS)]
+        self._lists = tables.rows("lists", m.LISTS)
+        self._events = tables.events.whole()
+        top = int(tables.arrays["kinds"][0]), int(tables.arrays["values"][0])
+        if top[0] == m.SEGMENT_LIST:
+            self._top = {"segments": top}
+        else:
+            self._top = self._members(top[1]) if top[0] == m.OBJECT and top[1] >= 0 else {}
+        if not {"segments", "device_traces"} & self._top.keys():
+            keys = ", ".join(list(self._top)[:5]) or "none"
+            raise NotATraceError(
+                f"{url}: a pickle that is no memory snapshot (its keys: {keys}); "
+                "write one with torch.cuda.memory._dump_snapshot('snapshot.pickle')"
+            )
+
+    def snapshot(self) -> Snapshot:
+        """All of it."""
+        frames = self._tables.rows("frames", m.FRAMES_READ).astype(np.int32)
+        segments, blocks = self._segments("segments")
+        stacks, text_stacks, moved = self._stacks()
+        host = "host_segments" in self._top or "host_traces" in self._top
+        host_segments, host_blocks = self._segments("host_segments") if host else (None, None)
+        host_events = self._histories("host_traces") if host else ()
+        snapshot = Snapshot(
+            url=self._url,
+            segments=segments,
+            blocks=blocks,
+            events=self._histories("device_traces"),
+            frames=SnapshotFrames(frames[:, 0].copy(), frames[:, 1].copy(), frames[:, 2].copy()),
+            stacks=stacks,
+            text_stacks=text_stacks,
+            annotations=self._annotations(),
+            pools=tuple(self._pairs),
+            strings=self._strings,
+            settings=self._settings(),
+            host_segments=host_segments,
+            host_blocks=host_blocks,
+            host_events=host_events[0] if host_events else None,
+        )
+        if moved is not None:
+            self._renumber(snapshot, moved)
+        return snapshot
+
+    def _rows(self, key: str, kind: int) -> tuple[int, int]:
+        """First and number of the rows of a list at the top."""
+        have, value = self._top.get(key, (m.NEW_LIST, 0))
+        if have in (m.NEW_LIST, m.NONE):
+            return 0, 0
+        if have != kind:
+            raise BrokenTraceError(f"{self._url}: {key!r} of the snapshot is not what torch writes there; {_COPY}")
+        first, count = self._lists[value].tolist()
+        return first, count
+
+    def _segments(self, key: str) -> tuple[Segments, SegmentBlocks]:
+        first, count = self._rows(key, m.SEGMENT_LIST)
+        rows = self._tables.arrays["segments"][first : first + count]
+        column = {key: rows[:, place] for place, key in enumerate(m.SEGMENT_KEYS)}
+        lists = column[m.BLOCKS]
+        none = lists < 0
+        spans = self._lists[np.where(none, 0, lists)] if len(self._lists) else np.zeros((count, 2), np.int64)
+        sizes = np.where(none, 0, spans[:, 1])
+        first_block = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        if first_block[-1] > self._tables.at[m.BLOCKS_READ]:
+            raise BrokenTraceError(f"{self._url}: segments share their blocks; {_COPY}")
+        of_segment = np.repeat(np.arange(count), sizes)
+        places = np.arange(first_block[-1]) + (spans[:, 0] - first_block[:-1])[of_segment]
+        segments = Segments(
+            device=_narrow(np.maximum(column[m.DEVICE], 0)),
+            address=column[m.ADDRESS].copy(),
+            size=column[m.TOTAL_SIZE].copy(),
+            allocated=column[m.ALLOCATED_SIZE].copy(),
+            active=column[m.ACTIVE_SIZE].copy(),
+            requested=column[m.REQUESTED_SIZE].copy(),
+            stream=np.where(column[m.STREAM] == NOTHING, 0, column[m.STREAM]),
+            is_small=column[m.SEGMENT_TYPE] == t.SMALL,
+            pool=_narrow(column[m.SEGMENT_POOL_ID]),
+            is_expandable=column[m.IS_EXPANDABLE] == 1,
+            stack=_narrow(column[m.FRAMES]),
+            first_block=_narrow(first_block),
+        )
+        return segments, self._blocks(self._tables.arrays["blocks"][places], segments.address, first_block, of_segment)
+
+    def _blocks(self, rows: Int64s, start: Int64s, first_block: Int64s, of_segment: Int64s) -> SegmentBlocks:
+        column = {key: rows[:, place] for place, key in enumerate(m.BLOCK_KEYS)}
+        size = np.maximum(column[m.SIZE], 0)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+        inside = before[:-1] - before[first_block[:-1]][of_segment]
+        state = column[m.STATE] - t.FIRST_STATE
+        state[column[m.STATE] == t.AWAITING_FREE] = PENDING_FREE
+        state[(state < 0) | (state >= len(STATES))] = ALLOCATED
+        requested, stack = column[m.REQUESTED_SIZE].copy(), column[m.FRAMES].copy()
+        old = np.flatnonzero(column[m.HISTORY] >= 0)
+        if len(old):
+            latest = self._tables.arrays["requests"][self._lists[column[m.HISTORY][old], 0]]
+            requested[old] = np.where(latest[:, 0] >= 0, latest[:, 0], requested[old])
+            stack[old] = latest[:, 1]
+        requested = np.where(requested == NOTHING, size, requested)
+        inactive = state == INACTIVE
+        return SegmentBlocks(
+            address=np.where(column[m.ADDRESS] == NOTHING, start[of_segment] + inside, column[m.ADDRESS]),
+            size=size,
+            requested=np.where(inactive, 0, requested),
+            state=state.astype(np.int8),
+            stack=_narrow(np.where(inactive, NOTHING, stack)),
+        )
+
+    def _histories(self, key: str) -> tuple[SnapshotEvents, ...]:
+        if self._top.get(key, (m.NONE, 0))[0] == m.EVENT_LIST:  # no list of devices around it
+            return (_part(self._events, *self._rows(key, m.EVENT_LIST)),)
+        first, count = self._rows(key, m.DEVICE_LIST)
+        lists = self._tables.arrays["devices"][first : first + count].tolist()
+        return tuple(_part(self._events, *(self._lists[row].tolist() if row >= 0 else (0, 0))) for row in lists)
+
+    def _annotations(self) -> SnapshotAnnotations:
+        first, count = self._rows("external_annotations", m.ANNOTATION_LIST)
+        rows = self._tables.arrays["annotations"][first : first + count]
+        column = {key: rows[:, place] for place, key in enumerate(m.ANNOTATION_KEYS)}
+        known = (column[m.TIME_US] >= 0) & (column[m.TIME_US] <= t.MAX_TIME_US)
+        return SnapshotAnnotations(
+            name=_narrow(column[m.NAME]),
+            is_start=column[m.STAGE] == t.START,
+            device=_narrow(np.maximum(column[m.DEVICE], 0)),
+            time=np.where(known, column[m.TIME_US] * 1000, NOTHING),
+        )
+
+    def _stacks(self) -> tuple[SnapshotStacks, SnapshotStacks, Int32s | None]:
+        """Stacks of frames, those of texts, and the new number of each sequence if there are both."""
+        ends = self._tables.rows("ends", m.SEQUENCES)
+        items: Int32s = self._tables.rows("items", m.ITEMS)
+        firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
+        is_text = items[firsts] < 0
+        if not is_text.any():
+            return SnapshotStacks(items, ends), SnapshotStacks(items[:0], ends[:0]), None
+        lengths = ends - firsts
+        of_text = np.repeat(is_text, lengths)
+        moved = np.where(is_text, np.cumsum(is_text), np.cumsum(~is_text)) - 1
+        return (
+            SnapshotStacks(items[~of_text], np.cumsum(lengths[~is_text])),
+            SnapshotStacks(~items[of_text], np.cumsum(lengths[is_text])),
+            _narrow(moved),
+        )
+
+    def _renumber(self, snapshot: Snapshot, moved: Int32s) -> None:
+        """Replace numbers of sequences by those of stacks, in place."""
+        hosts = [each for each in (snapshot.host_segments, snapshot.host_blocks) if each is not None]
+        columns = [each.stack for each in (self._events, snapshot.segments, snapshot.blocks, *hosts)]
+        for column in (*columns, self._events.forward_stack):
+            if column.flags.writeable:
+                column[column >= 0] = moved[column[column >= 0]]
+
+    def _members(self, number: int) -> dict[str, tuple[int, int]]:
+        """Kind and value of each key of a dict."""
+        rows = self._tables.rows("members", m.MEMBERS)
+        return {self._strings.label(key): (kind, value) for _, key, kind, value in rows[rows[:, 0] == number].tolist()}
+
+    def _settings(self) -> dict[str, Any]:
+        value = self._value(*self._top.get("allocator_settings", (m.NONE, 0)), 0)
+        return value if isinstance(value, dict) else {}
+
+    def _value(self, kind: int, value: int, depth: int) -> Any:
+        match kind:
+            case m.BOOL:
+                return bool(value)
+            case m.NUMBER:
+                return value
+            case m.REAL:
+                return float(np.int64(value).view(np.float64))
+            case m.TEXT:
+                return self._strings.label(value)
+            case m.OBJECT if value >= 0 and depth < _MAX_SETTINGS_DEPTH:
+                return {key: self._value(*each, depth + 1) for key, each in self._members(value).items()}
+        return None
+
+
+def _part(events: SnapshotEvents, first: int, count: int) -> SnapshotEvents:
+    return SnapshotEvents(**{name: column[first : first + count] for name, column in vars(events).items()})
+
+
+def _narrow(column: NDArray[np.int64]) -> Int32s:
+    return column.astype(np.int32)

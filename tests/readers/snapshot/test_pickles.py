@@ -1,0 +1,205 @@
+"""Snapshots read from pickles say what `pickle.load` would have said, and nothing is ever executed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope.errors import BrokenTraceError, InputError, NotATraceError
+from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, STATES, Segments, Snapshot, SnapshotEvents
+from kinetoscope.readers.snapshot import is_snapshot, load
+
+SAMPLES = Path("../shared/samples/memory")
+
+
+def blocks(content: bytes, size: int = 1 << 22) -> Iterator[bytes]:
+    """Content in pieces."""
+    return (content[place : place + size] for place in range(0, len(content), size))
+
+
+def frames_of(snapshot: Snapshot, stack: int) -> list[dict[str, Any]]:
+    """A stack as torch writes it."""
+    rows = snapshot.stacks.of(stack).tolist()
+    name, file, line = snapshot.frames.name, snapshot.frames.file, snapshot.frames.line
+    text = snapshot.strings.text
+    return [{"name": text(name[k]), "filename": text(file[k]), "line": int(line[k])} for k in rows]
+
+
+def events_of(snapshot: Snapshot, events: SnapshotEvents) -> list[dict[str, Any]]:
+    """Events as torch writes them, as far as they are kept."""
+    text = snapshot.strings.text
+    written = []
+    for k in range(len(events)):
+        action = ACTIONS[events.action[k]]
+        event: dict[str, Any] = {"action": action, "device_free" if action == "oom" else "addr": int(events.address[k])}
+        event |= {"size": int(events.size[k]), "stream": int(events.stream[k])}
+        event |= {"time_us": int(events.time[k]) // 1000, "frames": frames_of(snapshot, int(events.stack[k]))}
+        for key, column in {
+            "compile_context": events.compile_context, "user_metadata": events.metadata,
+            "internal_metadata": events.internal,
+        }.items():  # fmt: skip
+            if column[k] != NONE:
+                event[key] = text(int(column[k]))
+        if events.pool[k] != NONE:
+            event["pool_id"] = snapshot.pools[events.pool[k]]
+        if events.forward_stack[k] != NONE:
+            event["forward_frames"] = [text(c) for c in snapshot.text_stacks.of(int(events.forward_stack[k])).tolist()]
+        written.append(event)
+    return written
+
+
+def segments_of(snapshot: Snapshot, segments: Segments) -> list[dict[str, Any]]:
+    """Segments as torch writes them."""
+    blocks = snapshot.blocks
+    return [
+        {
+            "device": int(segments.device[k]),
+            "address": int(segments.address[k]),
+            "total_size": int(segments.size[k]),
+            "allocated_size": int(segments.allocated[k]),
+            "active_size": int(segments.active[k]),
+            "requested_size": int(segments.requested[k]),
+            "stream": int(segments.stream[k]),
+            "segment_type": "small" if segments.is_small[k] else "large",
+            "segment_pool_id": snapshot.pools[segments.pool[k]],
+            "is_expandable": bool(segments.is_expandable[k]),
+            "frames": frames_of(snapshot, int(segments.stack[k])),
+            "blocks": [
+                {
+                    "address": int(blocks.address[b]),
+                    "size": int(blocks.size[b]),
+                    "requested_size": int(blocks.requested[b]),
+                    "state": STATES[blocks.state[b]],
+                    "frames": frames_of(snapshot, int(blocks.stack[b])),
+                }
+                for b in range(segments.first_block[k], segments.first_block[k + 1])
+            ],
+        }
+        for k in range(len(segments))
+    ]
+
+
+def annotations_of(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Annotations as torch writes them."""
+    rows = snapshot.annotations
+    columns = zip(rows.name.tolist(), rows.is_start.tolist(), rows.device.tolist(), rows.time.tolist(), strict=True)
+    return [
+        {"name": snapshot.strings.text(n), "stage": "START" if s else "END", "device": d, "time_us": t // 1000}
+        for n, s, d, t in columns
+    ]
+
+
+def drawn() -> dict[str, Any]:
+    """A snapshot with everything that may occur in one, of two devices."""
+    here = [
+        {"name": "forward", "filename": "C:\\jobs\\new\\train.py", "line": 7},
+        {"name": 'say "hé"', "filename": "/é.py", "line": 0},
+    ]
+    there = [here[1], here[0]]
+    base = 0x7F_FFFF_0000_0000
+    event = {"stream": 0, "time_us": 1_700_000_000_000_001, "frames": here}
+    blocks_of_first = [
+        {"address": base, "size": 512, "requested_size": 4, "state": "active_allocated", "frames": there},
+        {"address": base + 512, "size": 512, "requested_size": 400, "state": "active_pending_free", "frames": here},
+        {"address": base + 1024, "size": 2096128, "requested_size": 0, "state": "inactive", "frames": []},
+    ]
+    segment = {
+        "device": 0, "address": base, "total_size": 2 << 20, "allocated_size": 512, "active_size": 1024,
+        "requested_size": 404, "stream": 0, "segment_type": "small", "segment_pool_id": (0, 0), "is_expandable": False,
+        "frames": here, "blocks": blocks_of_first,
+    }  # fmt: skip
+    other = segment | {
+        "device": 1, "address": (1 << 63) - 512, "stream": 0xDEAD_BEEF_0000, "segment_type": "large",
+        "segment_pool_id": (0, 1), "is_expandable": True, "frames": [], "blocks": [],
+    }  # fmt: skip
+    first = [
+        {"action": "alloc", "addr": base, "size": 4, **event, "compile_context": "0/1", "pool_id": (0, 1)},
+        {"action": "alloc", "addr": base + 512, "size": 400, **event, "user_metadata": '{"step": 3}'},
+        {"action": "free_requested", "addr": base + 512, "size": 400, **event, "forward_frames": ["a\n", "b"]},
+        {"action": "oom", "device_free": 77, "size": 1 << 40, **event, "internal_metadata": "mallocWithAddress"},
+        {"action": "snapshot", "addr": 0, "size": 0, **event},
+    ]
+    many = [{"action": "segment_map", "addr": base + k, "size": k, **event} for k in range(2500)]
+    return {
+        "segments": [segment, other],
+        "device_traces": [first, many, []],
+        "allocator_settings": {
+            "PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "garbage_collection_threshold": 0.8,
+            "expandable_segments": True, "roundup_power2_divisions": {"1": 0, "2": 4},
+        },
+        "external_annotations": [
+            {"name": "Optimizer.step#AdamW.step", "stage": stage, "device": 0, "time_us": 1_700_000_000_000_001}
+            for stage in ("START", "END")
+        ],
+    }  # fmt: skip
+
+
+def same(snapshot: Snapshot, written: dict[str, Any]) -> None:
+    """The columns say what was written."""
+    for device, trace in enumerate(written["device_traces"]):
+        assert events_of(snapshot, snapshot.events[device]) == trace
+    assert segments_of(snapshot, snapshot.segments) == written["segments"]
+    assert annotations_of(snapshot) == written["external_annotations"]
+    assert snapshot.settings == written["allocator_settings"]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("size", [1 << 22, 97])
+def test_all_that_was_written_is_read(protocol: int, size: int) -> None:
+    content = pickle.dumps(drawn(), protocol)
+    assert is_snapshot(content[:100])
+    same(load("drawn", blocks(content, size)), drawn())
+
+
+class Calls:
+    """Pickles as a call."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (print, ("executed",))
+
+
+def test_what_would_be_called_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    content = pickle.dumps({"segments": [], "device_traces": [], "more": Calls()}, 4)
+    with pytest.raises(NotATraceError, match="opcode STACK_GLOBAL"):
+        load("hostile", blocks(content))
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_cut_is_refused_wherever_it_is_cut() -> None:
+    content = pickle.dumps(drawn() | {"device_traces": []}, 4)
+    for length in range(0, len(content), 7):
+        with pytest.raises(InputError) as refused:
+            load("cut", blocks(content[:length]))
+        assert "\n" not in str(refused.value)
+
+
+def test_more_objects_than_bytes_account_for_are_refused() -> None:
+    with pytest.raises(BrokenTraceError, match="more than those of any memory snapshot"):
+        load("bomb", blocks(b"\x80\x04" + b"]\x94" * (12 << 20)))
+
+
+@pytest.mark.parametrize("name", ["medium_128_inference", "medium_128_training"])
+def test_real_snapshots_are_read_as_pickle_reads_them(name: str) -> None:
+    path = SAMPLES / f"{name}.pickle"
+    if not path.exists():
+        pytest.skip("no samples beside the checkout")
+    content = path.read_bytes()
+    same_but_texts(load(name, blocks(content)), pickle.loads(content))
+
+
+def same_but_texts(snapshot: Snapshot, written: dict[str, Any]) -> None:
+    """As `same`, where torch also writes texts that say that there is none, and what a free block held last."""
+    for segment in written["segments"]:
+        for block in segment["blocks"]:
+            if block["state"] == "inactive":
+                block["requested_size"] = 0
+    for trace in written["device_traces"]:
+        for event in trace:
+            for key in ("compile_context", "user_metadata"):
+                if event.get(key) in ("", "N/A"):
+                    del event[key]
+    same(snapshot, written)
