@@ -17,6 +17,7 @@ from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, 
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
+from kinetoscope.readers.job import snapshots
 from kinetoscope.readers.job.capture_traces import is_capture_trace
 from kinetoscope.readers.job.compile_files import with_compile_files
 from kinetoscope.readers.job.discovery import captures_beside, common_name, find, find_all, is_export, unfinished
@@ -27,6 +28,7 @@ from kinetoscope.readers.json.merged import parts
 from kinetoscope.readers.json.sniff import NODE_ANNOTATIONS
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
+from kinetoscope.readers.snapshot.alone import NAME as SNAPSHOT
 
 Readable = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[int, str | os.PathLike[str]]
 """A file, a folder, a pattern or a URL; several of them; or a file for each rank."""
@@ -45,6 +47,7 @@ def read(
     cache_size: int | None = None,
     peak: PeakOptions = (),
     capture: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    snapshot: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     compile: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,  # noqa: A002 - what users type
     progress: ProgressCallback | None = None,
     files: Sequence[CandidateFile] | None = None,
@@ -73,6 +76,8 @@ def read(
         compile: files that say what torch.compile did, or folders of them: what TORCH_TRACE wrote, Inductor's cache,
             `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and
             `torch_compile_debug` beside each trace. "off" for none.
+        snapshot: memory snapshots of the run (`torch.cuda.memory._dump_snapshot`): files or folders; by default those
+            among the files, beside each trace and in `snapshots` there. "off" for none.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
 
@@ -104,6 +109,8 @@ def read(
         notes += rank_notes
     asked = None if compile is None else _paths(compile)
     sources = with_compile_files(sources, asked)
+    sources, snapshot_notes = _with_snapshots(sources, snapshot, candidates, copies)
+    notes += snapshot_notes
     if files is None:
         notes += _unfinished_note(paths, candidates)
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
@@ -131,6 +138,35 @@ def _unfinished_note(paths: Sequence[str], candidates: Sequence[CandidateFile]) 
 def _paths(path: Readable) -> list[str]:
     several = path.values() if isinstance(path, Mapping) else [path] if isinstance(path, (str, os.PathLike)) else path
     return [os.fspath(each) for each in several]
+
+
+def _with_snapshots(
+    sources: list[Source],
+    asked: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+    candidates: Sequence[CandidateFile],
+    copies: Cache | None,
+) -> tuple[list[Source], list[str]]:
+    """The sources with the memory snapshots of their ranks, and notes.
+
+    Raises:
+        NotFoundError: there is no such file.
+        NotATraceError: none of those that the user names is a snapshot.
+    """
+    alone = [replace(each, snapshots=(each.url,)) for each in sources if each.reader == SNAPSHOT]
+    if alone:
+        return alone, []
+    paths = None if asked is None else _paths(asked)
+    if paths == ["off"]:
+        return sources, []
+    if paths is None:
+        among = [each for each in candidates if all(each.url != source.url for source in sources)]
+        files = [*among, *snapshots.beside(sources)]
+    else:
+        files = find_all(paths)
+    found = [each for each in probed(files, copies) if each.reader == SNAPSHOT] if files else []
+    if paths is not None and not found:
+        raise NotATraceError(f"{paths[0]}: no memory snapshot; torch.cuda.memory._dump_snapshot writes them")
+    return snapshots.joined(sources, found) if found else (sources, [])
 
 
 def _captures(
@@ -220,6 +256,7 @@ def sources_of(
             notes.append(f"The traces given as rank {listed(other)} name another rank; the given one counts.")
         candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
     traces = candidates if len(candidates) == 1 else _traces_of(candidates)
+    traces = [each for each in traces if each.reader != SNAPSHOT] or traces
     others = shortened(
         [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]
     )

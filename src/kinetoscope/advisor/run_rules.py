@@ -14,6 +14,7 @@ from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
+from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -45,6 +46,9 @@ FINDINGS = Schema(
 )
 """The answer of a rank: a row for each finding; one row where there is none."""
 
+_MEMORY: Final = "MEMORY"
+"""How the codes of the rules begin that a memory snapshot without a trace has something for."""
+
 _MOSTLY_COUNTED: Final = 0.5
 """Share of a finding's time that others count already, from which on it is named after the one that counts most."""
 
@@ -58,7 +62,9 @@ def findings_of_rank(
     """
     rank = RankView(trace, select)
     is_asked = only is None or trace.source.rank in only
-    every = (*our_rules(), *own) if is_asked else ()
+    every = [*our_rules(), *own] if is_asked else []
+    if is_snapshot_alone(trace):
+        every = [rule for rule in every if rule.code.startswith(_MEMORY)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)

@@ -101,6 +101,7 @@ _TAKEN: Final = frozenset(
         "peak",
         "capture",
         "compile",
+        "snapshot",
         "engine",
         "address",
         "steps",

@@ -32,6 +32,7 @@ class View:
         composed: a module of this package makes it; else the front end does.
         runs: how many runs it is about; `ALL` for all that are listed, oldest first.
         programs: kinds of programs (`program.program_kind`) that it is about; of others it is not in the menu.
+        snapshots: it is about memory snapshots without a trace, too.
     """
 
     title: str
@@ -41,6 +42,15 @@ class View:
     composed: bool = True
     runs: int = 1
     programs: tuple[str, ...] = ()
+    snapshots: bool = False
+
+    def is_about(self, program: str) -> bool:
+        """Whether there is something to see of a kind of program, or of a snapshot without a trace (`SNAPSHOT`)."""
+        return self.snapshots if program == SNAPSHOT else not self.programs or program in self.programs
+
+
+SNAPSHOT: Final = "snapshot"
+"""Instead of the kind of program, for memory snapshots without a trace."""
 
 
 ALL: Final = 0
@@ -50,24 +60,24 @@ CHOSEN: Final = "runs"
 """The parameter of a page about all runs that holds the ids of those that its reader chose, separated by commas."""
 
 PAGES: Final[dict[str, View]] = {
-    "overview": View("Overview", ranks="job"),
-    "findings": View("What to change", ranks="all"),
+    "overview": View("Overview", ranks="job", snapshots=True),
+    "findings": View("What to change", ranks="all", snapshots=True),
     "timeline": View("Timeline", recorded=True, composed=False),
     "operators": View("Operators", sums=True),
     "kernels": View("Kernels", sums=True),
     "modules": View("Modules", sums=True),
     "efficiency": View("Device efficiency", sums=True),
-    "memory": View("Memory", recorded=True),
+    "memory": View("Memory", recorded=True, snapshots=True),
     "idle": View("Idle & launches", sums=True),
     "critical_path": View("Critical path"),
     "serving": View("Serving", ranks="job", recorded=True, programs=("serving", "inference")),
     "distributed": View("Distributed", ranks="all"),
     "sources": View("Sources", sums=True),
-    "compare": View("Compare", ranks="job", runs=2),
+    "compare": View("Compare", ranks="job", runs=2, snapshots=True),
     "ledger": View("Ledger", ranks="all", runs=ALL),
-    "own": View("Your own", ranks="job"),
-    "analyses": View("All analyses", composed=False),
-    "sql": View("SQL", ranks="all", recorded=True, composed=False),
+    "own": View("Your own", ranks="job", snapshots=True),
+    "analyses": View("All analyses", composed=False, snapshots=True),
+    "sql": View("SQL", ranks="all", recorded=True, composed=False, snapshots=True),
 }
 """All views by name."""
 

@@ -21,10 +21,12 @@ from kinetoscope.readers.job.capture_traces import is_capture_trace
 from kinetoscope.readers.json import kineto, sniff
 from kinetoscope.readers.json.merged import load_part
 from kinetoscope.readers.reader import CandidateFile, Reader
+from kinetoscope.readers.snapshot import alone
 
 READERS: Final[dict[str, Reader]] = {
     kineto.READER.name: kineto.READER,
     parquet.READER.name: parquet.READER,
+    alone.READER.name: alone.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
@@ -60,6 +62,7 @@ def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
         recordings = [_CaptureFile(Source(url, options=source.options), progress, keeps) for url in traces]
         trace = with_captured_calls(trace, recordings, dump)
     trace.opener = partial(_blocks, source.options)
+    trace.snapshot_reader = partial(alone.snapshot_at, source, progress=progress)
     return trace
 
 

@@ -118,7 +118,7 @@ def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mappi
         raise InputError(str(facts.plain().get("error", "the run cannot be read")))
     shown = {key: value for key, value in select.items() if key in _SELECT_KEYS and value}
     program = facts.plain()["program"]
-    sections = [name for name in sections if not PAGES[name].programs or program in PAGES[name].programs]
+    sections = [name for name in sections if PAGES[name].is_about(program)]
     about_server = kept.ask("server")
     about_server["pages"] = [each for each in about_server["pages"] if each["name"] in sections]
     of_job = len(facts.plain()["ranks"]) > 1 and not {"rank", "ranks"} & shown.keys()

@@ -49,7 +49,7 @@ export interface Run {
   readonly base: string | null;
   /** What the clock of the file showed at the time 0 of the page, in ns. */
   readonly origin?: string;
-  /** What kind of program it is of: training, serving, inference, unknown. */
+  /** What kind of program it is of: training, serving, inference, unknown; snapshot: of a memory snapshot without a trace. */
   readonly program?: string;
   /** How many cycles of the profiler this rank recorded. */
   readonly cycles?: number;

@@ -12,6 +12,8 @@ export interface PageName {
   readonly recorded?: boolean;
   /** Kinds of programs that it is about; none: all. */
   readonly programs?: readonly string[];
+  /** It is about memory snapshots without a trace, too. */
+  readonly snapshots?: boolean;
 }
 
 const USUAL: readonly PageName[] = [
@@ -62,8 +64,9 @@ export function Nav({
   close: () => void;
 }) {
   const shown = pages.filter(
-    ({ name, programs }) =>
-      api.holds(askedBy(state.run, name)) && (!programs?.length || programs.includes(program) || name === state.view),
+    ({ name, programs, snapshots }) =>
+      api.holds(askedBy(state.run, name)) &&
+      (name === state.view || (program === "snapshot" ? snapshots : !programs?.length || programs.includes(program))),
   );
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);

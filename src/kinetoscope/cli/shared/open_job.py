@@ -21,6 +21,7 @@ _READING_OPTIONS: Final = (
     "peak",
     "capture",
     "compile",
+    "snapshot",
 )
 
 if TYPE_CHECKING:

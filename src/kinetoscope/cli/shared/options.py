@@ -73,6 +73,13 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         help="what torch.compile wrote: a folder of TORCH_TRACE, Inductor's cache, torch_compile_debug; by default"
         " `compile` beside the traces; off: none",
     )
+    group.add_argument(
+        "--snapshot",
+        action="append",
+        metavar="PATH",
+        help="memory snapshots (torch.cuda.memory._dump_snapshot); by default those beside the traces and in"
+        " `snapshots` there; off: none",
+    )
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,11 @@ from kinetoscope.model.snapshot.snapshot import Snapshot
 from kinetoscope.model.trace.trace import Trace
 
 
+def is_snapshot_alone(trace: Trace) -> bool:
+    """Whether a snapshot was opened without a trace: then nothing but memory is known."""
+    return trace.source.snapshots == (trace.source.url,)
+
+
 def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
     """All of them, in the order in which they were taken as far as their names tell.
 

@@ -17,8 +17,10 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import rank_in_name
+from kinetoscope.readers.json.sniff import MEMORY_SNAPSHOT
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import READERS
+from kinetoscope.readers.snapshot import alone
 
 BUDGET_BYTES: Final = 128 << 20
 """Bytes as stored that thorough probes of all files of a job read together; but a little of each."""
@@ -58,7 +60,9 @@ def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
     is_here = not is_url(candidate.url) and os.path.exists(candidate.url)
     if is_here and not reader.marker and not os.path.isfile(candidate.url):
         return replace(candidate, size=None)  # a pipe: what is read of it is gone
-    return reader.probe(candidate, cache)
+    candidate = reader.probe(candidate, cache)
+    is_snapshot = candidate.other_format == MEMORY_SNAPSHOT.name
+    return replace(candidate, reader=alone.NAME, other_format="", fully_probed=True) if is_snapshot else candidate
 
 
 def _quick_or_as_it_is(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:

@@ -59,11 +59,11 @@ _MAGIC: Final[dict[bytes, OtherFormat]] = {
 """Formats by the first bytes of a file."""
 
 _EXECUTION_TRACE = OtherFormat("a PyTorch execution trace (ExecutionTraceObserver, Chakra)", _COMPANION)
-_MEMORY_SNAPSHOT = OtherFormat("a memory snapshot of the CUDA allocator as JSON", _COMPANION)
+MEMORY_SNAPSHOT: Final = OtherFormat("a memory snapshot of the CUDA allocator")
 _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
     (("schema", "nodes"), b"", _EXECUTION_TRACE),
-    (("segments",), b"", _MEMORY_SNAPSHOT),
-    (("device_traces",), b"", _MEMORY_SNAPSHOT),
+    (("segments",), b"", MEMORY_SNAPSHOT),
+    (("device_traces",), b"", MEMORY_SNAPSHOT),
     (("rocprofiler-sdk-tool",), b"", OtherFormat("the results of rocprofv3")),
     (("nodes",), b'"callFrame"', OtherFormat("a CPU profile of JavaScript (.cpuprofile)")),
     (("profiles",), b"speedscope", OtherFormat("a Speedscope profile")),
@@ -160,8 +160,7 @@ def _pickle(head: bytes) -> OtherFormat | None:
     if head.startswith(_OLD_TORCH):
         return OtherFormat("a PyTorch checkpoint (torch.save, old form)")
     if b"segments" in head or b"device_traces" in head:
-        hint = "look at it on pytorch.org/memory_viz, or " + _COMPANION
-        return OtherFormat("a memory snapshot of the CUDA allocator (pickled)", hint)
+        return MEMORY_SNAPSHOT
     return OtherFormat("a Python pickle, which is not opened because it could run code")
 
 

@@ -14,6 +14,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.job import damage_of
+from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables.sql import schema_of
@@ -22,7 +23,7 @@ from kinetoscope.model.timeline.tracks import track_names
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages import PAGES, menu
+from kinetoscope.pages import PAGES, SNAPSHOT, menu
 from kinetoscope.schema import Analysis
 from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
@@ -60,6 +61,7 @@ def server_info(features: Features) -> dict[str, Any]:
                 "ranks": PAGES[name].ranks,
                 "recorded": PAGES[name].recorded,
                 "programs": list(PAGES[name].programs),
+                "snapshots": PAGES[name].snapshots,
             }
             for name in menu()
         ],
@@ -119,7 +121,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
         "base": str(trace.base + origin),
         "origin": str(origin),  # time 0 of the page as the file counts: what `start` in tables of SQL counts from
         "events": trace.recorded,
-        "program": program_kind(trace),
+        "program": SNAPSHOT if is_snapshot_alone(trace) else program_kind(trace),
         "steps": [
             {"step": step, "start": start, "end": end, "steady": place in steady}
             for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))

@@ -42,6 +42,7 @@ class ReadKeywords:
     peak: Sequence[str] | None = None
     capture: Sequence[str] | None = None
     compile: Sequence[str] | None = None
+    snapshot: Sequence[str] | None = None
 
     def keywords(self) -> dict[str, Any]:
         """The options that are set."""

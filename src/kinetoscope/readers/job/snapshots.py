@@ -1,0 +1,73 @@
+"""Memory snapshots that belong to the traces of a run: among its files, beside them, or where the user says."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.text import listed
+from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.job.names import placed
+from kinetoscope.readers.job.ranks import natural, rank_in_name, shortened
+from kinetoscope.readers.reader import CandidateFile
+from kinetoscope.readers.snapshot.alone import SUFFIXES
+
+SNAPSHOT_FOLDER: Final = "snapshots"
+"""The folder beside traces that our recorder writes snapshots to."""
+
+
+def beside(sources: Iterable[Source]) -> list[CandidateFile]:
+    """Files beside traces on this machine, and in the folder there, that may be snapshots by their names."""
+    folders = {os.path.dirname(each.url) for each in sources if not is_url(each.url)}
+    places = sorted({*folders, *(os.path.join(folder, SNAPSHOT_FOLDER) for folder in folders)})
+    files = [each for place in places if os.path.isdir(place or ".") for each in os.scandir(place or ".")]
+    named = [each for each in files if each.name.endswith(SUFFIXES) and not each.name.startswith(".")]
+    return [CandidateFile(each.path, size=each.stat().st_size) for each in named if each.is_file()]
+
+
+def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[str]]:
+    """The sources, each with the snapshots of its rank, and notes.
+
+    A snapshot whose name begins with that of a trace belongs to it; one whose name has no rank to the only rank.
+    """
+    found, notes = placed(list(snapshots))
+    ranks = {each.rank for each in sources}
+    of_rank: defaultdict[int, list[str]] = defaultdict(list)
+    strays = []
+    for each in sorted(found, key=lambda each: (natural(each.url), each.url)):
+        rank = rank_in_name(each.url) if each.rank is None else each.rank
+        rank = next(iter(ranks)) if rank is None and len(ranks) == 1 else rank
+        if rank in ranks and rank is not None:
+            of_rank[rank].append(each.url)
+        else:
+            strays.append(os.path.basename(each.url))
+    if strays:
+        notes.append(f"Memory snapshots whose names tell no rank of the run are left out: {shortened(strays)}.")
+    if missing := sorted(ranks - set(of_rank)) if of_rank else []:
+        notes.append(f"Without a memory snapshot: ranks {listed(missing)}.")
+    return [replace(each, snapshots=_of(each, sources, of_rank[each.rank])) for each in sources], notes
+
+
+def _of(source: Source, sources: Sequence[Source], snapshots: Sequence[str]) -> tuple[str, ...]:
+    """The snapshots of a source: those named after it, then none of those named after another."""
+    own = tuple(url for url in snapshots if os.path.basename(url).startswith(_stem(source)))
+    of_others = {
+        url
+        for each in sources
+        if each is not source and each.rank == source.rank
+        for url in snapshots
+        if os.path.basename(url).startswith(_stem(each))
+    }
+    return own or tuple(url for url in snapshots if url not in of_others)
+
+
+def _stem(source: Source) -> str:
+    """The name of a trace without its endings."""
+    name = source.name
+    for ending in (".gz", ".zst", ".json", ".trace", ".pt"):
+        name = name.removesuffix(ending)
+    return f"{name}."
