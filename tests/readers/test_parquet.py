@@ -22,6 +22,7 @@ from kinetoscope.model.tables.tables import STORED_TABLES, TABLES
 from kinetoscope.readers.json.kineto import load as load_json
 from kinetoscope.readers.parquet import load
 from kinetoscope.readers.registry import READERS
+from kinetoscope.readers.snapshot.alone import load as load_snapshot
 from kinetoscope.views.exports import trace_json, trace_parquet
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, bundled, required
@@ -149,7 +150,8 @@ def test_it_can_be_read_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_readers_are_told_apart_by_the_registry() -> None:
-    assert {(name, reader.load) for name, reader in READERS.items()} == {("kineto", load_json), ("parquet", load)}
+    expected = [("kineto", load_json), ("parquet", load), ("snapshot", load_snapshot)]
+    assert [(name, reader.load) for name, reader in READERS.items()] == expected
 
 
 # --- what is damaged, or made to harm

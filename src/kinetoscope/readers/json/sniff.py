@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kinetoscope.readers.snapshot import is_snapshot
+
 HEAD: Final = 1 << 16
 """Bytes of a file that are considered."""
 
@@ -62,8 +64,6 @@ _EXECUTION_TRACE = OtherFormat("a PyTorch execution trace (ExecutionTraceObserve
 MEMORY_SNAPSHOT: Final = OtherFormat("a memory snapshot of the CUDA allocator")
 _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
     (("schema", "nodes"), b"", _EXECUTION_TRACE),
-    (("segments",), b"", MEMORY_SNAPSHOT),
-    (("device_traces",), b"", MEMORY_SNAPSHOT),
     (("rocprofiler-sdk-tool",), b"", OtherFormat("the results of rocprofv3")),
     (("nodes",), b'"callFrame"', OtherFormat("a CPU profile of JavaScript (.cpuprofile)")),
     (("profiles",), b"speedscope", OtherFormat("a Speedscope profile")),
@@ -102,6 +102,8 @@ def other_format(head: bytes) -> OtherFormat | None:
         head: the beginning of the content (decompressed, if it was .gz or .zst), of which `HEAD` bytes count.
     """
     head = head[:HEAD]
+    if is_snapshot(head):
+        return MEMORY_SNAPSHOT
     if (other := _binary_format(head)) is not None:
         return other
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -159,8 +161,6 @@ def _pickle(head: bytes) -> OtherFormat | None:
         return None
     if head.startswith(_OLD_TORCH):
         return OtherFormat("a PyTorch checkpoint (torch.save, old form)")
-    if b"segments" in head or b"device_traces" in head:
-        return MEMORY_SNAPSHOT
     return OtherFormat("a Python pickle, which is not opened because it could run code")
 
 
