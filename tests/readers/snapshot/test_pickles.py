@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +154,16 @@ def test_all_that_was_written_is_read(protocol: int, size: int) -> None:
     content = pickle.dumps(drawn(), protocol)
     assert is_snapshot(content[:100])
     same(load("drawn", blocks(content, size)), drawn())
+
+
+@pytest.mark.parametrize("size", [1 << 22, 97])
+@pytest.mark.parametrize("layout", [{}, {"indent": 1}, {"ensure_ascii": False, "separators": (",", ":")}])
+def test_json_says_the_same(layout: dict[str, Any], size: int) -> None:
+    content = json.dumps(drawn(), **layout).encode()
+    assert is_snapshot(content[:100])
+    snapshot = load("drawn.json", blocks(content, size))
+    same(snapshot, drawn())
+    assert snapshot.settings["garbage_collection_threshold"] == 0.8
 
 
 class Calls:

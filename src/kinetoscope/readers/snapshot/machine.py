@@ -257,14 +257,14 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
         elif op == 0x8A:  # LONG1
             if rest < 1 or rest < 1 + text[i + 1]:
                 return MORE
-            size = np.int64(text[i + 1])
-            if size > 8 and not (size == 9 and text[i + 10] == 0):
+            digits = np.int64(text[i + 1])
+            if digits > 8 and not (digits == 9 and text[i + 10] == 0):
                 return _stop(at, i, REFUSED, TOO_LONG)
             kinds[depth] = NUMBER
-            values[depth] = _signed(text, i + 2, min(size, 8))
+            values[depth] = _signed(text, i + 2, min(digits, 8))
             memos[depth] = -1
             depth += 1
-            i += 2 + size
+            i += 2 + digits
         elif op == 0x47:  # BINFLOAT, the most significant byte first
             if rest < 8:
                 return MORE
@@ -280,30 +280,29 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             head = 1 if op == 0x8C else 4 if op == 0x58 else 8
             if rest < head:
                 return MORE
-            length = _unsigned(text, i + 1, head)
-            if length > np.uint64(MAX_TEXT):
+            if _unsigned(text, i + 1, head) > np.uint64(MAX_TEXT):
                 return _stop(at, i, REFUSED, TOO_LONG)
-            size = np.int64(length)
-            if rest < head + size:
+            length = np.int64(_unsigned(text, i + 1, head))
+            if rest < head + length:
                 return MORE
-            code = intern(text, i + 1 + head, size, at, slots, offsets, arena)
+            code = intern(text, i + 1 + head, length, at, slots, offsets, arena)
             if code < 0:
                 return _stop(at, i, ROOM, ARENA_ROOM if code == -ROOM_ARENA else STRING_ROOM)
             kinds[depth] = TEXT
             values[depth] = code
             memos[depth] = -1
             depth += 1
-            i += 1 + head + size
+            i += 1 + head + length
         elif op == 0x68 or op == 0x6A:  # BINGET, LONG_BINGET
             size = 1 if op == 0x68 else 4
             if rest < size:
                 return MORE
-            place = np.int64(_unsigned(text, i + 1, size))
-            if place >= at[MEMOS] or memo_kinds[place] == MARK:
+            memo = np.int64(_unsigned(text, i + 1, size))
+            if memo >= at[MEMOS] or memo_kinds[memo] == MARK:
                 return _stop(at, i, REFUSED, NO_MEMO)
-            kinds[depth] = memo_kinds[place]
-            values[depth] = np.int64(memo_values[place])
-            memos[depth] = place
+            kinds[depth] = memo_kinds[memo]
+            values[depth] = np.int64(memo_values[memo])
+            memos[depth] = memo
             depth += 1
             i += 1 + size
         elif op == 0x7D or op == 0x5D or op == 0x4E or op == 0x88 or op == 0x89 or op == 0x28 or op == 0x29:
@@ -329,15 +328,15 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 return MORE
             if depth == 0 or kinds[depth - 1] == MARK:
                 return _stop(at, i, REFUSED, STACK_UNDERFLOW)
-            place = at[MEMOS] if size == 0 else np.int64(_unsigned(text, i + 1, size))
-            if place > at[MEMOS]:
+            memo = at[MEMOS] if size == 0 else np.int64(_unsigned(text, i + 1, size))
+            if memo > at[MEMOS]:
                 return _stop(at, i, REFUSED, NO_MEMO)
-            if place == at[MEMOS]:
+            if memo == at[MEMOS]:
                 at[MEMOS] += 1
             plain = kinds[depth - 1] == NUMBER or kinds[depth - 1] == REAL  # no pickler puts these into the memo
-            memo_kinds[place] = MARK if plain else kinds[depth - 1]
-            memo_values[place] = 0 if plain else np.int32(values[depth - 1])
-            memos[depth - 1] = place
+            memo_kinds[memo] = MARK if plain else kinds[depth - 1]
+            memo_values[memo] = 0 if plain else np.int32(values[depth - 1])
+            memos[depth - 1] = memo
             i += 1 + size
         # --- what makes one value of several
         elif op == 0x86 or op == 0x85 or op == 0x87 or op == 0x74 or op == 0x65 or op == 0x61:
@@ -523,7 +522,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                     key = values[place]
                     kind = kinds[place + 1]
                     entry = values[place + 1]
-                    column = np.int64(-1)
+                    column = -1
                     if made == EVENT:
                         column = key if key <= DEVICE_FREE else -1
                     elif made == BLOCK:

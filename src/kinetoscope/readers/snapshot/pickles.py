@@ -1,15 +1,16 @@
-"""A memory snapshot from a pickle: blocks of the file in, columns out, no object of the file in between."""
+"""A memory snapshot from a pickle or from JSON: blocks of the file in, columns out."""
 
 from __future__ import annotations
 
 import pickletools
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, UInt8s
 from kinetoscope.errors import BrokenTraceError, NotATraceError
 from kinetoscope.model.snapshot.snapshot import (
     ALLOCATED,
@@ -28,6 +29,7 @@ from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
 from kinetoscope.readers.json.tokenizer import PADDING
 from kinetoscope.readers.snapshot import machine as m
 from kinetoscope.readers.snapshot import tables as t
+from kinetoscope.readers.snapshot.json_text import JsonOpcodes
 from kinetoscope.readers.snapshot.tables import MachineTables
 from kinetoscope.readers.snapshot.texts import strings_of
 
@@ -40,23 +42,28 @@ _REASONS: Final = {
     m.MIXED: "a list or dict is added to in a way that torch never writes",
 }
 _MAX_SETTINGS_DEPTH: Final = 8
+_PICKLE_START: Final = b"\x80"
 _COPY: Final = "copy the file again, or write it anew with torch.cuda.memory._dump_snapshot(...)"
 
 
 def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
-    """The snapshot in a pickle, given as blocks of its decompressed bytes.
+    """The snapshot in a pickle or in JSON, given as blocks of its decompressed bytes.
 
     Raises:
         NotATraceError: it is a pickle of something else, or calls something.
         BrokenTraceError: it is cut, or damaged.
     """
     tables = MachineTables()
-    _run(url, blocks, tables)
+    blocks = iter(blocks)
+    first = next(blocks, b"")
+    blocks = chain([first], blocks)
+    _run(url, blocks if first.startswith(_PICKLE_START) else JsonOpcodes(url, blocks), tables)
     tables.take_events()
     return _Assembly(url, tables).snapshot()
 
 
 def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> None:
+    """Run the machine over all blocks."""
     at, rest, offset = tables.at, b"", 0
     for block in blocks:
         limit = len(rest) + len(block)
@@ -64,21 +71,25 @@ def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> None:
         text[: len(rest)] = np.frombuffer(rest, np.uint8)
         text[len(rest) : limit] = np.frombuffer(block, np.uint8)
         at[m.POSITION] = 0
+        read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + limit
         while (status := m.run(text, limit, at, *tables.arrays.values())) == m.ROOM:
             tables.grow(int(at[m.WHAT]), limit - int(at[m.POSITION]))
-            if tables.nbytes > t.MAX_BYTES_PER_BYTE * (offset + limit) + t.SPARE_BYTES:
+            if tables.nbytes > t.MAX_BYTES_PER_BYTE * read + t.SPARE_BYTES:
                 raise BrokenTraceError(
-                    f"{url}: its first {offset + limit:,} bytes make {tables.nbytes:,} bytes of objects, more than "
-                    f"those of any memory snapshot; {_COPY}"
+                    f"{url}: its first {read:,} bytes make {tables.nbytes:,} bytes of objects, more than those of any "
+                    f"memory snapshot; {_COPY}"
                 )
         position = int(at[m.POSITION])
         if status == m.DONE:
             return
         if status == m.REFUSED:
-            raise _refusal(url, offset + position, int(at[m.WHAT]), int(at[m.DETAIL]))
+            place = read if isinstance(blocks, JsonOpcodes) else offset + position
+            raise _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]))
         rest = text[position:limit].tobytes()
         offset += position
-    raise BrokenTraceError(f"{url}: the pickle ends before its end, after {offset + len(rest):,} bytes; {_COPY}")
+    raise BrokenTraceError(
+        f"{url}: the file ends before the snapshot does, after {offset + len(rest):,} bytes; {_COPY}"
+    )
 
 
 def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
@@ -102,7 +113,8 @@ class _Assembly:
     def __init__(self, url: str, tables: MachineTables) -> None:
         self._url = url
         self._tables = tables
-        self._strings = strings_of(tables.rows("arena", m.ARENA), tables.rows("offsets", m.STRINGS))
+        arena: UInt8s = tables.arrays["arena"][: tables.at[m.ARENA]]
+        self._strings = strings_of(arena, tables.rows("offsets", m.STRINGS))
         self._pairs = [(int(a), int(b)) for a, b in tables.rows("pairs", m.PAIRS)]
         self._lists = tables.rows("lists", m.LISTS)
         self._events = tables.events.whole()
@@ -123,9 +135,9 @@ class _Assembly:
         frames = self._tables.rows("frames", m.FRAMES_READ).astype(np.int32)
         segments, blocks = self._segments("segments")
         stacks, text_stacks, moved = self._stacks()
-        host = "host_segments" in self._top or "host_traces" in self._top
-        host_segments, host_blocks = self._segments("host_segments") if host else (None, None)
-        host_events = self._histories("host_traces") if host else ()
+        host_events = self._histories("host_traces")
+        host_segments, host_blocks = self._segments("host_segments")
+        host = bool(host_events or len(host_segments))  # torch writes empty lists where it recorded nothing
         snapshot = Snapshot(
             url=self._url,
             segments=segments,
@@ -138,9 +150,9 @@ class _Assembly:
             pools=tuple(self._pairs),
             strings=self._strings,
             settings=self._settings(),
-            host_segments=host_segments,
-            host_blocks=host_blocks,
-            host_events=host_events[0] if host_events else None,
+            host_segments=host_segments if host else None,
+            host_blocks=host_blocks if host else None,
+            host_events=(*host_events, _part(self._events, 0, 0))[0] if host else None,
         )
         if moved is not None:
             self._renumber(snapshot, moved)
@@ -170,7 +182,7 @@ class _Assembly:
         of_segment = np.repeat(np.arange(count), sizes)
         places = np.arange(first_block[-1]) + (spans[:, 0] - first_block[:-1])[of_segment]
         segments = Segments(
-            device=_narrow(np.maximum(column[m.DEVICE], 0)),
+            device=_narrow(column[m.DEVICE]),
             address=column[m.ADDRESS].copy(),
             size=column[m.TOTAL_SIZE].copy(),
             allocated=column[m.ALLOCATED_SIZE].copy(),
@@ -231,7 +243,7 @@ class _Assembly:
     def _stacks(self) -> tuple[SnapshotStacks, SnapshotStacks, Int32s | None]:
         """Stacks of frames, those of texts, and the new number of each sequence if there are both."""
         ends = self._tables.rows("ends", m.SEQUENCES)
-        items: Int32s = self._tables.rows("items", m.ITEMS)
+        items: Int32s = self._tables.arrays["items"][: self._tables.at[m.ITEMS]]
         firsts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
         is_text = items[firsts] < 0
         if not is_text.any():
