@@ -13,7 +13,7 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
 from kinetoscope.model.execution.call_stacks import MAX_DEPTH, CodeLocation, frame_text, recorded_stack, user_source
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -78,15 +78,8 @@ def source_of(trace: Trace, row: int) -> CodeLocation:
     return NO_SOURCE
 
 
-def launched_in(trace: Trace, calls: Bools) -> Bools:
-    """Which device work was launched by events of these (`inside`): bool [work]."""
-    work = device_work(trace)
-    event = work.caller
-    return np.asarray((event >= 0) & calls[event]) if len(trace) else np.zeros(0, np.bool_)
-
-
 def host_and_device_time(rank: RankView, rows: Int64s, calls: Bools) -> Intervals:
     """The exposed time of some events (rows), and that of the device work that `calls` launch, in selected steps."""
-    launched = launched_in(rank.trace, calls)
+    launched = launched_by(rank.trace, calls)
     work = union(rank.work.start[launched], rank.work.end[launched])
     return intersection(merge(rank.exposed(rank.spans(rows)), work), rank.time)

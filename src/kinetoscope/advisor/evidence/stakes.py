@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
@@ -15,7 +14,7 @@ from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import inside
-from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.device_work import device_work, launched_by
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -102,7 +101,7 @@ class Removed(NamedTuple):
 def without_calls(rank: RankView, calls: Bools) -> Removed:
     """What the steps gain without some calls (bool [events]), all that happens in them, and what they launch."""
     within = inside(rank.trace, calls)
-    launched, spans = launched_in(rank.trace, within), rank.spans(calls)
+    launched, spans = launched_by(rank.trace, within), rank.spans(calls)
     factors = rank.factors()
     factors.host[within] = 0.0
     leave_only(factors, launched, 0.0)

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
-from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -17,6 +16,7 @@ from kinetoscope.algorithms.intervals.intervals import intersection, merge, unio
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
 from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -68,7 +68,7 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), rank.spans(spans))
     if not is_worth_reporting(rank, stake):
         return
-    launched = launched_in(trace, within)
+    launched = launched_by(trace, within)
     longest = rank.longest(np.flatnonzero(is_check))
     yield Finding(
         message="Anomaly detection of autograd is on. It checks the gradients of"
@@ -89,7 +89,7 @@ def _without_checks(rank: RankView, checks: Bools) -> Factors:
     factors.host[checks] = 0.0
     waits = host_waits(trace).call
     factors.free[waits[checks[waits]]] = True
-    leave_only(factors, launched_in(trace, checks), 0.0)
+    leave_only(factors, launched_by(trace, checks), 0.0)
     return factors
 
 

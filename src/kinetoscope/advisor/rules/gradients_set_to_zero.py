@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zero_grads, zeroes
-from kinetoscope.advisor.evidence.source_location import host_and_device_time, launched_in
+from kinetoscope.advisor.evidence.source_location import host_and_device_time
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -20,6 +20,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.model.execution.call_tree import call_tree, inside
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -90,7 +91,7 @@ def _named_add(trace: Trace) -> Bools:
 def _gains(rank: RankView, calls: Bools) -> Floats:
     factors = unblocked_launches(rank)
     factors.host[calls] = 0.0
-    leave_only(factors, launched_in(rank.trace, calls), 0.0)
+    leave_only(factors, launched_by(rank.trace, calls), 0.0)
     return rank.gains(factors)
 
 

@@ -18,7 +18,6 @@ from kinetoscope.advisor.evidence.limits import (
     with_work,
 )
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps
-from kinetoscope.advisor.evidence.source_location import launched_in
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -26,6 +25,7 @@ from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.roofline.precision import FP32, TF32
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -174,7 +174,7 @@ def _or_by_name(limits: Floors, time: Floats, share: float) -> Floats:
 
 def _others(rank: RankView, concerned: Bools) -> Bools:
     """Kernels that would move half as many bytes: all others but the optimizer's: bool [work]."""
-    own = launched_in(rank.trace, optimizer_steps(rank.trace).inside)
+    own = launched_by(rank.trace, optimizer_steps(rank.trace).inside)
     return rank.scope.device_work_mask & rank.work.of(WorkKind.COMPUTATION) & ~concerned & ~own
 
 

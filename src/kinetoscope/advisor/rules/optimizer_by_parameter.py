@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
-from kinetoscope.advisor.evidence.source_location import host_and_device_time, launched_in
+from kinetoscope.advisor.evidence.source_location import host_and_device_time
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -21,6 +21,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.fused_optimizers import update_traffic
 from kinetoscope.model.roofline.rates import peak_rates
@@ -173,7 +174,7 @@ def _traffic_left(rank: RankView, within: Bools) -> tuple[float, float] | None:
     mine = within[costed.rows] & ~np.isnan(moved)
     traffic = update_traffic(trace, within, optimizer_steps(trace).name)
     took = work.duration[np.append(mine, False)[costed.call]].sum() if len(work) else 0
-    if traffic is None or not took or took < _MIN_KNOWN_SHARE * work.duration[launched_in(trace, within)].sum():
+    if traffic is None or not took or took < _MIN_KNOWN_SHARE * work.duration[launched_by(trace, within)].sum():
         return None
     device = work.device[np.append(mine, False)[costed.call]][:1]
     [bandwidth] = peak_rates(trace, device, ("memory",), np.zeros(1, np.int64))
@@ -189,7 +190,7 @@ def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int)
     trace, factors = rank.trace, unblocked_launches(rank)
     factors.host[within] = left.host
     if rank.has_device:
-        launched = launched_in(trace, within)
+        launched = launched_by(trace, within)
         took = np.maximum(rank.work.duration, 1)
         part = np.where(took < floor, 1.0, floor / took if floor < _TINY_KERNEL_NS else 0.0)
         leave_only(factors, launched, (part * left.tiny + (1 - part) * left.large)[launched])

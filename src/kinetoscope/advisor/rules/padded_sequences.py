@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps
-from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.floors import Bound, floors
@@ -61,7 +62,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     others = optimizer_steps(trace).inside | inside(trace, is_data_loading(trace))
     low, high = rank.factors(), rank.factors()
     if rank.has_device:
-        of_lengths = ~launched_in(trace, others)
+        of_lengths = ~launched_by(trace, others)
         limits = floors(trace)
         short = (limits.bound == Bound.LATENCY)[limits.unit]
         low.work[of_lengths & ~short] = 1 - padding

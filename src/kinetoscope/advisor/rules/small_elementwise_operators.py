@@ -10,7 +10,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
-from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -26,6 +26,7 @@ from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import inside, outermost_op, outermost_ops
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.operators.categories import elementwise_ops, view_ops
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.views.numbers import shown
@@ -97,7 +98,7 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     gone = np.zeros(len(trace), np.bool_)
     gone[runs.rows[~runs.kept]] = True
     gone = inside(trace, gone)
-    kernels = launched_in(trace, gone) & ~_is_large_and_known(rank)
+    kernels = launched_by(trace, gone) & ~_is_large_and_known(rank)
     low = rank.gains(_some_left(rank, runs, gone, kernels, chains))
     high = rank.gains(_none_left(rank, runs, kernels, chains)) * (1.0 if rank.has_device else _UNSEEN)
     time = _time(rank, runs, kernels, chains)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.limits import ATTENTION_REACHES, left
-from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -23,6 +23,7 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import in_backward
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.operators.unfused_attention import Attention
 from kinetoscope.model.operators.unfused_attention import unfused_attention as find
 from kinetoscope.model.roofline.calls import Variant
@@ -103,9 +104,9 @@ def _factors(rank: RankView, unfused: Attention, *, surely: bool) -> Factors:
     between, products = _MAX_TIME_LEFT if surely else _MIN_TIME_LEFT
     factors.host[unfused.between] = between
     if rank.has_device:
-        work = launched_in(rank.trace, unfused.products)
+        work = launched_by(rank.trace, unfused.products)
         factors.work[work] = _left(rank.trace, unfused, products, surely=surely)[work]
-        leave_only(factors, launched_in(rank.trace, unfused.between), between)
+        leave_only(factors, launched_by(rank.trace, unfused.between), between)
     else:
         factors.host[unfused.products] = products
     return factors
@@ -139,7 +140,7 @@ def _time(rank: RankView, unfused: Attention) -> Intervals:
     """What lies between the products: on the device, else on the host."""
     if not rank.has_device:
         return intersection(rank.spans(_rows(rank, unfused)), rank.time)
-    work = launched_in(rank.trace, unfused.between)
+    work = launched_by(rank.trace, unfused.between)
     kernels = union(rank.work.start[work], rank.work.end[work])
     return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, unfused)))), rank.time)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, launched_in, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -15,6 +15,7 @@ from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, merge, union
 from kinetoscope.model.execution.call_tree import inside, main_thread, outermost_ops
+from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace import arguments
@@ -72,7 +73,7 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
     factors.free[waits[within[waits]]] = True
     factors.host[within] = 0.0
     factors.cut[track] = union(*loops)
-    launched = launched_in(trace, within)
+    launched = launched_by(trace, within)
     leave_only(factors, launched, 0.0)
     gains = rank.gains(factors)
     certain = _CERTAIN_SHARE if rank.has_device else _CERTAIN_SHARE_ON_HOST

@@ -150,3 +150,9 @@ def _identity(trace: Trace, rows: Int32s, name: str, of_track: Int64s) -> Int64s
     """The argument of this name; where it is missing, the number of the track."""
     given = arguments.integers(trace, name, rows)
     return np.where(given >= 0, given, of_track[trace.track[rows]] if len(of_track) else given)
+
+
+def launched_by(trace: Trace, calls: Bools) -> Bools:
+    """Which device work was launched in events of these (`call_tree.inside`): bool [work]."""
+    caller = device_work(trace).caller
+    return np.asarray((caller >= 0) & calls[caller]) if len(trace) else np.zeros(0, np.bool_)

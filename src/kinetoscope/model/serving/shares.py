@@ -9,9 +9,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, union
-from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.model.execution.device_work import device_work, launched_by
 from kinetoscope.model.execution.engines import Phase, is_in_phase
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.operators.categories import CATEGORIES, COMMUNICATION, COPY, work_categories
@@ -59,13 +58,10 @@ def work_shares(trace: Trace) -> Int8s:
     of_category = [SHARES.index(_OF_CATEGORY.get(name, "computation")) for name in CATEGORIES]
     of_category[COMMUNICATION], of_category[COPY] = SHARES.index("communication"), SHARES.index("copy")
     shares: Int8s = np.array(of_category, np.int8)[category]
-    called = work.caller
     is_open = shares != SHARES.index("communication")
-    parent = call_tree(trace).parent
 
     def launched_in(calls: Bools) -> Bools:
-        inside: Bools = (called >= 0) & (ancestor(parent, calls)[called] >= 0) & is_open
-        return inside
+        return launched_by(trace, inside(trace, calls)) & is_open
 
     shares[launched_in(rows_named(trace, lambda name: category_of(name) == "attention", EventKind.HOST_OP))] = (
         SHARES.index("attention")
