@@ -66,11 +66,13 @@ class CompileFile:
         return b"".join(blocks).decode("utf-8", "replace")
 
     def lines(self) -> Iterator[str]:
-        """Its lines, without their ends, as they are read."""
+        """Its lines, without their ends, as they are read, up to one longer than MAX_TEXT_BYTES."""
         rest = b""
         for block in self._open(self.name):
             *lines, rest = _LINE_BREAK.split(rest + block)
             yield from (line.decode("utf-8", "replace") for line in lines)
+            if len(rest) > MAX_TEXT_BYTES:
+                return
         if rest:
             yield rest.decode("utf-8", "replace")
 
