@@ -29,9 +29,6 @@ from kinetoscope.model.snapshot.snapshot import (
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-SMALL_BYTES: Final = 1 << 20
-"""Rounded requests up to this are served from segments of the small pool (kSmallSize)."""
-
 Level = Literal["requested", "active", "allocated", "reserved"]
 """As in `torch.cuda.memory_stats`: bytes asked for, of allocations that were not yet returned; the same as rounded;
 rounded, without those whose return waits for another stream; bytes of segments."""
@@ -184,7 +181,7 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
     changes[0] = int(size[past.taken == NONE].sum())
     is_taken, is_over = past.taken != NONE, end != NONE
     if of == "allocated":  # what waited before the history began is of no event
-        waiting = _waiting_since_before(snapshot, past)
+        waiting = waiting_since_before(snapshot, past)
         changes[0] -= int(size[waiting].sum())
         is_over &= ~waiting
     changes[past.taken[is_taken] + 1] = size[is_taken]
@@ -192,7 +189,7 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
     return np.cumsum(changes)
 
 
-def _waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
+def waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
     """Allocations whose return was requested before the history began."""
     pending = snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE]
     is_unasked = past.free_requested == NONE

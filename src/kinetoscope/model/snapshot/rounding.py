@@ -1,4 +1,4 @@
-"""How the caching allocator rounds what is asked for (`CUDACachingAllocator::round_size`)."""
+"""How the caching allocator rounds what is asked for (`round_size`), and what it asks of the device for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from kinetoscope.algorithms.arrays import Int64s
 
 MIN_BLOCK_BYTES: Final = 512
 """kMinBlockSize: sizes are multiples of it."""
+
+SMALL_BYTES: Final = 1 << 20
+"""Rounded requests up to this are served from segments of the small pool (kSmallSize)."""
+
+SMALL_SEGMENT_BYTES: Final = 2 << 20
+LARGE_SEGMENT_BYTES: Final = 20 << 20
+"""Segments for small requests, and for those below `_OWN_SEGMENT_BYTES`; expandable ones grow by as much."""
+
+_OWN_SEGMENT_BYTES: Final = 10 << 20
+_SEGMENT_ROUNDING_BYTES: Final = 2 << 20
 
 _DIVISION_SIZES: Final = 16
 _FIRST_DIVISION_BITS: Final = 20
@@ -42,3 +52,12 @@ def rounded(size: Int64s, settings: Mapping[str, Any]) -> Int64s:
     divided = (size + step - 1) // np.maximum(step, 1) * step
     is_divided = (parts > 1) & (size > MIN_BLOCK_BYTES * parts) & (step > 0)
     return np.where(is_divided, divided, plain)
+
+
+def segment_bytes(size: int) -> int:
+    """What is asked of the device where no cached block fits a rounded size."""
+    if size <= SMALL_BYTES:
+        return SMALL_SEGMENT_BYTES
+    if size < _OWN_SEGMENT_BYTES:
+        return LARGE_SEGMENT_BYTES
+    return -(-size // _SEGMENT_ROUNDING_BYTES) * _SEGMENT_ROUNDING_BYTES
