@@ -18,8 +18,8 @@ FULL = (
 )
 IN_PIECES = (
     "CUDA out of memory. Tried to allocate 764.00 MiB. GPU 0 has a total capacty of 47.37 GiB of which 442.88 MiB"
-    " is free. Including non-PyTorch memory, this process has 46.92 GiB memory in use. Of the allocated memory 42.40 GiB"
-    " is allocated by PyTorch, and 3.24 GiB is reserved by PyTorch but unallocated."
+    " is free. Including non-PyTorch memory, this process has 46.92 GiB memory in use. Of the allocated memory 42.40"
+    " GiB is allocated by PyTorch, and 3.24 GiB is reserved by PyTorch but unallocated."
 )
 HELD_BY_OTHERS = (
     "CUDA out of memory. Tried to allocate 300.00 MiB. GPU 3 has a total capacity of 79.15 GiB of which 69.95 MiB is"

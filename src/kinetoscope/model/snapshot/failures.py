@@ -26,7 +26,7 @@ DEFAULT_POOL: Final = (0, 0)
 
 
 @dataclass(frozen=True)
-class Failure:
+class RefusedRequest:
     """One request that failed.
 
     Attributes:
@@ -56,7 +56,7 @@ class Failure:
         return int(self.heap.size[holes].max(initial=0))
 
 
-def failures(trace: Trace, device: int, limit: int) -> tuple[Failure, ...]:
+def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...]:
     """The last `limit` requests of a device that failed, in order of time."""
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
@@ -68,7 +68,7 @@ def failures(trace: Trace, device: int, limit: int) -> tuple[Failure, ...]:
     return tuple(replace(each, request=replace(each.request, most_held=had)) for each in found)
 
 
-def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int) -> Failure:
+def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int) -> RefusedRequest:
     state = heap(trace, past.device, event)
     assert state is not None  # there is a history
     asked, stream, pool = (int(each[event]) for each in (past.events.size, past.events.stream, past.events.pool))
@@ -93,7 +93,7 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
         is_divided=pool != NONE or bool(of_default.all()),
         is_exact=past.impossible == 0 and state.strays == 0,
     )
-    return Failure(event, request, state, right, ~of_default, size, stream, pool)
+    return RefusedRequest(event, request, state, right, ~of_default, size, stream, pool)
 
 
 def _default_pools(snapshot: Snapshot) -> Int64s:
@@ -154,7 +154,7 @@ class Obstacles:
     gain: int
 
 
-def obstacles(failure: Failure) -> Obstacles | None:
+def obstacles(failure: RefusedRequest) -> Obstacles | None:
     """The fewest bytes in use without which the request would have fitted: in one place, or in whole segments.
 
     Of all places in the segments of the right kind the one in which the least is in use; or else the segments in
@@ -166,7 +166,7 @@ def obstacles(failure: Failure) -> Obstacles | None:
     return best if best is not None and best.size < failure.rounded else None
 
 
-def _in_one_place(failure: Failure) -> Obstacles | None:
+def _in_one_place(failure: RefusedRequest) -> Obstacles | None:
     state, size = failure.heap, failure.rounded
     end = state.segments.address + state.segments.size
     starts = np.flatnonzero(failure.right[state.segment] & (state.address + size <= end[state.segment]))
@@ -181,7 +181,7 @@ def _in_one_place(failure: Failure) -> Obstacles | None:
     return Obstacles(rows[rows != NONE], int(cost[best]), int(state.size[pieces].sum()))
 
 
-def _whole_segments(failure: Failure) -> Obstacles | None:
+def _whole_segments(failure: RefusedRequest) -> Obstacles | None:
     """By segments of the device's own pool; an expandable one is freed by the granule, which this does not count."""
     state = failure.heap
     could = np.flatnonzero(~failure.private & ~state.segments.is_expandable)
