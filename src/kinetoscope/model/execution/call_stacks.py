@@ -195,10 +195,15 @@ def module_class(stack: str) -> str | None:
     return None
 
 
+def is_users_file(file: str) -> bool:
+    """Whether a file, parted by slashes, is the user's own."""
+    return _LIBRARY.search(file) is None
+
+
 @lru_cache(1 << 16)
 def _users(frame: str) -> CodeLocation | None:
     """The line of a frame, if it is the user's. Stacks share most of their frames."""
     match = _FRAME.fullmatch(frame)
-    if match and not _LIBRARY.search(match[1].replace("\\", "/")):
+    if match and is_users_file(match[1].replace("\\", "/")):
         return CodeLocation(match[1], int(match[2]), match[3])
     return None

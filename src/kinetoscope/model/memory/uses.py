@@ -37,9 +37,7 @@ def block_uses(trace: Trace) -> Int8s:
     """The use of each block, a place in USES: int8 [blocks]; −1 where it was taken before the recording."""
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
-    evaluates = rows_beginning(trace, (_EVALUATE,), EventKind.HOST_OP)
-    backward = evaluates | (backward_links(trace).forward >= 0)
-    optimizer = is_optimizer_range(trace, OPTIMIZER_STEP)
+    backward, optimizer = _is_backward(trace), is_optimizer_range(trace, OPTIMIZER_STEP)
     taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
     in_backward, in_optimizer = (
         gather_parent(ancestor(call_tree(trace).parent, which), taken) >= 0 for which in (backward, optimizer)
@@ -47,7 +45,7 @@ def block_uses(trace: Trace) -> Int8s:
     ended = blocks.released >= 0
     end = np.where(ended, instants.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
     over_in_backward, over_in_optimizer = (
-        ended & _at(end, union(trace.start[which], trace.end[which])) for which in (backward, optimizer)
+        ended & is_in_spans(end, spans) for spans in (backward_spans(trace), optimizer_spans(trace))
     )
     use = np.full(len(blocks), _TEMPORARY, np.int8)
     use[~ended] = _NEVER_RELEASED
@@ -58,7 +56,27 @@ def block_uses(trace: Trace) -> Int8s:
     return use
 
 
-def _at(time: Int64s, spans: Intervals) -> Bools:
+@derived
+def _is_backward(trace: Trace) -> Bools:
+    """Operators of the backward pass: bool [events]."""
+    return rows_beginning(trace, (_EVALUATE,), EventKind.HOST_OP) | (backward_links(trace).forward >= 0)
+
+
+@derived
+def backward_spans(trace: Trace) -> Intervals:
+    """When operators of the backward pass ran, on any thread."""
+    which = _is_backward(trace)
+    return union(trace.start[which], trace.end[which])
+
+
+@derived
+def optimizer_spans(trace: Trace) -> Intervals:
+    """When steps of optimizers ran."""
+    which = is_optimizer_range(trace, OPTIMIZER_STEP)
+    return union(trace.start[which], trace.end[which])
+
+
+def is_in_spans(time: Int64s, spans: Intervals) -> Bools:
     """Times that lie in one of the spans, their ends included: bool [times]."""
     before = np.searchsorted(spans.start, time, side="right") - 1
     if not len(spans.start):

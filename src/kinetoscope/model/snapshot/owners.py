@@ -1,0 +1,374 @@
+"""What each allocation of a snapshot is for: a category, and how that is known.
+
+The stack of the request tells most: optimizers, constructors, collectives and workspaces have their names in it, and
+the backward pass has autograd's. What the forward pass takes and what only passes by differ in their lifetimes: an
+activation is there until the backward pass, a gradient outlives the backward pass that made it. What was there before
+the history has no stack; of that, blocks with the sizes of the gradients are parameters. All else stays unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.model.execution.marks import OPTIMIZER_STEP
+from kinetoscope.model.memory.uses import backward_spans, is_in_spans, optimizer_spans
+from kinetoscope.model.snapshot import sites
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.sites import StackSites, stack_sites
+from kinetoscope.model.snapshot.snapshot import (
+    ALLOC,
+    FREE_COMPLETED,
+    FREE_REQUESTED,
+    NONE,
+    OUT_OF_MEMORY,
+    Snapshot,
+    SnapshotEvents,
+)
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+CATEGORIES: Final = (
+    *("parameter", "gradient", "optimizer state", "activation", "temporary", "workspace", "collective buffer", "input"),
+    *("KV cache", "graph pool", "unknown"),
+)
+"""Categories of allocations, in the order of their codes.
+
+parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient.
+gradient: taken in the backward pass, and outlives it. optimizer state: taken in the optimizer, and outlives its step.
+activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one. temporary: returned
+in the pass in which it was taken. workspace, collective buffer, KV cache, input: by a function of the stack.
+graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
+"""
+
+(
+    PARAMETER,
+    GRADIENT,
+    STATE,
+    ACTIVATION,
+    TEMPORARY,
+    WORKSPACE,
+    COLLECTIVE,
+    INPUT,
+    KV_CACHE,
+    GRAPH_POOL,
+    UNKNOWN,
+) = range(len(CATEGORIES))
+
+EVIDENCE: Final = ("stack", "annotation", "trace", "lifetime", "size", "pool")
+"""How a category is known, in the order of the codes: by the frames of the stack; by an annotation or metadata of the
+snapshot; by a range of the trace; by the passes in which it was taken and returned; by its size; by its pool."""
+
+BY_STACK, BY_ANNOTATION, BY_TRACE, BY_LIFETIME, BY_SIZE, BY_POOL = range(len(EVIDENCE))
+
+_FORWARD, _BACKWARD, _OPTIMIZER = range(3)
+_PASS_NAMES: Final = {"forward": _FORWARD, "backward": _BACKWARD, "optimizer": _OPTIMIZER, "step": _OPTIMIZER}
+
+
+@dataclass(frozen=True)
+class AllocationOwners:
+    """Of each allocation of a history.
+
+    Attributes:
+        category: int8, a place in CATEGORIES.
+        evidence: int8, a place in EVIDENCE; NONE where the category is unknown.
+    """
+
+    category: Int8s
+    evidence: Int8s
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """The passes of the program as events of a history show them; forward is all that is not of the others.
+
+    Attributes:
+        kind: int8 [events + 1], which pass an event is of, NONE where nothing tells; the last is of no event.
+        source: int8 [events + 1], how that is known: a place in EVIDENCE.
+        number: int32 [events + 1], which of the passes of this history, −1 before its beginning.
+        unfinished: number of the pass in which memory ran out, if it is the last; else NONE.
+        optimizes: whether an optimizer ran.
+    """
+
+    kind: Int8s
+    source: Int8s
+    number: Int32s
+    unfinished: int
+    optimizes: bool
+
+
+@derived
+def owners(trace: Trace, device: int) -> AllocationOwners | None:
+    """The owners of the allocations of `history`; None where there is none."""
+    snapshot, past, stacks = snapshot_of(trace), history(trace, device), stack_sites(trace)
+    if snapshot is None or past is None or stacks is None:
+        return None
+    return owners_of(snapshot, past, stacks, backward_spans(trace), optimizer_spans(trace), trace.base)
+
+
+def owners_of(
+    snapshot: Snapshot,
+    past: SnapshotHistory,
+    stacks: StackSites,
+    backward: Intervals | None = None,
+    optimizer: Intervals | None = None,
+    base: int = 0,
+) -> AllocationOwners:
+    """The same of a snapshot, with the passes of a trace of the same run whose clock begins `base` ns after 1970."""
+    stack = _own_stacks(past)
+    passes = _passes(snapshot, past, stack, stacks, backward, optimizer, base)
+    marks: Int32s = stacks.marks[past.stack]
+    taken, end = past.taken, np.where(past.free_requested != NONE, past.free_requested, past.returned)
+    is_over, is_recorded = end != NONE, taken != NONE
+    of_stack = np.where(past.stack != NONE, _kinds_of_marks(marks), np.int8(NONE))
+    kind = np.where(is_recorded, passes.kind[taken], of_stack)
+    source = np.where(is_recorded, passes.source[taken], np.int8(BY_STACK))
+    end_kind = np.where(is_over, passes.kind[end], np.int8(NONE))
+    end_marks = stacks.marks[stack[end]] if len(past.events) else np.zeros(len(past), np.int32)
+    end_marks = np.where(is_over, end_marks, 0)
+    in_pass = is_recorded & is_over & (passes.number[taken] == passes.number[end])
+    may_end = ~is_over & is_recorded & (passes.number[taken] == passes.unfinished)
+    in_module = (marks & sites.MODULE_CALL) != 0
+
+    def shown(mark: int) -> Bools:
+        return (marks & mark) != 0
+
+    rules: tuple[tuple[Bools, int, int | Int8s], ...] = (
+        (_is_private(snapshot, past), GRAPH_POOL, BY_POOL),
+        (shown(sites.WORKSPACE), WORKSPACE, BY_STACK),
+        (shown(sites.COLLECTIVE), COLLECTIVE, BY_STACK),
+        (shown(sites.OPTIMIZER_STATE), STATE, BY_STACK),
+        ((kind == _OPTIMIZER) & in_pass, TEMPORARY, BY_LIFETIME),
+        ((kind == _OPTIMIZER) & ~may_end, STATE, source),
+        (shown(sites.RECOMPUTATION) & (kind == _BACKWARD) & in_module, ACTIVATION, BY_STACK),
+        ((kind == _BACKWARD) & in_pass, TEMPORARY, BY_LIFETIME),
+        ((kind == _BACKWARD) & ~may_end, GRADIENT, source),
+        (shown(sites.PARAMETER) & (kind != _BACKWARD) & ~in_module, PARAMETER, BY_STACK),
+        (shown(sites.KV_CACHE), KV_CACHE, BY_STACK),
+        (shown(sites.INPUT | sites.COPY_TO_DEVICE) & (kind == _FORWARD) & ~in_module, INPUT, BY_STACK),
+        ((end_kind == _BACKWARD) & (kind != _BACKWARD) & (kind != _OPTIMIZER), ACTIVATION, BY_LIFETIME),
+        (in_module & is_over & is_recorded & ~in_pass, ACTIVATION, BY_LIFETIME),
+        ((end_kind == _OPTIMIZER) & ~is_recorded, STATE, BY_LIFETIME),
+        (((end_marks & sites.ZERO_GRAD) != 0) & ~is_recorded, GRADIENT, BY_LIFETIME),
+        ((kind == _FORWARD) & in_pass, TEMPORARY, BY_LIFETIME),
+    )
+    conditions = [condition for condition, _, _ in rules]
+    category = np.select(conditions, [np.int8(each) for _, each, _ in rules], np.int8(UNKNOWN)).astype(np.int8)
+    evidence = np.select(conditions, [np.asarray(how, np.int8) for *_, how in rules], np.int8(NONE)).astype(np.int8)
+    found = AllocationOwners(category, evidence)
+    _as_siblings(past, end, found)
+    is_early = ~is_recorded | (passes.number[taken] == 0)  # before the first pass
+    _give(found, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
+    _give(found, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
+    _by_size(past, found, is_early & ~is_over, passes.optimizes)
+    _give(found, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
+    return found
+
+
+def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
+    """Give a category to those of some allocations that have none."""
+    where = where & (found.category == UNKNOWN)
+    found.category[where], found.evidence[where] = category, evidence
+
+
+def _is_private(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
+    """Allocations in a pool other than the default one: bool."""
+    private = np.array([*(pool != (0, 0) for pool in snapshot.pools), False], np.bool_)
+    chosen: Bools = private[past.pool]
+    return chosen
+
+
+def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
+    """What is still there is what most bytes of its stack were, of those that were there at least as long."""
+    recorded = (past.stack != NONE) & (past.taken != NONE)
+    known = np.flatnonzero((found.category != UNKNOWN) & (end != NONE) & recorded)
+    still = np.flatnonzero((found.category == UNKNOWN) & (end == NONE) & recorded)
+    if not len(known) or not len(still):
+        return
+    stacks, kinds = int(past.stack.max()) + 1, len(CATEGORIES)
+    cell = past.stack[known].astype(np.int64) * kinds + found.category[known]
+    total = np.bincount(cell, past.requested[known], stacks * kinds).reshape(stacks, kinds)
+    longest = np.full(stacks * kinds, -1, np.int64)
+    np.maximum.at(longest, cell, end[known] - past.taken[known])
+    age = len(past.events) - past.taken[still]
+    of_stack = past.stack[still]
+    fits = np.where(longest.reshape(stacks, kinds)[of_stack] >= age[:, None], total[of_stack], -1)
+    any_fits = fits.max(axis=1) >= 0
+    found.category[still[any_fits]] = fits[any_fits].argmax(axis=1)
+    found.evidence[still[any_fits]] = BY_STACK
+
+
+def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optimizes: bool) -> None:
+    """Blocks that nothing else tells, by the sizes of the gradients.
+
+    As many of each size as there are gradients of it at once are parameters. If an optimizer runs whose state was not
+    taken in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
+    """
+    gradients = np.flatnonzero(found.category == GRADIENT)
+    there = np.flatnonzero(where & (found.category == UNKNOWN))
+    if not len(gradients) or not len(there):
+        return
+    changes = np.zeros(len(past.events) + 2, np.int64)
+    end = np.where(past.returned[gradients] != NONE, past.returned[gradients] + 1, len(changes) - 1)
+    np.add.at(changes, past.taken[gradients] + 1, past.requested[gradients])
+    np.subtract.at(changes, end, past.requested[gradients])
+    most = int(np.argmax(np.cumsum(changes[:-1]))) - 1
+    alive = gradients[past.alive_after(most)[gradients]]
+    sizes, counts = np.unique(past.requested[alive], return_counts=True)
+    requested = past.requested[there]
+    rank = _rank_among_equals(requested)
+    place = np.minimum(np.searchsorted(sizes, requested), len(sizes) - 1)
+    fits = sizes[place] == requested
+    is_parameter = fits & (rank < counts[place])
+    _give(found, _at(there[is_parameter], len(past)), PARAMETER, BY_SIZE)
+    if optimizes and not (found.category == STATE).any():
+        is_state = ~is_parameter & (fits | np.isin(requested, 2 * sizes))
+        _give(found, _at(there[is_state], len(past)), STATE, BY_SIZE)
+
+
+def _at(places: NDArray[Any], count: int) -> Bools:
+    mask = np.zeros(count, np.bool_)
+    mask[places] = True
+    return mask
+
+
+def _rank_among_equals(values: Int64s) -> Int64s:
+    """How many equal values stand before each: int64."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+    return rank
+
+
+# --- passes
+
+
+def _kinds_of_marks(marks: Int32s) -> Int8s:
+    """The pass that a stack with these marks is of."""
+    is_optimizer = (marks & (sites.OPTIMIZER | sites.OPTIMIZER_STATE)) != 0
+    is_backward = (marks & sites.BACKWARD) != 0
+    return np.where(is_optimizer, _OPTIMIZER, np.where(is_backward, _BACKWARD, _FORWARD)).astype(np.int8)
+
+
+def _passes(
+    snapshot: Snapshot,
+    past: SnapshotHistory,
+    stack: Int32s,
+    stacks: StackSites,
+    backward: Intervals | None,
+    optimizer: Intervals | None,
+    base: int,
+) -> _Passes:
+    """The passes of a history: by stacks; where there are none, by annotations, metadata, the trace, and neighbours."""
+    events = past.events
+    marks = stacks.marks[stack]
+    kind, source = np.full(len(events), NONE, np.int8), np.full(len(events), BY_STACK, np.int8)
+    is_memory = (events.action == ALLOC) | (events.action == FREE_REQUESTED) | (events.action == FREE_COMPLETED)
+    with_stack = is_memory & (stack != NONE)
+    kind[with_stack] = _kinds_of_marks(marks[with_stack])
+    if not stacks.has_cpp:  # the thread of autograd has no frames of Python
+        for of in (events.action == ALLOC, is_memory & (events.action != ALLOC)):
+            if (with_stack & of).any():
+                kind[of & ~with_stack] = _BACKWARD
+    in_step = _in_annotations(snapshot, past) & is_memory & (kind != _BACKWARD) & (kind != _OPTIMIZER)
+    kind[in_step], source[in_step] = _OPTIMIZER, BY_ANNOTATION
+    told = _of_metadata(snapshot, events)
+    where = is_memory & (kind == NONE) & (told != NONE)
+    kind[where], source[where] = told[where], BY_ANNOTATION
+    for spans, which in ((backward, _BACKWARD), (optimizer, _OPTIMIZER)):
+        if spans is not None and len(spans.start) and len(events.time):
+            where = is_memory & (kind == NONE) & is_in_spans(events.time - base, spans)
+            kind[where], source[where] = which, BY_TRACE
+    anchor = (kind == _BACKWARD) | (kind == _OPTIMIZER) | ((marks & (sites.MODULE_CALL | sites.ZERO_GRAD)) != 0)
+    anchor |= (kind == _FORWARD) & (source != BY_STACK)
+    at = np.flatnonzero(anchor)
+    shown = np.where((marks[at] & sites.ZERO_GRAD) != 0, np.int8(_OPTIMIZER), kind[at])
+    begins = np.concatenate([[True], shown[1:] != shown[:-1]]) if len(at) else np.zeros(0, np.bool_)
+    number = np.zeros(len(events), np.int32)
+    number[at[begins]] = 1
+    number = np.cumsum(number, dtype=np.int32)
+    _fill(kind, source)
+    ran_out = np.flatnonzero(events.action == OUT_OF_MEMORY)
+    first_of_last = int(at[begins][-1]) if len(at) else 0
+    unfinished = int(number[-1]) if len(ran_out) and ran_out[-1] >= first_of_last else NONE
+    return _Passes(
+        np.append(kind, np.int8(NONE)),
+        np.append(source, np.int8(NONE)),
+        np.append(number, np.int32(-1)),
+        unfinished,
+        optimizes=bool((kind == _OPTIMIZER).any()) or bool(len(_optimizer_ranges(snapshot, past.device))),
+    )
+
+
+def _own_stacks(past: SnapshotHistory) -> Int32s:
+    """The stack from which each event came: int32 [events]; NONE where only that of the allocation is recorded.
+
+    With `context="alloc"` torch writes the stack of the allocation again where it is returned.
+    """
+    stack = past.events.stack
+    end = np.where(past.free_requested != NONE, past.free_requested, past.returned)
+    both = np.flatnonzero((past.taken != NONE) & (end != NONE))
+    if len(both) and (stack[end[both]] == past.stack[both]).all():
+        return np.where(past.events.action == ALLOC, stack, np.int32(NONE))
+    return stack
+
+
+def _fill(kind: Int8s, source: Int8s) -> None:
+    """Give events of which nothing is known the pass of the known ones before and after, where these agree."""
+    known = np.flatnonzero(kind != NONE)
+    unknown = np.flatnonzero(kind == NONE)
+    if not len(known) or not len(unknown):
+        return
+    after = np.searchsorted(known, unknown)
+    between = (after > 0) & (after < len(known))
+    before, after = known[np.maximum(after - 1, 0)], known[np.minimum(after, len(known) - 1)]
+    same = between & (kind[before] == kind[after])
+    kind[unknown[same]], source[unknown[same]] = kind[before[same]], source[before[same]]
+
+
+def _in_annotations(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
+    """Events inside an `Optimizer.step` of the snapshot's annotations: bool [events]."""
+    ranges, here = snapshot.annotations, _optimizer_ranges(snapshot, past.device)
+    if not len(here) or not len(past.events):
+        return np.zeros(len(past.events), np.bool_)
+    here = here[np.argsort(ranges.time[here], kind="stable")]
+    depth = np.cumsum(np.where(ranges.is_start[here], 1, -1))
+    depth -= min(int(depth.min()), 0)  # an end without its beginning: it began before the history
+    place = np.searchsorted(ranges.time[here], past.events.time, side="right") - 1
+    before = int(depth[0]) - (1 if ranges.is_start[here[0]] else -1)
+    inside: Bools = np.where(place >= 0, depth[np.maximum(place, 0)], before) > 0
+    return inside
+
+
+def _optimizer_ranges(snapshot: Snapshot, device: int) -> Int64s:
+    """The rows of annotations of optimizers' steps on a device."""
+    ranges = snapshot.annotations
+    codes = np.unique(ranges.name).tolist()
+    steps = [code for code in codes if snapshot.strings.label(code).startswith(OPTIMIZER_STEP)]
+    return np.flatnonzero(np.isin(ranges.name, steps) & (ranges.device == device))
+
+
+def _of_metadata(snapshot: Snapshot, events: SnapshotEvents) -> Int8s:
+    """The pass that the metadata of each event names as its `phase`: int8 [events], NONE for none."""
+    codes = np.unique(events.metadata)
+    kinds = np.array(
+        [_pass_named(snapshot.strings.label(code)) if code >= 0 else NONE for code in codes.tolist()], np.int8
+    )
+    return kinds[np.searchsorted(codes, events.metadata)] if len(codes) else np.zeros(0, np.int8)
+
+
+def _pass_named(text: str) -> int:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return NONE
+    phase = told.get("phase") if isinstance(told, dict) else None
+    return _PASS_NAMES.get(phase, NONE) if isinstance(phase, str) else NONE
