@@ -22,7 +22,7 @@ LARGE_SEGMENT_BYTES: Final = 20 << 20
 _OWN_SEGMENT_BYTES: Final = 10 << 20
 _SEGMENT_ROUNDING_BYTES: Final = 2 << 20
 
-_DIVISION_SIZES: Final = 16
+DIVISION_SIZES: Final = 16
 _FIRST_DIVISION_BITS: Final = 20
 """`roundup_power2_divisions` has a number for each power of two from 1 MiB to 32 GiB (AllocatorConfig.h)."""
 
@@ -30,12 +30,12 @@ _FIRST_DIVISION_BITS: Final = 20
 def divisions_of(settings: Mapping[str, Any]) -> Int64s:
     """`roundup_power2_divisions` of the settings: int64 [16], 0 or 1 where sizes are not rounded so."""
     given = settings.get("roundup_power2_divisions")
-    divisions = np.zeros(_DIVISION_SIZES, np.int64)
+    divisions = np.zeros(DIVISION_SIZES, np.int64)
     if isinstance(given, Mapping):
         for key, value in given.items():
             megabytes = int(key) if str(key).isdecimal() else 0
-            if megabytes > 0 and isinstance(value, int):
-                divisions[min(megabytes.bit_length() - 1, _DIVISION_SIZES - 1)] = value
+            if megabytes > 0 and isinstance(value, int) and 0 <= value <= MIN_BLOCK_BYTES:
+                divisions[min(megabytes.bit_length() - 1, DIVISION_SIZES - 1)] = value
     return divisions
 
 
@@ -47,7 +47,7 @@ def rounded(size: Int64s, settings: Mapping[str, Any]) -> Int64s:
     if not (divisions > 1).any():
         return plain
     bits = np.frexp(size.astype(np.float64))[1].astype(np.int64) - 1  # floor of log2, sizes are below 2^53
-    parts = divisions[np.clip(bits - _FIRST_DIVISION_BITS, 0, _DIVISION_SIZES - 1)]
+    parts = divisions[np.clip(bits - _FIRST_DIVISION_BITS, 0, DIVISION_SIZES - 1)]
     step = np.left_shift(1, bits) // np.maximum(parts, 1)
     divided = (size + step - 1) // np.maximum(step, 1) * step
     is_divided = (parts > 1) & (size > MIN_BLOCK_BYTES * parts) & (step > 0)
