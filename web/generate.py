@@ -135,12 +135,18 @@ def kinds() -> str:
     """views/charts/palette.py as TypeScript."""
     from kinetoscope.views.charts import palette
 
-    colours = {name: {"light": ink.light, "dark": ink.dark} for name, ink in palette.KINDS.items()}
+    colours, categories = (
+        {name: {"light": ink.light, "dark": ink.dark} for name, ink in inks.items()}
+        for inks in (palette.KINDS, palette.CATEGORIES)
+    )
     owners = [{"light": ink.light, "dark": ink.dark} for ink in palette.OWNERS]
     means = dict(sorted(palette._MEANS.items()))
     return (
         f"{_MADE}\n/** What colour means: each kind of time on light and on dark pages. */\n"
         f"export const KINDS: Readonly<Record<string, {{ light: string; dark: string }}>> = {_literal(colours)};\n\n"
+        "/** What bytes of memory are held for. */\n"
+        "export const CATEGORIES: Readonly<Record<string, { light: string; dark: string }>> ="
+        f" {_literal(categories)};\n\n"
         "/** What belongs to one of several owners: told apart, with no meaning of their own. */\n"
         f"export const OWNERS: readonly {{ light: string; dark: string }}[] = {_literal(owners)};\n\n"
         "/** Names of columns and categories that stand for a kind. */\n"

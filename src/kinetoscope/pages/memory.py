@@ -13,6 +13,7 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.parts.allocator import allocator_block, devices_of, peak_sentence
 from kinetoscope.pages.parts.blocks import Block, ChartBlock, Control, ControlsBlock, Page, TableBlock, chosen_value
 from kinetoscope.pages.parts.pictures import Axis, Line, curves
 from kinetoscope.pages.parts.sentences import nothing, way_back
@@ -39,6 +40,9 @@ _VERDICTS = 1 << 62
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of the memory in use, and its owners at the peak."""
+    facts = devices_of(job, select)
+    if facts.height:
+        return _of_snapshot(job, facts, select, params)
     curve = named("memory_curve")(job, select=select)
     frame = curve.frame
     if not frame.height:
@@ -58,6 +62,25 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         blocks=tuple(_blocks(job, frame, device, devices, by)),
         cannot=tuple(notes),
     )
+
+
+def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mapping[str, str]) -> Page:
+    """What the allocator of torch recorded of itself."""
+    devices = [str(device) for device in facts.get_column("device").unique().sort().to_list()]
+    device = chosen_value(params, "device", devices, devices[0])
+    growth = named("memory_growth")(job, select=select)
+    peak = named("memory_peak")(job, select=select, group_by="class")
+    name = f"cuda:{device}"
+    sentence = f"{peak_sentence(facts, int(device))} {_growth(growth.frame, name)}"
+    choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
+    blocks = [
+        *([ControlsBlock(choice)] if len(devices) > 1 else []),
+        allocator_block(facts, int(device)),
+        TableBlock("In use at the peak", "memory_peak", {"group_by": "class"}, filter=f"device:eq:{name}", limit=50),
+        TableBlock("Growth from step to step", "memory_growth", filter=f"device:eq:{name}", limit=50),
+    ]
+    notes = dict.fromkeys((*peak.notes, *growth.notes))
+    return Page("memory", "Memory", sentence.strip(), blocks=blocks, cannot=tuple(notes))
 
 
 def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:

@@ -28,6 +28,7 @@ from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
 from kinetoscope.server.http.endpoint import ApiRequest, Work, endpoint, json_response
 from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.memory.routes import memory_routes
 from kinetoscope.server.query import RunPart, integer, numbers, own_parameters, run_part
 from kinetoscope.server.results import metadata
 from kinetoscope.server.results.routes import Results
@@ -258,6 +259,7 @@ def routes(server: Server) -> list[BaseRoute]:
         get("/runs/{run}/source", server.source),
         Route("/runs/{run}/notes", endpoint(workspace, server.notes, quick=True), methods=["GET", "POST"]),
         *timeline_routes(workspace, results),
+        *memory_routes(workspace),
     ]
 
 

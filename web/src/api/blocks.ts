@@ -259,6 +259,29 @@ export interface Roofline {
   readonly chosen: string;
 }
 
+/** An instant of a history that matters; `time` is ns after the first event of the trace, if known. */
+export interface Moment {
+  readonly label: string;
+  readonly event: number;
+  readonly time: number | null;
+}
+
+/** The memory of a device as its allocator recorded it: bands by category, and the segments at an instant below. */
+export interface Allocator {
+  readonly block: "allocator";
+  readonly note: string;
+  readonly width: "full" | "wide" | "narrow";
+  readonly title: string;
+  readonly device: number;
+  readonly events: number;
+  readonly span: readonly [number, number] | null;
+  readonly by: "time" | "event";
+  readonly categories: readonly (readonly [string, string])[];
+  readonly moments: readonly Moment[];
+  readonly steps: readonly Moment[];
+  readonly kept: readonly number[];
+}
+
 /** A line of a file that took time: its number, nanoseconds in itself and in all, and a few words. */
 export interface LineTime {
   readonly line: number;
@@ -323,4 +346,4 @@ export interface Page {
   readonly select: Readonly<Record<string, string>>;
 }
 
-export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Source | Controls | Note;
+export type Block = Parts | Columns | Bars | Facts | Findings | Elsewhere | Table | Rows | Chart | Icicle | Timelines | Ribbon | Roofline | Allocator | Source | Controls | Note;

@@ -1,6 +1,6 @@
 /** Colour means kind, the same everywhere: names of the tokens in theme.css, and their values for canvas and SVG. */
 
-import { KINDS, MEANS } from "./kinds";
+import { CATEGORIES, KINDS, MEANS } from "./kinds";
 
 /** Of a difference: always drawn with a sign as well. */
 const JUDGED: Readonly<Record<string, string>> = {
@@ -12,13 +12,15 @@ const JUDGED: Readonly<Record<string, string>> = {
 
 /** The kind that a name stands for, "" if none. */
 export function kindOf(name: string): string {
-  const word = name.trim().toLowerCase().replace(/[ -]/g, "_");
+  const word = wordOf(name);
   return word in KINDS ? word : (JUDGED[word] ?? MEANS[word] ?? "");
 }
 
-/** The colour of a kind as hex; neutral (that of host work) if it is none. */
+const wordOf = (name: string): string => name.trim().toLowerCase().replace(/[ -]/g, "_");
+
+/** The colour of a kind, or of a category of memory, as hex; neutral (that of host work) if it is neither. */
 export function colour(kind: string, dark: boolean): string {
-  const found = KINDS[kindOf(kind) || "host"] as { light: string; dark: string };
+  const found = (CATEGORIES[wordOf(kind)] ?? KINDS[kindOf(kind) || "host"]) as { light: string; dark: string };
   return dark ? found.dark : found.light;
 }
 

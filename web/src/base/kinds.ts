@@ -36,6 +36,54 @@ export const KINDS: Readonly<Record<string, { light: string; dark: string }>> = 
   }
 };
 
+/** What bytes of memory are held for. */
+export const CATEGORIES: Readonly<Record<string, { light: string; dark: string }>> = {
+  "parameter": {
+    "light": "#3f9b63",
+    "dark": "#67be88"
+  },
+  "gradient": {
+    "light": "#3b6fb6",
+    "dark": "#6f9ddb"
+  },
+  "optimizer_state": {
+    "light": "#8a5fb0",
+    "dark": "#b08fd6"
+  },
+  "activation": {
+    "light": "#b5495b",
+    "dark": "#dd7f90"
+  },
+  "temporary": {
+    "light": "#d9792b",
+    "dark": "#e89a55"
+  },
+  "workspace": {
+    "light": "#2a9aa8",
+    "dark": "#57bfcb"
+  },
+  "collective_buffer": {
+    "light": "#e69f00",
+    "dark": "#f0b429"
+  },
+  "input": {
+    "light": "#cc79a7",
+    "dark": "#db92bb"
+  },
+  "kv_cache": {
+    "light": "#56b4e9",
+    "dark": "#7fc8f3"
+  },
+  "graph_pool": {
+    "light": "#7a6a4f",
+    "dark": "#ab9a7c"
+  },
+  "unknown": {
+    "light": "#8a94a6",
+    "dark": "#7d8798"
+  }
+};
+
 /** What belongs to one of several owners: told apart, with no meaning of their own. */
 export const OWNERS: readonly { light: string; dark: string }[] = [
   {

@@ -2,6 +2,7 @@
 
 import type { Block } from "../api/blocks";
 import { Guard } from "../frame/guard";
+import { AllocatorBlock } from "./allocator";
 import { BarsBlock } from "./bars";
 import { ChartBlock } from "./chart";
 import { ColumnsBlock } from "./columns";
@@ -53,6 +54,8 @@ function Drawn({ block, place }: { block: Block; place: number }) {
       return <RibbonBlock {...block} />;
     case "roofline":
       return <RooflineBlock {...block} />;
+    case "allocator":
+      return <AllocatorBlock {...block} />;
     case "timelines":
       return <TimelinesBlock {...block} />;
     case "source":

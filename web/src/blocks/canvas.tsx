@@ -12,6 +12,8 @@ interface Props {
   readonly canvas?: { current: HTMLCanvasElement | null };
   readonly on?: {
     readonly move?: (x: number, y: number, event: PointerEvent) => void;
+    readonly down?: (x: number, y: number, event: PointerEvent) => void;
+    readonly up?: (x: number, y: number, event: PointerEvent) => void;
     readonly leave?: () => void;
     readonly click?: (x: number, y: number, event: MouseEvent) => void;
     readonly key?: (event: KeyboardEvent) => void;
@@ -47,6 +49,8 @@ export function Canvas({ height, label, draw, canvas, on = {} }: Props) {
         aria-label={label}
         tabIndex={on.key ? 0 : -1}
         onPointerMove={(event) => on.move?.(...at(event), event)}
+        onPointerDown={(event) => on.down?.(...at(event), event)}
+        onPointerUp={(event) => on.up?.(...at(event), event)}
         onPointerLeave={() => on.leave?.()}
         onClick={(event) => on.click?.(...at(event), event)}
         onKeyDown={(event) => on.key?.(event)}

@@ -8,8 +8,12 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s, Int64s
 from kinetoscope.algorithms.layout.bands import highest
-from kinetoscope.model.snapshot.replay import SnapshotHistory
+from kinetoscope.model.snapshot.owners import owners
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.snapshot import NONE
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
 
 NO_CHANGE = -1
 """Code of an event that neither takes nor returns memory."""
@@ -55,3 +59,29 @@ def bands(past: SnapshotHistory, kind: Int8s, kinds: int, changes: Int8s, begins
     at, levels = np.empty(columns, np.int64), np.empty((columns, kinds), np.int64)
     highest(changes, past.events.size, begins, start.copy(), at, levels)
     return Bands(np.concatenate([[before], at]), np.concatenate([start[None], levels]))
+
+
+@derived
+def event_instants(trace: Trace, device: int) -> Int64s:
+    """When each event of a device was, ns after the beginning of the trace, never before the one before it: int64.
+
+    Threads report out of order by a hair. Empty where torch was too old (before 2.2) to record the time.
+    """
+    past = history(trace, device)
+    if past is None or not len(past.events) or int(past.events.time[0]) == NONE:
+        return np.zeros(0, np.int64)
+    instants: Int64s = np.maximum.accumulate(past.events.time) - trace.base - origin_of_time(trace)
+    return instants
+
+
+def categories(trace: Trace, device: int) -> Int8s:
+    """The category of each allocation, a place in CATEGORIES: int8; empty for a device without a snapshot."""
+    owned = owners(trace, device)
+    return np.zeros(0, np.int8) if owned is None else owned.category
+
+
+@derived
+def category_changes(trace: Trace, device: int) -> Int8s:
+    """`changes_by_kind` by category; empty for a device without a snapshot."""
+    past = history(trace, device)
+    return np.zeros(0, np.int8) if past is None else changes_by_kind(past, categories(trace, device))

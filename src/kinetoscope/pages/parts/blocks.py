@@ -388,6 +388,43 @@ class RooflineBlock(Block):
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """An instant of a history that matters; `time` is ns after the first event of the trace, if known."""
+
+    label: str
+    event: int
+    time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatorBlock(Block):
+    """The memory of a device as its allocator recorded it: bands by category, and the segments at an instant below.
+
+    The front end asks for what is in view: bands of a stretch, the heap after an event, one allocation.
+
+    Attributes:
+        device: number of the device.
+        events: how many its history has.
+        span: its first and last instant, ns after the first event of the trace; None where no times were recorded.
+        by: the axis at first.
+        categories: name and meaning, in the order of the bands from below.
+        moments: instants that matter; the first is shown at first.
+        steps: where each begins.
+        kept: events whose heap a report holds, in order.
+    """
+
+    title: str
+    device: int
+    events: int
+    span: tuple[int, int] | None
+    by: Literal["time", "event"]
+    categories: Sequence[tuple[str, str]]
+    moments: Sequence[Moment]
+    steps: Sequence[Moment]
+    kept: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
 class LineTime:
     """A line of a file that took time: its number, nanoseconds in itself and in all, and a few words."""
 

@@ -42,6 +42,21 @@ OWNERS: tuple[Ink, ...] = (
 )
 """What belongs to one of several owners, which are no kinds of time: told apart, with no meaning of their own."""
 
+CATEGORIES: dict[str, Ink] = {
+    "parameter": Ink("#3f9b63", "#67be88", "#67be88", "█"),
+    "gradient": Ink("#3b6fb6", "#6f9ddb", "#6f9ddb", "▓"),
+    "optimizer_state": Ink("#8a5fb0", "#b08fd6", "#b08fd6", "▒"),
+    "activation": Ink("#b5495b", "#dd7f90", "#dd7f90", "▞"),
+    "temporary": Ink("#d9792b", "#e89a55", "#e89a55", "▚"),
+    "workspace": Ink("#2a9aa8", "#57bfcb", "#57bfcb", "╳"),
+    "collective_buffer": KINDS["communication"],
+    "input": KINDS["data_loading"],
+    "kv_cache": KINDS["runtime"],
+    "graph_pool": Ink("#7a6a4f", "#ab9a7c", "#ab9a7c", "░"),
+    "unknown": KINDS["host"],
+}
+"""What bytes of memory are held for; communication and data loading as everywhere."""
+
 # The column and category names of tables that stand for a kind.
 _MEANS: dict[str, str] = {
     "kernel": "computation",
@@ -84,16 +99,20 @@ _MEANS: dict[str, str] = {
 
 def kind_of(name: str) -> str:
     """The kind that a column or category name stands for; "" if it stands for none."""
-    word = name.strip().lower().replace(" ", "_").replace("-", "_")
+    word = _word(name)
     return word if word in KINDS else _MEANS.get(word, "")
 
 
 def ink(name: str) -> Ink:
-    """How to draw what `name` stands for; neutral if that is no kind of time."""
-    return KINDS[kind_of(name) or "idle"]
+    """How to draw what `name` stands for; neutral if that is neither a kind of time nor a category of memory."""
+    return CATEGORIES.get(_word(name)) or KINDS[kind_of(name) or "idle"]
 
 
 def colour(name: str, *, dark: bool = False) -> str:
-    """`#rrggbb` of what `name` stands for on a page; that of the host if it is no kind of time."""
-    drawn = ink(name if kind_of(name) else "host")
+    """`#rrggbb` of what `name` stands for on a page; that of the host if it stands for nothing."""
+    drawn = ink(name if kind_of(name) or _word(name) in CATEGORIES else "host")
     return drawn.dark if dark else drawn.light
+
+
+def _word(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")

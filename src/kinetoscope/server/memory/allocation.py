@@ -1,0 +1,54 @@
+"""One allocation of a snapshot: what it is, how long it lives, and the stack of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kinetoscope.model.execution.call_stacks import is_users_file
+from kinetoscope.model.snapshot.bands import categories, event_instants
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.owners import CATEGORIES
+from kinetoscope.model.snapshot.replay import SnapshotHistory
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.numbers import grouped, shown
+
+
+def allocation_answer(trace: Trace, past: SnapshotHistory, row: int) -> dict[str, Any]:
+    """Facts in words, and frames as function, file, line and whether it is the user's, the innermost first."""
+    snapshot = snapshot_of(trace)
+    assert snapshot is not None  # it has a history
+    return {
+        "row": row,
+        "category": CATEGORIES[int(categories(trace, past.device)[row])],
+        "facts": list(_facts(trace, past, row)),
+        "frames": list(_frames(snapshot, int(past.stack[row]))),
+    }
+
+
+def _facts(trace: Trace, past: SnapshotHistory, row: int) -> Iterator[str]:
+    size, requested = int(past.size[row]), int(past.requested[row])
+    yield f"{shown(requested, 'bytes')} asked for" + (f", {shown(size, 'bytes')} taken" if size != requested else "")
+    yield f"address 0x{int(past.address[row]):x}"
+    taken, returned = int(past.taken[row]), int(past.returned[row])
+    yield "taken before the recording" if taken == NONE else f"taken {_when(trace, past, taken)}"
+    yield "never returned" if returned == NONE else f"returned {_when(trace, past, returned)}"
+    if taken != NONE and returned != NONE:
+        yield f"in use for {grouped(returned - taken)} events"
+    if past.stream[row]:
+        yield f"stream 0x{int(past.stream[row]):x}"
+
+
+def _when(trace: Trace, past: SnapshotHistory, event: int) -> str:
+    instants = event_instants(trace, past.device)
+    at = f"at {shown(int(instants[event]), 'ns')}, " if len(instants) else "at "
+    return f"{at}event {grouped(event)}"
+
+
+def _frames(snapshot: Snapshot, stack: int) -> Iterator[dict[str, Any]]:
+    frames = snapshot.frames
+    for frame in snapshot.stacks.of(stack).tolist():
+        name, file = (snapshot.strings.text(int(code[frame])) for code in (frames.name, frames.file))
+        line = int(frames.line[frame])
+        yield {"name": name, "file": file, "line": line, "user": line > 0 and is_users_file(file)}

@@ -1,0 +1,63 @@
+"""A stretch of the history of a device as bands: bytes of each category at the highest instant of each column."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.layout.bands import columns_of
+from kinetoscope.model.snapshot.bands import bands, categories, category_changes, event_instants
+from kinetoscope.model.snapshot.owners import CATEGORIES
+from kinetoscope.model.snapshot.replay import SnapshotHistory, level
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.json_encoding import rows_to_json
+
+MAX_COLUMNS: Final = 8000
+"""Columns of a picture: twice as many as the widest screens have pixels."""
+
+
+def bands_answer(
+    trace: Trace, past: SnapshotHistory, *, by: str, stretch: tuple[int, int] | None, columns: int
+) -> bytes:
+    """Rows of event, its place on the axis, bytes reserved, and bytes of each category; each holds until the next.
+
+    Args:
+        trace: whose snapshot it is.
+        past: the history of a device.
+        by: `time`, ns after the beginning of the trace; or `event`.
+        stretch: of that axis; None for all.
+        columns: at most so many rows, besides the state before them.
+    """
+    instants = event_instants(trace, past.device)
+    count = len(past.events)
+    if by == "event" or not len(instants):
+        from_, to = stretch or (0, max(count, 1))
+        begins = columns_of(min(max(from_, 0), count), min(max(to, 0), count), columns)
+    else:
+        from_, to = stretch or (int(instants[0]), int(instants[-1]) + 1)
+        edges = from_ + np.arange(columns + 1) * (to - from_) // columns
+        begins = np.unique(np.searchsorted(instants, edges))
+        begins = begins if len(begins) > 1 else np.repeat(begins, 2)
+    changes = category_changes(trace, past.device)
+    found = bands(past, categories(trace, past.device), len(CATEGORIES), changes, begins)
+    places = found.event.copy() if by == "event" or not len(instants) else _at(instants, found.event)
+    places[0] = from_
+    frame = pl.DataFrame(
+        {
+            "event": found.event,
+            "at": places,
+            "reserved": level(trace, past.device, "reserved")[found.event + 1],
+            **{name: found.levels[:, place] for place, name in enumerate(CATEGORIES)},
+        }
+    )
+    head = {"by": by, "from": from_, "to": to, "categories": CATEGORIES}
+    if by == "event" and len(instants):
+        head["times"] = _at(instants, found.event).tolist()
+    return rows_to_json(head, frame)
+
+
+def _at(instants: Int64s, event: Int64s) -> Int64s:
+    return instants[np.maximum(event, 0)]
