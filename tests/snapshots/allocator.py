@@ -35,7 +35,6 @@ class Settings:
     roundup_power2_divisions: tuple[int, ...] = (0,) * 16
     large_segment_size: int = 20 << 20
     max_non_split_rounding_size: int = 20 << 20
-    expandable_private_pools: bool = False
 
     def round_size(self, size: int) -> int:
         """The size of the block that a request gets, before what is left of a found one is added to it."""
@@ -360,14 +359,9 @@ class Allocator:
                 return self.private[pool].small if size <= SMALL_SIZE else self.private[pool].large
         return self.small if size <= SMALL_SIZE else self.large
 
-    def _expands(self, pool: BlockPool) -> bool:
-        return self.settings.expandable_segments and (
-            pool.owner == DEFAULT_POOL or self.settings.expandable_private_pools
-        )
-
     def _should_split(self, block: Block, size: int) -> bool:
         rest = block.size - size
-        if block.pool.is_small or self._expands(block.pool):
+        if block.pool.is_small or self.settings.expandable_segments:
             return rest >= MIN_BLOCK
         return size < self.settings.max_split_size and rest > SMALL_SIZE
 
@@ -402,7 +396,7 @@ class Allocator:
         if self.fraction is not None and self.reserved + asked > int(self.fraction * self.total):
             return None
         own = self.private.get(pool.owner)
-        if self._expands(pool):
+        if self.settings.expandable_segments:
             block = self._try_allocate_expandable(pool, stream, size, context)
             if block is not None and own is not None:
                 own.segments += 1

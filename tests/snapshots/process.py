@@ -154,6 +154,12 @@ class Process:
         with self.at(python("empty_cache", "torch/cuda/memory.py", 218)):
             self.allocators[device].empty_cache(self._gather(stacks.EMPTY_CACHE))
 
+    def other_memory(self, size: int) -> None:
+        """From here on others hold so much of each device."""
+        self.other = size
+        for allocator in self.allocators:
+            allocator.other = size
+
     @contextlib.contextmanager
     def capture(self, pool: Pool, device: int = 0, streams: frozenset[int] | None = None) -> Iterator[None]:
         """The capture of a CUDA graph."""

@@ -62,9 +62,9 @@ class Training:
     metadata: bool = False
     checkpoint: bool = False
     pause_us: int = 500
-    before_step: Callable[[int], None] | None = None
-    after_forward: Callable[[int], None] | None = None
-    after_step: Callable[[int], None] | None = None
+    before_step: Callable[[int], object] | None = None
+    after_forward: Callable[[int], object] | None = None
+    after_step: Callable[[int], object] | None = None
     parameters: dict[str, Block] = field(default_factory=dict)
     gradients: dict[str, Block] = field(default_factory=dict)
     states: dict[str, list[Block]] = field(default_factory=dict)
