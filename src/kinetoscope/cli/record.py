@@ -39,6 +39,8 @@ from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
 from kinetoscope.record.output.generated_files import PROVENANCE
+from kinetoscope.record.output.memory_snapshots import ENDING
+from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
 from kinetoscope.record.server import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
@@ -68,9 +70,11 @@ def run(arguments: list[str]) -> int:
     _prepare(plan)
     for line in _salvaged(plan)[1]:
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
-    before = _traces(plan)
+    before, snapshots = _traces(plan), _snapshots(plan)
     code = _run(command, _environment(plan))
     finished, lines = _salvaged(plan)
+    if snapshots := _snapshots(plan) - snapshots:
+        lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
     for line in (*lines, _outcome(plan, before, finished)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
@@ -153,7 +157,20 @@ def _parser() -> Parser:
         help="have torch.compile track the source lines of its kernels; what its caches hold is compiled anew, once",
     )
     what.add_argument("--no-shapes", action="store_true", help="do not record input shapes")
-    what.add_argument("--no-memory", action="store_true", help="do not record memory allocations")
+    what.add_argument(
+        "--memory",
+        dest="memory_snapshot",
+        action="store_true",
+        help="write snapshots of CUDA's allocator, with stacks: with each window, and where memory runs out",
+    )
+    what.add_argument(
+        "--memory-events",
+        type=typed(positive),
+        default=DEFAULTS.max_memory_events,
+        metavar="N",
+        help="events of the allocator that a snapshot has, the last ones (100000)",
+    )
+    what.add_argument("--no-memory", action="store_true", help="do not record memory allocations in the trace")
     what.add_argument(
         "--all-threads", action="store_true", help="record threads started by Python too (then without memory)"
     )
@@ -252,6 +269,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         "with_flops": args.with_flops,
         "with_provenance": args.with_provenance,
         "all_threads": args.all_threads,
+        "memory_snapshot": args.memory_snapshot,
+        "max_memory_events": args.memory_events,
         "graph_captures": not args.no_captures,
         "run": args.run,
         "max_memory": args.max_memory,
@@ -360,6 +379,13 @@ def _traces(plan: Plan) -> set[str]:
     return set() if "://" in plan.dir else {str(path) for path in Path(plan.dir).glob("*.pt.trace.json.gz")}
 
 
+def _snapshots(plan: Plan) -> set[str]:
+    """Names of the snapshots of memory in the folder."""
+    return (
+        {path.name for path in Path(plan.dir, SNAPSHOT_FOLDER).glob(f"*{ENDING}")} if "://" not in plan.dir else set()
+    )
+
+
 def _swept(folder: str) -> tuple[int, int]:
     """Finish or remove what killed processes left in a folder: how many of each."""
     writer = Writer(folder, rank_identity().host)
@@ -373,7 +399,7 @@ def _salvaged(plan: Plan) -> tuple[int, list[str]]:
     """Finish or remove what killed processes left without a final name: how many were finished, and what to say."""
     lines = []
     finished, removed = _swept(plan.dir)
-    removed += _swept(f"{plan.dir}/{CAPTURE_FOLDER}")[1]
+    removed += sum(_swept(f"{plan.dir}/{folder}")[1] for folder in (CAPTURE_FOLDER, SNAPSHOT_FOLDER))
     if finished:
         lines.append(f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished")
     if removed:

@@ -36,12 +36,15 @@ def run(arguments: list[str]) -> int:
     )
     parser.add_argument("--with-stack", action="store_true", help="record Python calls too; the most expensive option")
     parser.add_argument(
+        "--memory", action="store_true", help="a snapshot of CUDA's memory, too; its history begins now if it has not"
+    )
+    parser.add_argument(
         "--timeout", type=typed(positive), default=600, metavar="S", help="seconds to wait for the traces (600)"
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the traces")
     args = parser.parse_args(arguments)
     control = _control(args.job)
-    wish = {"steps": args.steps, "warmup": args.warmup, "with_stack": args.with_stack}
+    wish = {"steps": args.steps, "warmup": args.warmup, "with_stack": args.with_stack, "memory_snapshot": args.memory}
     if args.job.isdecimal():
         wish["pid"] = int(args.job)
     try:

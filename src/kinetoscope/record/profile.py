@@ -41,6 +41,8 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         activities: as for torch, or names of activities: "cpu", "cuda".
         record_shapes: as for torch; on by default.
         profile_memory: as for torch; on by default.
+        memory_snapshot: keep the history of CUDA's allocator from here on, and write a snapshot with each cycle, and
+            where memory runs out, into `snapshots` in the folder. Best made before the model.
         with_stack: as for torch. By far the dearest: keep it to a few steps.
         with_flops: as for torch.
         with_modules: as for torch.
@@ -76,6 +78,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         activities: Sequence[Any] | None = None,
         record_shapes: bool = True,
         profile_memory: bool = True,
+        memory_snapshot: bool = False,
         with_stack: bool = False,
         with_flops: bool = False,
         with_modules: bool = False,
@@ -103,6 +106,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             activities=activities,
             record_shapes=record_shapes,
             profile_memory=profile_memory,
+            memory_snapshot=memory_snapshot or (options is not None and options.memory_snapshot),
             with_stack=with_stack,
             with_flops=with_flops,
             with_modules=with_modules,

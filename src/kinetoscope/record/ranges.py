@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
+from kinetoscope.record.output import memory_snapshots
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -18,14 +20,14 @@ always: Final[set[str]] = set()
 
 
 def _enabled() -> bool:
-    """Some profiler of torch runs in this process, and this is not being compiled.
+    """Some profiler of torch runs in this process, or the allocator's history, and this is not being compiled.
 
     torch.compile would otherwise compile once more when a profiler starts, or refuse.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None or torch.compiler.is_compiling():
         return False
-    return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", True))
+    return memory_snapshots.history.recording or bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", True))
 
 
 class range:  # noqa: A001, N801 - what users type is kinetoscope.range

@@ -7,9 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from kinetoscope.record.output import compile_log, run_info
+from kinetoscope.record.output import compile_log, memory_snapshots, run_info
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.guards import harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
@@ -30,7 +31,7 @@ def trace_handler(
 
     Args:
         dir: where the traces go: a folder, or a URL that fsspec knows.
-        options: `run` and `about` go into the sidecar; `keep_free` is honoured.
+        options: `run` and `about` go into the sidecar; `keep_free` and `memory_snapshot` are honoured.
         on_done: called with what became of each trace, on the writer's thread.
 
     Example:
@@ -45,6 +46,8 @@ class _Handler:
         self._delivery = TraceDelivery(folder, options.keep_free, tell)
         if options.compile_log:
             compile_log.keep(folder)
+        if options.memory_snapshot:
+            harmless(None)(memory_snapshots.history.keep)(folder, options.max_memory_events)
         self._on_done = [on_done] if on_done is not None else []
         self._told = False
         self._lock = threading.Lock()
@@ -63,6 +66,7 @@ class _Handler:
         if why:
             self._delivery.refuse(why, self._on_done, "handler", written)
             return
+        written = replace(written, snapshot=self._delivery.snapshot(self._options, name) or None)
         file = f"{name}.pt.trace.json.gz"
 
         def about() -> dict[str, Any]:

@@ -73,7 +73,11 @@ class AgreedWindow:
 
 def agreed_window(note: Mapping[str, Any], step: int | None) -> AgreedWindow:
     """The window of a request; values that make no sense are corrected."""
-    options = {name: True for name in ("with_stack", "profile_memory", "record_shapes") if note.get(name) is True}
+    options = {
+        name: True
+        for name in ("with_stack", "profile_memory", "record_shapes", "memory_snapshot")
+        if note.get(name) is True
+    }
     took = note.get("took")
     return AgreedWindow(
         str(note.get("id", "")),

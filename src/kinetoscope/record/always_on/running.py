@@ -25,7 +25,7 @@ from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, Samplin
 from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
-from kinetoscope.record.output import compile_log
+from kinetoscope.record.output import compile_log, memory_snapshots
 from kinetoscope.record.output.guards import described, harmless, tell
 from kinetoscope.record.output.writing import WindowOutcome
 from kinetoscope.record.session import forks, others
@@ -65,6 +65,8 @@ class ProcessRecording:
         self._options = RecordOptions(**plan.options)
         if self._options.compile_log:  # the first compilations come before the first step ends
             compile_log.keep(plan.dir)
+        if self._options.memory_snapshot:  # so do the model's parameters
+            memory_snapshots.history.keep(plan.dir, self._options.max_memory_events)
         self._calls: ModuleCalls | None = None
         self._forget()
 
@@ -315,6 +317,7 @@ class _Job:
         if self._ends.attached and self._recorder.state == "idle":
             self._leave()
         self._begin_due(took, recorded=recorded)
+        memory_snapshots.history.mark(self._ended)
         self._last = time.monotonic()
 
     def _begin_due(self, took: float, *, recorded: bool) -> None:
@@ -446,7 +449,7 @@ class _Job:
         """A function to call, on another thread, when the trace is on disk."""
 
         def written(outcome: WindowOutcome) -> None:
-            files = list(filter(None, (outcome.path, outcome.meta)))
+            files = list(filter(None, (outcome.path, outcome.meta, outcome.snapshot)))
             if self._withdrawn:
                 remove_files(files)
                 return

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record.output import guards, run_info
+from kinetoscope.record.output import guards, memory_snapshots, run_info
 from kinetoscope.record.output.generated_files import keep_generated_files
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
-from kinetoscope.record.session.options import RankIdentity, rank_identity
+from kinetoscope.record.session.options import RankIdentity, RecordOptions, rank_identity
 from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
 from kinetoscope.record.session.window import RecordingWindow
 
@@ -68,14 +68,31 @@ class TraceDelivery:
             return
         if window.on_ready is not None:
             harmless(None)(window.on_ready)(window.session.profiler)
+        began = time.perf_counter()
+        snapshot = self.snapshot(window.options, name, truncated)
+        written = replace(written, snapshot=snapshot or None)
+        snapshot_seconds = time.perf_counter() - began
         file = f"{name}.pt.trace.json.gz"
         facts = {"first_step": first, "last_step": last, "truncated": truncated}
 
         def about() -> dict[str, Any]:
             costs = {"start_seconds": window.start_seconds, "stop_seconds": stop_seconds, "export_seconds": seconds}
-            return run_info.sidecar(window.options, where, file, **window.facts(), **facts, costs=costs)
+            beside = {}
+            if snapshot:
+                costs["snapshot_seconds"] = snapshot_seconds
+                beside["memory_snapshot"] = f"{memory_snapshots.FOLDER}/{Path(snapshot).name}"
+            return run_info.sidecar(window.options, where, file, **window.facts(), **facts, **beside, costs=costs)
 
         self.submit(part, file, written, facts, about, window.session, window.on_done)
+
+    @harmless("")
+    def snapshot(self, options: RecordOptions, name: str, truncated: str = "") -> str:
+        """Take a snapshot of memory, if the options want one; its path, or "". Where memory ran out, it is there."""
+        if not options.memory_snapshot:
+            return ""
+        if truncated.startswith(memory_snapshots.OUT_OF_MEMORY) and memory_snapshots.history.last:
+            return memory_snapshots.history.last
+        return memory_snapshots.history.take(self.folder, name)
 
     def submit(
         self,

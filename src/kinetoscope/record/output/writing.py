@@ -42,6 +42,7 @@ class WindowOutcome:
     Attributes:
         path: the trace's final name; None if it was not written.
         meta: its sidecar's.
+        snapshot: that of the snapshot of memory beside it; None if there is none.
         problem: one sentence: why it was not written, or what is wrong with it; "" if nothing is.
         first_step: the first step recorded, counted over the run.
         last_step: the last, inclusive.
@@ -64,6 +65,7 @@ class WindowOutcome:
     stop_seconds: float = 0.0
     stall_seconds: float = 0.0
     reason: str = ""
+    snapshot: str | None = None
 
 
 @dataclass

@@ -38,7 +38,11 @@ _OVERDUE_RATIO: Final = 2.0
 
 
 class Bounds:
-    """The limits of one window: the thread that records reports each step, the one that watches checks."""
+    """The limits of one window: the thread that records reports each step, the one that watches checks.
+
+    Attributes:
+        ended: "" or why the window is to end, whatever its limits; any thread may set it.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class Bounds:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`resident` measures the memory of the process; `free` is what the machine could still give."""
+        self.ended = ""
         self._options, self._resident, self._clock = options, resident, clock
         self._most = options.max_memory
         self._half = free // 2
@@ -70,13 +75,15 @@ class Bounds:
         """A step ended; "" or, in a few words, what is over its limit."""
         now = self._clock()
         self._longest, self._step_began = max(self._longest, now - self._step_began), now
-        if not self._recording:
-            return ""
+        if not self._recording or self.ended:
+            return self.ended
         self._at_step = max((self._resident() if resident is None else resident) - self._before, 0)
         return self._over(self._at_step, self._at_step, 0.0)
 
     def check(self) -> str:
         """In the midst of a step: "" or what is over its limit."""
+        if self.ended:
+            return self.ended
         resident, took = self._resident(), self._clock() - self._step_began
         if not self._recording:
             self._highest = max(self._highest, resident)

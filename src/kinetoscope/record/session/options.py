@@ -24,6 +24,9 @@ class RecordOptions:
         all_threads: threads that Python started, too; torch then records no memory.
         experimental_config: as for torch.
         execution_trace_observer: as for torch.
+        memory_snapshot: keep the history of CUDA's allocator, with stacks, and write a snapshot with each window and
+            where memory runs out, into `snapshots` in the folder.
+        max_memory_events: events of the allocator that are kept for it, the last ones.
         graph_captures: record captures of CUDA graphs, into `capture_traces` in the folder.
         run: name of the run.
         about: what else to know of the run (parameters, batch_size, precision, ...): goes into the sidecar alone.
@@ -49,6 +52,8 @@ class RecordOptions:
     all_threads: bool = False
     experimental_config: Any = None
     execution_trace_observer: Any = None
+    memory_snapshot: bool = False
+    max_memory_events: int = 100_000
     graph_captures: bool = True
     run: str = ""
     about: Mapping[str, Any] = field(default_factory=dict)

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from kinetoscope.record.output import compile_log, guards
+from kinetoscope.record.output import compile_log, guards, memory_snapshots
 from kinetoscope.record.output.delivery import TraceDelivery, resolved
 from kinetoscope.record.output.generated_files import track_provenance
 from kinetoscope.record.output.guards import harmless
@@ -64,6 +64,8 @@ class Recorder:
             harmless(None)(track_provenance)()
         if options.compile_log:
             compile_log.keep(self._folder)
+        self._keeps_memory = False
+        self._keep_memory(options)
         self._critical = CriticalSections()
         self._requests = WindowRequests()
         self._delivery = TraceDelivery(self._folder, options.keep_free, self._say)
@@ -138,8 +140,9 @@ class Recorder:
         """A step ended, with so many samples; `step` says what number the next one has in the run."""
         if self._runner.window is None and self._requests.waiting is None:
             self.step_number = self.step_number + 1 if step is None else step
-            return
-        self._boundary(samples, step)
+        else:
+            self._boundary(samples, step)
+        memory_snapshots.history.mark(self.step_number)
 
     @harmless(False)
     def start_window(
@@ -167,6 +170,7 @@ class Recorder:
         if threading.get_ident() != self._thread or self._gone:
             return False
         request = WindowRequest(max(active, 1), max(warmup, 0), None, reason, options or self.options, on_done)
+        self._keep_memory(request.options)
         with self._critical.section():
             return self._runner.open(
                 request, self.step_number, provisional=provisional, on_ready=on_ready, on_end=on_end
@@ -218,7 +222,7 @@ class Recorder:
         self._endings.forget()
         self._interruption.forget()
         self._runner.close()
-        self._end_compile_log()
+        self._end_logs()
         _RECORDERS.discard(self)
 
     @harmless(None)
@@ -230,11 +234,21 @@ class Recorder:
         self._requests.forget()
         self._endings.let_go()
         self._interruption.forget()
-        self._end_compile_log()
+        self._end_logs()
 
-    def _end_compile_log(self) -> None:
+    def _keep_memory(self, options: RecordOptions) -> None:
+        if options.memory_snapshot and not self._keeps_memory:
+            self._keeps_memory = True
+            memory_snapshots.listeners.add(self)
+            harmless(None)(memory_snapshots.history.keep)(self._folder, options.max_memory_events)
+
+    def _end_logs(self) -> None:
         if self.options.compile_log:
             compile_log.leave(self._folder)
+        if self._keeps_memory:
+            self._keeps_memory = False
+            memory_snapshots.listeners.discard(self)
+            memory_snapshots.history.leave(self._folder)
 
     @harmless(None)
     def ended_by(self, reason: str, patience: float) -> None:
@@ -256,6 +270,15 @@ class Recorder:
         why = self._runner.asked_to_stop
         if why and self.interruptible:
             self.cut(why)
+
+    def ran_out_of_memory(self, why: str) -> None:
+        """The device's memory ran out, on whatever thread: the window that records ends, and is kept.
+
+        It ends once torch has raised: within an operator, torch's profiler is better not stopped.
+        """
+        window = self._runner.window
+        if window is not None and window.began is not None:
+            window.bounds.ended = why
 
     def cool_down(self) -> bool:
         """The program captures a graph, which is recorded alone: let torch's profiler go if a window warms up."""

@@ -110,6 +110,7 @@ class WindowRunner:
 
     def stop(self, window: RecordingWindow, step: int, reason: str, *, keep: bool) -> None:
         """End the window in the midst of a step."""
+        reason = self.asked_to_stop or window.bounds.ended or reason
         if window.began is None:
             self._forget(window)
             window.session.stop()
