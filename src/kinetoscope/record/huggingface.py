@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from kinetoscope.record.output.memory_snapshots import keep_early
 from kinetoscope.record.profile import profile
 
 
@@ -18,6 +19,7 @@ class KinetoscopeCallback(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, dir: str | Path = "runs/huggingface", **options: Any) -> None:  # noqa: A002 - as in profile
         self._dir, self._options = dir, options
+        keep_early(dir, options)
         self._profile: profile | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:  # noqa: ARG002

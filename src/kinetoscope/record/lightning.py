@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from kinetoscope.record.output.memory_snapshots import keep_early
 from kinetoscope.record.profile import profile
 from kinetoscope.record.ranges import range as marked
 
@@ -28,6 +29,7 @@ class KinetoscopeCallback(Callback):  # type: ignore[misc]
     def __init__(self, dir: str | Path = "runs/lightning", **options: Any) -> None:  # noqa: A002 - as in profile
         super().__init__()
         self._dir, self._options = dir, options
+        keep_early(dir, options)
         self._profile: profile | None = None
         self._step = 0
         self._samples: int | None = None

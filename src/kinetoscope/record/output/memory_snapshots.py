@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kinetoscope.record.output.guards import TellOnce, described, free_memory, harmless, tell
-from kinetoscope.record.session.options import rank_identity
+from kinetoscope.record.session.options import DEFAULTS, rank_identity
 
 FOLDER: Final = "snapshots"
 """The folder in that of the run."""
@@ -239,6 +239,16 @@ history: Final = MemoryHistory()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=history.forked)
+
+
+def keep_early(folder: str | os.PathLike[str], options: Mapping[str, Any]) -> None:
+    """A framework's callback is made with the options of `profile`: begin before the model is on its device.
+
+    `profile` comes later, and ends with its own folder; this one stays.
+    """
+    limits = options.get("options") or DEFAULTS
+    if options.get("memory_snapshot") or limits.memory_snapshot:
+        harmless(None)(history.keep)(os.path.abspath(folder), limits.max_memory_events)  # noqa: PTH100 - a text
 
 
 def arguments(record: Callable[..., Any], max_entries: int) -> dict[str, Any]:
