@@ -83,6 +83,12 @@ MORE, DONE, REFUSED, ROOM = range(4)
 ) = range(22)  # fmt: skip
 COUNTERS: Final = 22
 
+FETCHED: Final = -2
+"""In place of where a value stands in the memo: it comes from there, so it is whole, and nothing may be added to it."""
+
+BATCH: Final = 1000
+"""Items that a pickler appends at once: a longer list comes in pieces of as many, so only such a piece can grow."""
+
 MAX_TEXT: Final = 1 << 24
 """Bytes of a text beyond which a file is refused: names of functions and settings are short."""
 
@@ -221,7 +227,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
 
     What it works with, and leaves:
         at: int64 [COUNTERS].
-        kinds, values, memos: int8, int64, int32 [depth]: the stack; where each value stands in the memo, −1 if nowhere.
+        kinds, values, memos: int8, int64, int32 [depth]: the stack; where each value stands in the memo, −1 or FETCHED.
         memo_kinds, memo_values: int8, int32 [memo].
         slots, offsets, arena: the strings, see `intern`.
         events: int64 [rows, columns], those that the caller has not taken yet: from `at[EVENTS_TAKEN]` on.
@@ -302,7 +308,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 return _stop(at, i, REFUSED, NO_MEMO)
             kinds[depth] = memo_kinds[memo]
             values[depth] = np.int64(memo_values[memo])
-            memos[depth] = memo
+            memos[depth] = FETCHED
             depth += 1
             i += 1 + size
         elif op == 0x7D or op == 0x5D or op == 0x4E or op == 0x88 or op == 0x89 or op == 0x28 or op == 0x29:
@@ -336,7 +342,8 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             plain = kinds[depth - 1] == NUMBER or kinds[depth - 1] == REAL  # no pickler puts these into the memo
             memo_kinds[memo] = MARK if plain else kinds[depth - 1]
             memo_values[memo] = 0 if plain else np.int32(values[depth - 1])
-            memos[depth - 1] = memo
+            if memos[depth - 1] != FETCHED:
+                memos[depth - 1] = memo
             i += 1 + size
         # --- what makes one value of several
         elif op == 0x86 or op == 0x85 or op == 0x87 or op == 0x74 or op == 0x65 or op == 0x61:
@@ -382,7 +389,9 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             if count == 0:
                 made = before
                 value = values[base] if is_list else np.int64(0)
-            elif before != NEW_LIST and (before != made or before == PAIR or (made == OBJECT and values[base] >= 0)):
+            elif (is_list and memos[base] == FETCHED) or (
+                before != NEW_LIST and (before != made or before == PAIR or (made == OBJECT and values[base] >= 0))
+            ):
                 return _stop(at, i, REFUSED, MIXED)
             elif made == PAIR:
                 if at[PAIRS] + 1 >= pairs.shape[0] or 2 * (at[PAIRS] + 2) > pair_slots.size:
@@ -397,6 +406,8 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                 if before == made:
                     begin = np.int64(0) if values[base] == 0 else ends[values[base] - 1]
                     old = ends[values[base]] - begin
+                if old % BATCH:  # or copying it again and again would take long
+                    return _stop(at, i, REFUSED, MIXED)
                 end = at[ITEMS]
                 number = at[SEQUENCES]
                 if end + old + count > items.size or number + 1 >= ends.size or 2 * (number + 2) > sequence_slots.size:
@@ -458,7 +469,7 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                     first -= 1
                 first += 1
             base = first - (2 if op == 0x75 else 1)
-            if base < 0 or (depth - first) % 2:
+            if base < 0 or (depth - first) % 2 or memos[base] == FETCHED:
                 return _stop(at, i, REFUSED, STACK_UNDERFLOW)
             have = np.int64(0)
             for place in range(first, depth, 2):

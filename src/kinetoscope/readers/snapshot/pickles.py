@@ -41,7 +41,13 @@ _REASONS: Final = {
     m.WRONG_TYPE: "a value is not of the type that torch writes there",
     m.MIXED: "a list or dict is added to in a way that torch never writes",
 }
+_MAX_SETTINGS: Final = 4096
+"""Settings that are kept: torch has some twenty, and one dict may stand in another any number of times."""
 _MAX_SETTINGS_DEPTH: Final = 8
+MAX_DEVICES: Final = 1024
+MAX_POOLS: Final = 1 << 16
+MAX_BYTES: Final = 1 << 50
+"""Bytes of a block or segment that a device could have."""
 _PICKLE_START: Final = b"\x80"
 _COPY: Final = "copy the file again, or write it anew with torch.cuda.memory._dump_snapshot(...)"
 
@@ -57,13 +63,14 @@ def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
     blocks = iter(blocks)
     first = next(blocks, b"")
     blocks = chain([first], blocks)
-    _run(url, blocks if first.startswith(_PICKLE_START) else JsonOpcodes(url, blocks), tables)
+    room = _run(url, blocks if first.startswith(_PICKLE_START) else JsonOpcodes(url, blocks), tables)
     tables.take_events()
-    return _Assembly(url, tables).snapshot()
+    tables.keep_results()
+    return _Assembly(url, tables, room).snapshot()
 
 
-def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> None:
-    """Run the machine over all blocks."""
+def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> int:
+    """Run the machine over all blocks; bytes of memory that what they hold may take."""
     at, rest, offset = tables.at, b"", 0
     for block in blocks:
         limit = len(rest) + len(block)
@@ -72,16 +79,17 @@ def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> None:
         text[len(rest) : limit] = np.frombuffer(block, np.uint8)
         at[m.POSITION] = 0
         read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + limit
+        room = int(t.MAX_BYTES_PER_BYTE * read) + t.SPARE_BYTES
         while (status := m.run(text, limit, at, *tables.arrays.values())) == m.ROOM:
             tables.grow(int(at[m.WHAT]), limit - int(at[m.POSITION]))
-            if tables.nbytes > t.MAX_BYTES_PER_BYTE * read + t.SPARE_BYTES:
+            if tables.nbytes > room:
                 raise BrokenTraceError(
                     f"{url}: its first {read:,} bytes make {tables.nbytes:,} bytes of objects, more than those of any "
                     f"memory snapshot; {_COPY}"
                 )
         position = int(at[m.POSITION])
         if status == m.DONE:
-            return
+            return room
         if status == m.REFUSED:
             place = read if isinstance(blocks, JsonOpcodes) else offset + position
             raise _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]))
@@ -110,14 +118,20 @@ def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
 class _Assembly:
     """A snapshot of what the machine left."""
 
-    def __init__(self, url: str, tables: MachineTables) -> None:
+    def __init__(self, url: str, tables: MachineTables, room: int) -> None:
         self._url = url
         self._tables = tables
         arena: UInt8s = tables.arrays["arena"][: tables.at[m.ARENA]]
-        self._strings = strings_of(arena, tables.rows("offsets", m.STRINGS))
-        self._pairs = [(int(a), int(b)) for a, b in tables.rows("pairs", m.PAIRS)]
+        strings = strings_of(arena, tables.rows("offsets", m.STRINGS), room)
+        if strings is None:
+            raise BrokenTraceError(f"{url}: more text than any memory snapshot holds; {_COPY}")
+        self._strings = strings
+        self._settings_left = _MAX_SETTINGS
         self._lists = tables.rows("lists", m.LISTS)
+        members = tables.rows("members", m.MEMBERS)
+        self._members_by_dict = members[np.argsort(members[:, 0], kind="stable")]
         self._events = tables.events.whole()
+        self._require(tables.events.largest <= MAX_BYTES, "an event's size")
         top = int(tables.arrays["kinds"][0]), int(tables.arrays["values"][0])
         if top[0] == m.SEGMENT_LIST:
             self._top = {"segments": top}
@@ -132,7 +146,10 @@ class _Assembly:
 
     def snapshot(self) -> Snapshot:
         """All of it."""
-        frames = self._tables.rows("frames", m.FRAMES_READ).astype(np.int32)
+        frames = self._tables.rows("frames", m.FRAMES_READ)
+        pools = self._tables.rows("pairs", m.PAIRS)
+        self._require(len(pools) <= MAX_POOLS, f"{len(pools):,} pools")
+        line = np.clip(frames[:, 2], 0, np.iinfo(np.int32).max)
         segments, blocks = self._segments("segments")
         stacks, text_stacks, moved = self._stacks()
         host_events = self._histories("host_traces")
@@ -143,11 +160,11 @@ class _Assembly:
             segments=segments,
             blocks=blocks,
             events=self._histories("device_traces"),
-            frames=SnapshotFrames(frames[:, 0].copy(), frames[:, 1].copy(), frames[:, 2].copy()),
+            frames=SnapshotFrames(_known_text(frames[:, 0]), _known_text(frames[:, 1]), _narrow(line)),
             stacks=stacks,
             text_stacks=text_stacks,
             annotations=self._annotations(),
-            pools=tuple(self._pairs),
+            pools=tuple((a, b) for a, b in pools.tolist()),
             strings=self._strings,
             settings=self._settings(),
             host_segments=host_segments if host else None,
@@ -157,6 +174,10 @@ class _Assembly:
         if moved is not None:
             self._renumber(snapshot, moved)
         return snapshot
+
+    def _require(self, condition: bool, what: str) -> None:
+        if not condition:
+            raise BrokenTraceError(f"{self._url}: {what} beyond what a memory snapshot can have; {_COPY}")
 
     def _rows(self, key: str, kind: int) -> tuple[int, int]:
         """First and number of the rows of a list at the top."""
@@ -181,6 +202,11 @@ class _Assembly:
             raise BrokenTraceError(f"{self._url}: segments share their blocks; {_COPY}")
         of_segment = np.repeat(np.arange(count), sizes)
         places = np.arange(first_block[-1]) + (spans[:, 0] - first_block[:-1])[of_segment]
+        in_order = bool((places == np.arange(len(places))).all())
+        written = self._tables.arrays["blocks"]
+        self._require(
+            bool(((column[m.DEVICE] >= NOTHING) & (column[m.DEVICE] < MAX_DEVICES)).all()), "a device's number"
+        )
         segments = Segments(
             device=_narrow(column[m.DEVICE]),
             address=column[m.ADDRESS].copy(),
@@ -195,11 +221,14 @@ class _Assembly:
             stack=_narrow(column[m.FRAMES]),
             first_block=_narrow(first_block),
         )
-        return segments, self._blocks(self._tables.arrays["blocks"][places], segments.address, first_block, of_segment)
+        return segments, self._blocks(
+            written[: len(places)] if in_order else written[places], segments.address, first_block, of_segment
+        )
 
     def _blocks(self, rows: Int64s, start: Int64s, first_block: Int64s, of_segment: Int64s) -> SegmentBlocks:
         column = {key: rows[:, place] for place, key in enumerate(m.BLOCK_KEYS)}
         size = np.maximum(column[m.SIZE], 0)
+        self._require(int(size.max(initial=0)) <= MAX_BYTES, "a block's size")
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
         inside = before[:-1] - before[first_block[:-1]][of_segment]
         state = column[m.STATE] - t.FIRST_STATE
@@ -225,6 +254,7 @@ class _Assembly:
         if self._top.get(key, (m.NONE, 0))[0] == m.EVENT_LIST:  # no list of devices around it
             return (_part(self._events, *self._rows(key, m.EVENT_LIST)),)
         first, count = self._rows(key, m.DEVICE_LIST)
+        self._require(count <= MAX_DEVICES, f"{count:,} devices")
         lists = self._tables.arrays["devices"][first : first + count].tolist()
         return tuple(_part(self._events, *(self._lists[row].tolist() if row >= 0 else (0, 0))) for row in lists)
 
@@ -267,14 +297,16 @@ class _Assembly:
 
     def _members(self, number: int) -> dict[str, tuple[int, int]]:
         """Kind and value of each key of a dict."""
-        rows = self._tables.rows("members", m.MEMBERS)
-        return {self._strings.label(key): (kind, value) for _, key, kind, value in rows[rows[:, 0] == number].tolist()}
+        first, end = np.searchsorted(self._members_by_dict[:, 0], (number, number + 1)).tolist()
+        members = self._members_by_dict[first : min(end, first + _MAX_SETTINGS)]
+        return {self._strings.label(key): (kind, value) for _, key, kind, value in members.tolist()}
 
     def _settings(self) -> dict[str, Any]:
         value = self._value(*self._top.get("allocator_settings", (m.NONE, 0)), 0)
         return value if isinstance(value, dict) else {}
 
     def _value(self, kind: int, value: int, depth: int) -> Any:
+        self._settings_left -= 1
         match kind:
             case m.BOOL:
                 return bool(value)
@@ -284,13 +316,17 @@ class _Assembly:
                 return float(np.int64(value).view(np.float64))
             case m.TEXT:
                 return self._strings.label(value)
-            case m.OBJECT if value >= 0 and depth < _MAX_SETTINGS_DEPTH:
+            case m.OBJECT if value >= 0 and depth < _MAX_SETTINGS_DEPTH and self._settings_left > 0:
                 return {key: self._value(*each, depth + 1) for key, each in self._members(value).items()}
         return None
 
 
 def _part(events: SnapshotEvents, first: int, count: int) -> SnapshotEvents:
     return SnapshotEvents(**{name: column[first : first + count] for name, column in vars(events).items()})
+
+
+def _known_text(column: Int64s) -> Int32s:
+    return _narrow(np.where(column == NOTHING, t.EMPTY, column))
 
 
 def _narrow(column: NDArray[np.int64]) -> Int32s:

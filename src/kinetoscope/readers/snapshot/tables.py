@@ -43,6 +43,7 @@ class EventChunks:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.largest = 0
         self._columns = {
             "action": np.int8, "address": np.int64, "size": np.int64, "stream": np.int64, "time": np.int64,
             "stack": np.int32, "pool": np.int32, "compile_context": np.int32, "metadata": np.int32,
@@ -57,6 +58,7 @@ class EventChunks:
 
     def append(self, rows: NDArray[np.int64]) -> None:
         """Add events as the machine left them: int64 [events, EVENT_COLUMNS], −1 where there is nothing."""
+        self.largest = max(self.largest, int(rows[:, m.SIZE].max(initial=0)))
         action = rows[:, m.ACTION] - FIRST_ACTION
         action[(action < 0) | (action >= len(ACTIONS))] = OTHER_ACTION
         time = rows[:, m.TIME_US] * 1000
@@ -163,6 +165,22 @@ class MachineTables:
         count = int(self.at[m.EVENTS] - self.at[m.EVENTS_TAKEN])
         self.events.append(self.arrays["events"][:count])
         self.at[m.EVENTS_TAKEN] = self.at[m.EVENTS]
+
+    def keep_results(self) -> None:
+        """Give back the memory of what only reading needs."""
+        for name in (
+            "memos",
+            "memo_kinds",
+            "memo_values",
+            "slots",
+            "frame_slots",
+            "pair_slots",
+            "sequence_slots",
+            "events",
+        ):
+            del self.arrays[name]
+        for name in ("kinds", "values"):
+            self.arrays[name] = self.arrays[name][:1].copy()
 
     def rows(self, name: str, counter: int) -> Int64s:
         """The rows of a table that are filled."""
