@@ -59,7 +59,8 @@ def test_slope_and_evidence(tmp_path: Path) -> None:
 def test_what_is_kept_and_by_what(tmp_path: Path) -> None:
     extra = [memory(110 + time, size, Addr=99) for time, size in ((20, 1000), (150, -1000))]  # over in the next step
     frame = memory_growth(job(tmp_path, *loop([0, 10, 20, 30, 40], keeps=True), *extra)).frame
-    kept = frame.filter(kind="operator").drop("rank", "kind", "verdict", "standard_error", "evidence", "module")
+    missing = ("verdict", "standard_error", "evidence", "module", "held_by", "stack")
+    kept = frame.filter(kind="operator").drop("rank", "kind", "source", *missing)
     assert kept.to_dicts() == [{"device": "cpu", "name": "work", "per_step": 10, "size": 30, "blocks": 3, "steps": 3}]
 
 

@@ -15,9 +15,15 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
+from kinetoscope.model.memory.allocator import HOST, NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import grouped, memory_blocks
-from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.snapshot.growth import HOLDERS, held_over
+from kinetoscope.model.snapshot.growth import kept as kept_allocations
+from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.sites import StackSites, stack_sites
+from kinetoscope.model.snapshot.windows import HistoryWindows
+from kinetoscope.model.snapshot.windows import windows as history_windows
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace.trace import Trace
@@ -26,8 +32,14 @@ from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
-    Column("kind", pl.String, "device: all of its memory; else what took the blocks: operator, annotation, memory."),
-    Column("name", pl.String, "The device; else the operator or annotation that took them, [memory] for neither."),
+    Column(
+        "kind", pl.String, "device: all of its memory; else what took the blocks: operator, annotation, memory, stack."
+    ),
+    Column(
+        "name",
+        pl.String,
+        "The device; else the operator or annotation that took them, [memory] for neither; of a stack the user's line.",
+    ),
     Column("module", pl.String, "Innermost nn.Module whose forward took them; null without Python stacks."),
     Column("verdict", pl.String, "Of the device: leak, no growth, unclear, or too few steps."),
     Column("per_step", pl.Float64, "Growth a step: the slope for the device, the mean for blocks kept.", "bytes"),
@@ -36,6 +48,14 @@ RESULT = Schema(
     Column("blocks", pl.Int64, "Blocks that were kept."),
     Column("steps", pl.Int64, "Steps that were looked at; in how many of them blocks were taken and kept."),
     Column("evidence", pl.String, "What the verdict rests on."),
+    Column(
+        "held_by",
+        pl.String,
+        "From a snapshot: references (its free was not requested), stream (freed; work of another stream must end"
+        " first), graph pool (private pool of a CUDA graph); else null.",
+    ),
+    Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
+    Column("stack", pl.String, "From a snapshot: frames that took the blocks, the outermost first; else null."),
     across={
         "device": "device",
         "agreed": "verdict steps evidence",
@@ -50,7 +70,7 @@ _MIN_STEPS: Final = 3
 _CONSTANT_SHARE: Final = 0.001
 """Share of what is in use by which it may grow in a step and count as constant."""
 
-_COLUMNS: Final = RESULT.without("rank", "device").types
+_COLUMNS: Final = RESULT.without("rank", "device", "source").types
 
 
 def memory_growth(
@@ -64,9 +84,15 @@ def memory_growth(
     Method. A line is fitted over the steps to the memory in use on a device at the end of each step on the host (least
     squares, with the standard error of the slope). *leak*: the slope is above 0 with 99 % confidence (Student's t), and
     the level rises in both halves of the steps. *no growth*: the slope is not above 0, or with 99 % confidence below
-    0.1 % of what is in use. *unclear*: neither. *too few steps*: fewer than 3. Below the row of the device are the
-    blocks that outlive their step: taken in any step but the last and in use at the end of the last, by what took them
-    (as in `memory_peak`).
+    0.1 % of what is in use; or the later half of the steps falls back to the lowest level of the earlier half; or the
+    level has not risen for at least 3 steps and twice as many as before. *unclear*: neither. *too few steps*: fewer
+    than 3. Below the row of the device are the blocks that outlive their step: taken in any step but the last and in
+    use at the end of the last, by what took them (as in `memory_peak`).
+
+    Where the rank has a memory snapshot, it answers for its devices. The level is then what is in use at the end of a
+    step and was taken before the step began, so that batches of different sizes are no growth; what took the blocks
+    are the stacks of the allocator's record, and a row says what holds them. Steps are those of the trace, or of the
+    snapshot's annotations and metadata; where there are none, periods of the allocations.
 
     How to read it. A leak has rows below it that account for the slope, taken in every step: the operator says what is
     kept (a loss with its graph, outputs in a list), the module where. Rows taken in a single step are caches and
@@ -86,35 +112,56 @@ ANALYSIS = Analysis("Memory growth", memory_growth, RESULT, chart=Bars("name", "
 def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     if warmup < 0:
         raise UsageError(f"warmup is {warmup}; it is a number of steps, from 0")
-    view = scope(trace, select)
-    used = view.places >= warmup
-    windows = Intervals(view.steps.host.start[used], view.steps.host.end[used])
-    instants = memory_instants(trace)
+    snapshot = snapshot_of(trace)
+    numbers = [] if snapshot is None else [each for each in snapshot.devices if _is_selected(each, select)]
     frames = [RESULT.per_rank.empty()]
-    for device, (_, number) in enumerate(instants.devices):
-        if select.devices is not None and number not in select.devices:
+    notes: list[str] = []
+    for number in numbers:
+        frame, note = _of_snapshot(trace, number, select, warmup)
+        frames.append(_named(frame, f"cuda:{number}", "snapshot"))
+        notes += filter(None, [note])
+    instants = memory_instants(trace)
+    view = memory_scope(trace, select)
+    used = view.places >= warmup
+    spans = Intervals(view.steps.host.start[used], view.steps.host.end[used])
+    for device, (kind, number) in enumerate(instants.devices):
+        if not _is_selected(number, select) or (kind != HOST and number in numbers):
             continue
-        whole = _of_device(instants, device, windows.end, view.places[used])
-        rows = [pl.DataFrame([whole], schema=_COLUMNS), _kept(trace, device, windows)]
-        name = pl.lit(instants.device_name(device)).alias("device")
-        frames += [frame.select(name, pl.all()) for frame in rows]
-    return Partial(pl.concat(frames), tuple(_notes(trace, instants, view.steps)))
+        whole = _of_device(instants, device, spans.end, view.places[used])
+        rows = pl.concat([pl.DataFrame([whole], schema=_COLUMNS), _kept(trace, device, spans)])
+        frames.append(_named(rows, instants.device_name(device), "trace"))
+    if len(instants) or snapshot is None:
+        notes += _notes(trace, instants, view.steps)
+    return Partial(pl.concat(frames), tuple(dict.fromkeys(notes)))
+
+
+def _is_selected(number: int, select: Selection) -> bool:
+    return select.devices is None or number in select.devices
+
+
+def _named(rows: pl.DataFrame, device: str, source: str) -> pl.DataFrame:
+    return rows.with_columns(device=pl.lit(device), source=pl.lit(source)).select(RESULT.names[1:])
 
 
 # --- the line through the levels at the ends of the steps
 
 
 def _of_device(instants: Instants, device: int, ends: Int64s, places: Int64s) -> dict[str, Any]:
-    row = {"kind": "device", "name": instants.device_name(device), "steps": len(ends)}
-    if len(ends) < _MIN_STEPS:
-        left = f"{len(ends)} step{'' if len(ends) == 1 else 's'} after the warm-up; it takes {_MIN_STEPS} to tell."
-        return row | {"verdict": "too few steps", "evidence": left}
     here = instants.of_device(device)
     last = np.searchsorted(instants.time[here], ends, side="left") - 1
     level = np.where(last >= 0, instants.allocated[here[last]], instants.before(int(here[0])))
+    return {"kind": "device", "name": instants.device_name(device), **_growth(level, places)}
+
+
+def _growth(level: Int64s, places: Int64s) -> dict[str, Any]:
+    """The verdict on the levels of steps, and its numbers."""
+    if len(level) < _MIN_STEPS:
+        left = f"{len(level)} step{'' if len(level) == 1 else 's'} after the warm-up; it takes {_MIN_STEPS} to tell."
+        return {"steps": len(level), "verdict": "too few steps", "evidence": left}
     slope, error = _line(places, level)
     rises = int((np.diff(level) > 0).sum())
-    return row | {
+    return {
+        "steps": len(level),
         "verdict": _verdict(level, slope, error),
         "per_step": slope,
         "standard_error": error,
@@ -138,7 +185,48 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
     if slope > margin and level[0] < level[half] < level[-1]:
         return "leak"
     constant = slope <= 0 or slope + margin <= _CONSTANT_SHARE * float(level.max())
-    return "no growth" if constant else "unclear"
+    falls_back = level[half:].min() <= level[:half].min()
+    risen = int(np.flatnonzero(np.diff(level) > 0).max(initial=-1)) + 1
+    stopped = len(level) - 1 - risen >= max(_MIN_STEPS, 2 * risen)
+    return "no growth" if constant or falls_back or stopped else "unclear"
+
+
+# --- the same from a snapshot
+
+
+def _of_snapshot(trace: Trace, device: int, select: Selection, warmup: int) -> tuple[pl.DataFrame, str]:
+    """The rows of a device, and the note on its steps."""
+    sites, past = stack_sites(trace), history(trace, device)
+    every = history_windows(trace, device, select)
+    steps = every.at(every.places >= warmup)
+    whole = {"kind": "device", "name": f"cuda:{device}"}
+    if sites is None or past is None or len(steps) < _MIN_STEPS:
+        none = np.zeros(len(steps), np.int64)
+        return pl.DataFrame([whole | _growth(none, none)], schema=_COLUMNS), every.note
+    frame = pl.DataFrame([whole | _growth(held_over(past, steps), steps.places)], schema=_COLUMNS)
+    return pl.concat([frame, _stacks(sites, past, steps)]), every.note
+
+
+def _stacks(sites: StackSites, past: SnapshotHistory, steps: HistoryWindows) -> pl.DataFrame:
+    """What outlives its step, by the stack that took it and what holds it, largest first."""
+    rows, step, holder = kept_allocations(sites.snapshot, past, steps)
+    codes, first = group(past.stack[rows], holder)
+    stacks = past.stack[rows[first]].tolist()
+    size = sum_by(codes, len(first), past.size[rows])
+    _, taken_in = group(codes, step)
+    frame = pl.DataFrame(
+        {
+            "kind": "stack",
+            "name": [_site(sites, stack) for stack in stacks],
+            "per_step": size / (len(steps) - 1),
+            "size": size,
+            "blocks": np.bincount(codes, minlength=len(first)),
+            "steps": np.bincount(codes[taken_in], minlength=len(first)),
+            "held_by": [HOLDERS[each] for each in holder[first].tolist()],
+            "stack": [sites.folded(stack) or None for stack in stacks],
+        }
+    ).sort("size", "name", "stack", descending=[True, False, False], nulls_last=True)
+    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame.cast({"kind": pl.String})], how="diagonal")
 
 
 # --- blocks that outlive their step
@@ -166,6 +254,11 @@ def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
     order = ["size", "name", "kind", "module"]
     frame = frame.sort(order, descending=[True, False, False, False], nulls_last=True)
     return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal")
+
+
+def _site(sites: StackSites, stack: int) -> str:
+    """`train.py:12`, the line of the user; of a stack without one the operator that took the memory."""
+    return sites.line(stack) or sites.operator_of(int(sites.operator[stack])) or "[no stack]"
 
 
 def _notes(trace: Trace, instants: Instants, steps: Steps) -> Iterator[str]:

@@ -17,6 +17,8 @@ from kinetoscope.model.trace.arguments import ARGUMENTS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests.drawn import annotation, event, job, kernel, launch, memory, op, python
+from tests.snapshots.process import Process
+from tests.snapshots.writing import write
 
 OWN = Path(__file__).parents[2] / "traces"
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
@@ -78,6 +80,10 @@ def rows(trace: Trace, name: str, *columns: str) -> list[tuple[object, ...]]:
 
 
 def test_every_table_fits_its_declaration(tmp_path: Path) -> None:
+    process = Process()
+    process.record()
+    process.alloc("zeros", 5000)
+    write(tmp_path / "memory.pickle", process.snapshot())
     trace = drawn(tmp_path)
     for name, declared in TABLES.items():
         frame = table(trace, name)

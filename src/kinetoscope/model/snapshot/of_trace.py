@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from kinetoscope.model.snapshot.snapshot import Snapshot
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -36,3 +39,12 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
         return None
     snapshot: Snapshot = trace.keep(("snapshot", urls[-1]), partial(read, urls[-1]))
     return snapshot
+
+
+def memory_scope(trace: Trace, select: Selection) -> Scope:
+    """The scope of a selection whose devices are those of memory: a snapshot has devices without any work.
+
+    Raises:
+        UsageError: the trace does not have what is selected.
+    """
+    return scope(trace, select if snapshot_of(trace) is None else replace(select, devices=None, streams=None))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int64s, any_of
+from kinetoscope.algorithms.arrays import Int32s, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -286,13 +287,7 @@ def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
     launched = np.flatnonzero(work.launch >= 0)
     launched = launched[np.argsort(trace.start[work.launch[launched]], kind="stable")]
     names = trace.name[work.rows[launched]]
-    codes, counts = np.unique(names, return_counts=True)
-    for count, code in sorted(zip(counts.tolist(), codes.tolist(), strict=True)):
-        if count < _MIN_REPETITIONS:
-            continue
-        if (count - 1) * _MIN_LAUNCHES > len(names):  # from here on the sequences are too short to be steps
-            break
-        places = np.flatnonzero(names == code)
+    for places in dividers(names, _MIN_LAUNCHES):
         sequences = [names[a:b].tobytes() for a, b in pairwise(places.tolist())]
         most = max(Counter(sequences).values())
         times = trace.start[work.launch[launched[places]]]
@@ -301,3 +296,18 @@ def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
         if apart and alike and _is_typical(np.diff(times), int(times[-1] - times[0])):
             return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None
+
+
+def dividers(codes: Int32s, min_length: int) -> Iterator[Int64s]:
+    """The places of each code that divides a sequence as steps do, the rarest first.
+
+    Such a code occurs three times or more, and there are at least `min_length` codes to each occurrence but one.
+    """
+    order = np.argsort(codes, kind="stable")
+    _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    for each in np.argsort(counts, kind="stable").tolist():
+        count = int(counts[each])
+        if (count - 1) * min_length > len(codes):
+            break
+        if count >= _MIN_REPETITIONS:
+            yield order[first[each] : first[each] + count]

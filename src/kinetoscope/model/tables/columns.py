@@ -215,3 +215,63 @@ COUNTER_FIELDS = (
     _plain("key", pl.String, "Name of the series."),
     _plain("value", pl.Float64, "Value from then on; null where it is no finite number."),
 )
+
+_LINE = _plain("line", pl.String, "Line of the user's program that asked for it, as in train.py:12; null if unknown.")
+_STACK = _plain("stack", pl.String, "Frames that asked for it, the outermost first, parted by semicolons.")
+_DEVICE = _plain("device", pl.Int64, "Number of the device.")
+_ADDRESS = _plain("address", pl.Int64, "Address.")
+_STREAM = _plain("stream", pl.Int64, "Pointer of the CUDA stream; 0 for the default one.")
+_POOL = _plain("pool", pl.String, "Its pool as torch names it: (0, 0) is the default one; null if the file is older.")
+SEGMENT_FIELDS = (
+    _plain("segment", pl.Int32, "Place of the segment in the snapshot."),
+    _DEVICE,
+    _ADDRESS,
+    _plain("size", pl.Int64, "Bytes.", "bytes"),
+    _plain("allocated", pl.Int64, "Bytes of its blocks in use.", "bytes"),
+    _plain("active", pl.Int64, "The same with blocks whose free waits for another stream.", "bytes"),
+    _plain("requested", pl.Int64, "Bytes asked for of these; null before torch 2.1.", "bytes"),
+    _STREAM,
+    _plain("is_small", pl.Boolean, "Is it for requests up to 1 MiB?"),
+    _plain("is_expandable", pl.Boolean, "Is it a mapped range of an expandable segment?"),
+    _POOL,
+    _LINE,
+    _STACK,
+)
+BLOCK_FIELDS = (
+    _plain("segment", pl.Int32, "Place of its segment in `segments`."),
+    _DEVICE,
+    _ADDRESS,
+    _plain("size", pl.Int64, "Bytes, as rounded.", "bytes"),
+    _plain("requested", pl.Int64, "Bytes asked for; 0 of inactive blocks.", "bytes"),
+    _plain("state", pl.String, "active_allocated, active_pending_free or inactive."),
+    _LINE,
+    _STACK,
+)
+ALLOCATION_FIELDS = (
+    _DEVICE,
+    _ADDRESS,
+    _plain("requested", pl.Int64, "Bytes asked for.", "bytes"),
+    _plain("size", pl.Int64, "Bytes, as rounded.", "bytes"),
+    _STREAM,
+    _POOL,
+    _instant("taken", "When it was taken, as the trace counts time; null before the history, or without times."),
+    _instant("free_requested", "When its free was requested; null if it was not, or that was not recorded."),
+    _instant("returned", "When its free was complete; null where it was still there."),
+    _plain("category", pl.String, "What it is for, as in `memory_peak`."),
+    _plain("evidence", pl.String, "How that is known; null where it is unknown."),
+    _LINE,
+    _STACK,
+)
+ALLOCATOR_EVENT_FIELDS = (
+    _DEVICE,
+    _plain("action", pl.String, "alloc, free_requested, free_completed, segment_alloc, …, oom; null for a newer one."),
+    _instant("time", "When, as the trace counts time; null before torch 2.2."),
+    _plain("address", pl.Int64, "Address; of oom the bytes that were free on the device."),
+    _plain("size", pl.Int64, "Bytes: as asked for of allocations, of the range of segments.", "bytes"),
+    _STREAM,
+    _POOL,
+    _plain("metadata", pl.String, "What the program said (`_set_memory_metadata`, `_annotate_tensor`)."),
+    _plain("compile_context", pl.String, "The compiled region; null for none."),
+    _LINE,
+    _STACK,
+)

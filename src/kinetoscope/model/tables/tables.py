@@ -27,7 +27,7 @@ from kinetoscope.model.operators.annotations import annotation_stacks, launch_st
 from kinetoscope.model.operators.categories import categories_of_names, labels, work_categories
 from kinetoscope.model.steps.scope import steady_places
 from kinetoscope.model.steps.steps import steps
-from kinetoscope.model.tables import columns
+from kinetoscope.model.tables import columns, snapshot_tables
 from kinetoscope.model.tables.columns import Field
 from kinetoscope.model.tables.event_arguments import keys_and_values, rows_of_arguments
 from kinetoscope.model.trace import arguments, polars_columns
@@ -77,6 +77,8 @@ def table(trace: Trace, name: str) -> pl.DataFrame:
 def _build(trace: Trace, name: str) -> pl.DataFrame:
     declared = TABLES[name]
     rows = declared.rows(trace)
+    if not len(rows):
+        return declared.schema.empty()
     values = declared.derive(trace, rows)
     for field in declared.fields:
         if field.argument:
@@ -316,6 +318,30 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         columns.COUNTER_FIELDS,
         lambda trace: counters(trace).rows,
         _counter,
+    ),
+    "segments": DeclaredTable(
+        "What the allocators held of the devices when the memory snapshot was taken.",
+        columns.SEGMENT_FIELDS,
+        snapshot_tables.segment_rows,
+        snapshot_tables.segments,
+    ),
+    "blocks": DeclaredTable(
+        "The pieces of these segments, holes too.",
+        columns.BLOCK_FIELDS,
+        snapshot_tables.block_rows,
+        snapshot_tables.blocks,
+    ),
+    "allocations": DeclaredTable(
+        "What was asked for once of an allocator, from then to its free, as the memory snapshot tells.",
+        columns.ALLOCATION_FIELDS,
+        snapshot_tables.allocation_rows,
+        snapshot_tables.allocations,
+    ),
+    "allocator_events": DeclaredTable(
+        "The allocators' histories in the memory snapshot.",
+        columns.ALLOCATOR_EVENT_FIELDS,
+        snapshot_tables.event_rows,
+        snapshot_tables.events,
     ),
     "arguments": DeclaredTable(
         "Each argument of each event: the largest table.",

@@ -1,0 +1,122 @@
+"""Steps as places in the history of a device: those of the trace, else the periods of its allocations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group
+from kinetoscope.model.snapshot.of_trace import memory_scope
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
+from kinetoscope.model.steps.proposed_steps import dividers
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+_MIN_ALLOCATIONS: Final = 8
+"""Allocations of a period, on average: shorter ones are layers of a model."""
+
+_EVEN_PERIODS_SHARE: Final = 0.8
+"""Share of the periods that must be about as long as the median one."""
+
+_COMMON_STACKS_SHARE: Final = 0.5
+"""Share of the stacks that a period must have in common with the next, of all that either has."""
+
+_COVERAGE: Final = 0.6
+"""Share of all allocations that the number of periods times their median must reach."""
+
+
+@dataclass(frozen=True)
+class HistoryWindows:
+    """Steps of the history of a device, in order of time.
+
+    Attributes:
+        places: int64 [steps], which of all steps they are.
+        start: int64 [steps], how many events are before each.
+        end: int64 [steps], how many are before its end.
+        note: where they are from; "" where the profiler marked them.
+    """
+
+    places: Int64s
+    start: Int64s
+    end: Int64s
+    note: str
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def at(self, chosen: Bools) -> HistoryWindows:
+        """Those of them that are chosen, bool [steps]."""
+        return HistoryWindows(self.places[chosen], self.start[chosen], self.end[chosen], self.note)
+
+    def of(self, event: Int32s) -> Int64s:
+        """The step of each event, as its place here: int64 [events], NONE for none and for event NONE."""
+        step = np.searchsorted(self.start, event, side="right") - 1
+        inside = (step >= 0) & (event < self.end[np.maximum(step, 0)]) if len(self) else np.zeros(len(event), np.bool_)
+        return np.where(inside, step, NONE)
+
+
+def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
+    """The steps of a selection in the history of a device; those of which the history has nothing are left out.
+
+    Where the trace has no steps, and none are selected, they are the periods of the allocations.
+
+    Raises:
+        UsageError: the trace does not have what is selected.
+    """
+    view = memory_scope(trace, select)
+    past = history(trace, device)
+    if past is None or not len(past.events):
+        none = np.zeros(0, np.int64)
+        return HistoryWindows(none, none, none, view.steps.note)
+    if view.steps.origin == "window" and select.steps is None and select.time is None:
+        at = periods(trace, device)
+        if len(at):
+            note = f"No steps were marked; {len(at) - 1} are proposed from a sequence of allocations that repeats."
+            return HistoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
+    time = np.maximum.accumulate(past.events.time - trace.base)  # threads may report out of order by a hair
+    start, end = (np.searchsorted(time, each) for each in (view.steps.host.start, view.steps.host.end))
+    there = (end > 0) & (start < len(time))
+    return HistoryWindows(view.places[there], start[there], end[there], view.steps.note)
+
+
+@derived
+def periods(trace: Trace, device: int) -> Int64s:
+    """Where each period of the allocations of a device begins, and the last one ends: int64, events; [] for none."""
+    past = history(trace, device)
+    return np.zeros(0, np.int64) if past is None else periods_of(past)
+
+
+def periods_of(past: SnapshotHistory) -> Int64s:
+    """The same of a history: a stack that occurs once in each period begins it; a size where there are no stacks.
+
+    Of the stacks that do the rarest one counts. Periods are about as long (80 % of them from half to twice the
+    median) and consecutive ones have most stacks in common (in the median half of all that either has).
+    """
+    taken = np.flatnonzero(past.events.action == ALLOC)
+    stack = past.events.stack[taken]
+    codes = stack if (stack != NONE).any() else group(past.events.size[taken])[0]
+    for places in dividers(codes, _MIN_ALLOCATIONS):
+        length = np.diff(places)
+        even = np.abs(np.log2(length / np.median(length))) <= 1
+        covers = len(length) * np.median(length) >= _COVERAGE * len(codes)
+        if covers and even.mean() >= _EVEN_PERIODS_SHARE and _are_alike(codes, places):
+            return np.asarray(taken[places], np.int64)
+    return np.zeros(0, np.int64)
+
+
+def _are_alike(codes: Int32s, places: Int64s) -> bool:
+    """Whether consecutive pieces have most of their codes in common."""
+    length = np.diff(places)
+    piece = np.repeat(np.arange(len(length)), length)
+    inside = codes[places[0] : places[-1]].astype(np.int64) + 1  # NONE is 0
+    room = int(inside.max()) + 1
+    pairs = np.unique(piece * room + inside)
+    of_piece = np.bincount(pairs // room, minlength=len(length))
+    common = np.intersect1d(pairs, pairs - room, assume_unique=True) // room
+    shared = np.bincount(common[common >= 0], minlength=len(length))[:-1]
+    return bool(np.median(shared / (of_piece[:-1] + of_piece[1:] - shared)) >= _COMMON_STACKS_SHARE)
