@@ -21,6 +21,7 @@ UNLIMITED = 1 << 62
 DEFAULT_POOL = (0, 0)
 FIRST_ADDRESS = 0x7F00_0000_0000
 FIRST_EXPANDABLE = 0x7F80_0000_0000
+FIRST_HOST_ADDRESS = 0x7E00_0000_0000
 
 Pool = tuple[int, int]
 
@@ -320,6 +321,12 @@ class Allocator:
         self.private[pool].users -= 1
         if self.private[pool].users == 0:
             self.freeable.add(pool)
+
+    def annotate(self, block: Block, text: str, context: object = None) -> None:
+        """`_annotate_tensor`: a text about a block that is in use."""
+        before, self.note = self.note, self.note._replace(user_metadata=text)
+        self._record("annotate", block.address, block.requested, block.stream, context, block.pool.owner)
+        self.note = before
 
     def mark_snapshot(self) -> None:
         active = sum(block.size for block in self.active.values())
@@ -647,3 +654,34 @@ class Allocator:
             return
         kept = context if self.level in ("alloc", "all") else None
         self.history.append(Entry(action, addr, size, stream, self.clock(), kept, pool, self.note))
+
+
+@dataclass(eq=False)
+class PinnedAllocator:
+    """torch's allocator of pinned host memory: sizes are powers of two, and a segment is one block."""
+
+    clock: Callable[[], int]
+    history: deque[Entry] = field(default_factory=deque)
+    blocks: list[Block] = field(default_factory=list)
+    pool: BlockPool = field(default_factory=lambda: BlockPool(is_small=True))
+
+    def malloc(self, size: int, context: object) -> Block:
+        rounded = 1 << max(size - 1, 0).bit_length()
+        block = next((each for each in self.blocks if not each.allocated and each.size == rounded), None)
+        if block is None:
+            end = max((each.address + each.size for each in self.blocks), default=FIRST_HOST_ADDRESS)
+            block = Block(self.pool, 0, end, rounded, rounded)
+            self.blocks.append(block)
+            self._record("segment_alloc", block, context)
+        block.allocated, block.context = True, context
+        self._record("alloc", block, context)
+        return block
+
+    def free(self, block: Block, context: object) -> None:
+        block.allocated, block.context = False, None
+        self._record("free_requested", block, context)
+        self._record("free_completed", block, context)
+
+    def _record(self, action: str, block: Block, context: object) -> None:
+        note = Note(compile_context="")
+        self.history.append(Entry(action, block.address, block.size, 0, self.clock(), context, DEFAULT_POOL, note))

@@ -13,7 +13,7 @@ from tests.snapshots.process import Process
 MIB = 1 << 20
 GIB = 1 << 30
 
-Program = Callable[[Process], object]
+Program = Callable[..., object]
 
 
 @dataclass(frozen=True)

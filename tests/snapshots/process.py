@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.snapshots import stacks
-from tests.snapshots.allocator import UNLIMITED, Allocator, Block, Note, Pool, Settings
+from tests.snapshots.allocator import UNLIMITED, Allocator, Block, Note, PinnedAllocator, Pool, Settings
 from tests.snapshots.stacks import Frame, Stack, python
 
 START_US = 1_783_874_495_000_000
@@ -51,7 +51,7 @@ class Process:
     annotations: list[dict[str, object]] = field(default_factory=list)
     note: Note = field(default_factory=Note)
     allocators: list[Allocator] = field(default_factory=list)
-    pinned: Allocator | None = None
+    pinned: PinnedAllocator | None = None
     _python: list[Frame] = field(default_factory=list)
     _thread: Stack | None = None
     _workspaces: set[tuple[int, int]] = field(default_factory=set)
@@ -150,6 +150,20 @@ class Process:
             self.alloc("workspace", WORKSPACE_BYTES, stream, device)
         return block
 
+    def pin(self, size: int) -> Block:
+        """Pinned host memory; the history has it from the first one on, as with `record_pinned_host_memory`."""
+        if self.pinned is None:
+            self.pinned = PinnedAllocator(self._tick)
+        return self.pinned.malloc(size, self._gather(stacks.operator("empty")))
+
+    def unpin(self, block: Block) -> None:
+        assert self.pinned is not None
+        self.pinned.free(block, self._gather(stacks.FREE, of_free=True))
+
+    def annotate(self, block: Block, text: str, device: int = 0) -> None:
+        """`torch.cuda.memory._annotate_tensor`."""
+        self.allocators[device].annotate(block, text, self._gather(()))
+
     def empty_cache(self, device: int = 0) -> None:
         with self.at(python("empty_cache", "torch/cuda/memory.py", 218)):
             self.allocators[device].empty_cache(self._gather(stacks.EMPTY_CACHE))
@@ -203,8 +217,8 @@ class Process:
             "external_annotations": list(self.annotations),
         }
         if self.pinned is not None:
-            answer["host_segments"] = [_segment(head, -1, frames) for head in self.pinned.heads()]
-            answer["host_traces"] = [[_event(entry, frames) for entry in self.pinned.history]]
+            answer["host_segments"] = [_segment(block, -1, frames) for block in self.pinned.blocks]
+            answer["host_traces"] = [_event(entry, frames) for entry in self.pinned.history]
         return answer
 
 
@@ -218,8 +232,9 @@ def _event(entry: Any, frames: Any) -> dict[str, object]:
         "compile_context": entry.note.compile_context,
         "user_metadata": entry.note.user_metadata,
         "pool_id": entry.pool,
-        "internal_metadata": entry.note.internal_metadata,
     }
+    if entry.note.internal_metadata:
+        event["internal_metadata"] = entry.note.internal_metadata
     if entry.note.forward_frames:
         event["forward_frames"] = list(entry.note.forward_frames)
     if entry.context is not None:
@@ -273,6 +288,8 @@ def _settings(settings: Settings) -> dict[str, object]:
         "release_lock_on_cudamalloc": False,
         "pinned_use_cuda_host_register": False,
         "graph_capture_record_stream_reuse": False,
+        "max_round_threshold": -1,
+        "max_cached_size": -1,
         "roundup_power2_divisions": {
             str(1 << power): divisions for power, divisions in enumerate(settings.roundup_power2_divisions)
         },

@@ -266,3 +266,19 @@ def test_settings_change_what_fits() -> None:
 
     assert reserved(Settings()) == 360 * MIB
     assert reserved(Settings(expandable_segments=True)) == 240 * MIB
+
+
+def test_annotations_and_pinned_memory() -> None:
+    process = Process(devices=2)
+    process.record()
+    block = process.alloc("empty", MIB, device=1)
+    process.annotate(block, "my tensor", device=1)
+    process.unpin(process.pin(3000))
+    process.pin(4000)
+    snapshot = process.snapshot()
+    event = snapshot["device_traces"][1][-1]
+    assert (event["action"], event["user_metadata"], event["size"]) == ("annotate", "my tensor", MIB)
+    host = [each["action"] for each in snapshot["host_traces"]]
+    assert host == ["segment_alloc", "alloc", "free_requested", "free_completed", "alloc"]
+    assert [segment["total_size"] for segment in snapshot["host_segments"]] == [4096]
+    assert "host_traces" not in written_by(snapshot, (2, 13))

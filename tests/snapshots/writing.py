@@ -49,13 +49,13 @@ def written_by(snapshot: Snapshot, torch: Version = NEWEST, writer: Literal["pyt
             kept.setdefault("frames", nothing)
         return kept
 
-    def traces(full: Iterable[Iterable[Mapping[str, Any]]]) -> list[list[dict[str, Any]]]:
-        return [[event(each) for each in one if torch >= (2, 14) or each["action"] != "annotate"] for one in full]
+    def trace(full: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return [event(each) for each in full if torch >= (2, 14) or each["action"] != "annotate"]
 
     answer = {key: value for key, value in snapshot.items() if torch >= SNAPSHOT_KEYS.get(key, (0, 0))}
-    for key in ("device_traces", "host_traces"):
-        if key in answer:
-            answer[key] = traces(answer[key])
+    answer["device_traces"] = [trace(each) for each in answer["device_traces"]]
+    if "host_traces" in answer:
+        answer["host_traces"] = trace(answer["host_traces"])
     if torch <= OLD_BLOCKS:
         answer["segments"] = [_old_segment(segment) for segment in answer["segments"]]
     return answer
