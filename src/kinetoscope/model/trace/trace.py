@@ -152,14 +152,14 @@ class Trace:
     def keep(self, key: Hashable, read: Callable[[], T]) -> T:
         """What `read` gives, which is kept as long as the trace: what stands in a file beside it.
 
-        What is derived from it may take as much memory again.
+        What is derived from it may count three times as much: lifetimes and levels hold its columns, which count again.
         """
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = content = read()
                 size = sealed(content)
                 self._kept_bytes += size
-                self._derived.limit += size
+                self._derived.limit += 3 * size
             return cast(T, self._kept[key])
 
     def forget(self) -> None:
