@@ -30,7 +30,7 @@ if not __package__:
 
 from benchmarks.measure import Measured, measured
 
-MODULES = ("benchmarks.bench_reading", "benchmarks.bench_analyses")
+MODULES = ("benchmarks.bench_reading", "benchmarks.bench_analyses", "benchmarks.bench_snapshots")
 RESULTS = Path(__file__).resolve().parent / "results"
 _KINDS = ("time_", "peakmem_")
 

@@ -6,13 +6,14 @@ import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from kinetoscope.errors import InputError, NotATraceError
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, STATES, Segments, Snapshot, SnapshotEvents
 from kinetoscope.readers.snapshot import is_snapshot, load
+from tests.snapshots.writing import content, written_by
 
 SAMPLES = Path("../shared/samples/memory")
 
@@ -38,7 +39,10 @@ def events_of(snapshot: Snapshot, events: SnapshotEvents) -> list[dict[str, Any]
         action = ACTIONS[events.action[k]]
         event: dict[str, Any] = {"action": action, "device_free" if action == "oom" else "addr": int(events.address[k])}
         event |= {"size": int(events.size[k]), "stream": int(events.stream[k])}
-        event |= {"time_us": int(events.time[k]) // 1000, "frames": frames_of(snapshot, int(events.stack[k]))}
+        event |= {
+            "time_us": _microseconds(int(events.time[k])),
+            "frames": frames_of(snapshot, int(events.stack[k])),
+        }
         for key, column in {
             "compile_context": events.compile_context, "user_metadata": events.metadata,
             "internal_metadata": events.internal,
@@ -51,6 +55,10 @@ def events_of(snapshot: Snapshot, events: SnapshotEvents) -> list[dict[str, Any]
             event["forward_frames"] = [text(c) for c in snapshot.text_stacks.of(int(events.forward_stack[k])).tolist()]
         written.append(event)
     return written
+
+
+def _microseconds(time: int) -> int:
+    return time // 1000 if time != NONE else NONE
 
 
 def segments_of(snapshot: Snapshot, segments: Segments) -> list[dict[str, Any]]:
@@ -164,6 +172,54 @@ def test_json_says_the_same(layout: dict[str, Any], size: int) -> None:
     snapshot = load("drawn.json", blocks(content, size))
     same(snapshot, drawn())
     assert snapshot.settings["garbage_collection_threshold"] == 0.8
+
+
+VERSIONS: list[tuple[int, int]] = [(2, 0), (2, 1), (2, 3), (2, 6), (2, 9), (2, 12), (2, 15)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("form", ["pickle", "c++", "json"])
+def test_every_version_of_torch_is_read(version: tuple[int, int], form: Literal["pickle", "c++", "json"]) -> None:
+    full = drawn()
+    full["device_traces"][1] = full["device_traces"][1][:3]
+    full["host_traces"], full["host_segments"] = full["device_traces"][1], [full["segments"][1] | {"device": -1}]
+    written = written_by(full, version, "c++" if form == "c++" else "python")
+    snapshot = load("drawn", blocks(content(written, form)))
+    # What it tells is what the newest version would have told, without what the old one did not know.
+    assert snapshot.blocks.address.tolist() == [b["address"] for b in full["segments"][0]["blocks"]]
+    assert snapshot.blocks.requested.tolist() == [4, 400, 0]
+    assert [frames_of(snapshot, stack) for stack in snapshot.blocks.stack.tolist()] == [
+        block["frames"] for block in full["segments"][0]["blocks"]
+    ]
+    for device, trace in enumerate(written["device_traces"]):
+        kept = [{"time_us": -1, **event} for event in trace]
+        assert events_of(snapshot, snapshot.events[device]) == kept
+    assert snapshot.settings == written.get("allocator_settings", {})
+    assert annotations_of(snapshot) == written.get("external_annotations", [])
+    if version < (2, 1):
+        assert snapshot.segments.pool.tolist() == [NONE, NONE]
+    else:
+        assert segments_of(snapshot, snapshot.segments) == full["segments"]
+    if "host_traces" in written:
+        assert snapshot.host_events is not None
+        assert snapshot.host_segments is not None
+        assert events_of(snapshot, snapshot.host_events) == written["host_traces"]
+        assert snapshot.host_segments.device.tolist() == [-1]
+    else:
+        assert snapshot.host_events is None
+
+
+def test_a_list_of_segments_is_a_snapshot_without_history() -> None:
+    pickled = pickle.dumps(drawn()["segments"])
+    assert is_snapshot(pickled)
+    snapshot = load("pool", blocks(pickled))
+    assert segments_of(snapshot, snapshot.segments) == drawn()["segments"]
+    assert snapshot.events == ()
+
+
+def test_other_files_are_no_snapshots() -> None:
+    for other in (b"", b"\x80", b"\x80\x04}.", b'{"traceEvents": [', b"[[1, 2]]", b'[{"ph": "X"', pickle.dumps([1])):
+        assert not is_snapshot(other)
 
 
 class Calls:
