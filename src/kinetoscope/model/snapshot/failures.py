@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
-from kinetoscope.model.snapshot.heap import Heap, heap
+from kinetoscope.model.snapshot.heap import Heap, heap_of
+from kinetoscope.model.snapshot.held import segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import (
@@ -19,10 +20,20 @@ from kinetoscope.model.snapshot.rounding import (
     rounded,
     segment_bytes,
 )
-from kinetoscope.model.snapshot.snapshot import NONE, OUT_OF_MEMORY, Snapshot
+from kinetoscope.model.snapshot.snapshot import (
+    FREE_COMPLETED,
+    NONE,
+    OUT_OF_MEMORY,
+    SEGMENT_FREE,
+    SEGMENT_UNMAP,
+    Snapshot,
+)
 from kinetoscope.model.trace.trace import Trace
 
 DEFAULT_POOL: Final = (0, 0)
+
+_MAX_RELEASES: Final = 1 << 16
+"""Events before a failed request that are looked at for what the allocator gave back."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +80,7 @@ def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...
 
 
 def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int) -> RefusedRequest:
-    state = heap(trace, past.device, event)
-    assert state is not None  # there is a history
+    state = heap_of(snapshot, past, segment_lives(trace, past.device), event, late_since=_searched_at(past, event))
     asked, stream, pool = (int(each[event]) for each in (past.events.size, past.events.stream, past.events.pool))
     size = int(rounded(np.array([asked], np.int64), snapshot.settings)[0])
     segments = state.segments
@@ -94,6 +104,17 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
         is_exact=past.impossible == 0 and state.strays == 0,
     )
     return RefusedRequest(event, request, state, right, ~of_default, size, stream, pool)
+
+
+def _searched_at(past: SnapshotHistory, event: int) -> int:
+    """The last event before the allocator began to give back what it could.
+
+    It does not search its blocks anew after that: what other streams had still used, and what is returned only then,
+    comes too late for the request.
+    """
+    before = past.events.action[max(event - _MAX_RELEASES, 0) : event]
+    others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, SEGMENT_FREE, SEGMENT_UNMAP)))
+    return event - len(before) + int(others[-1]) if len(others) else event - len(before) - 1
 
 
 def _default_pools(snapshot: Snapshot) -> Int64s:

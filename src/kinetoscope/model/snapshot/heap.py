@@ -62,10 +62,20 @@ def heap(trace: Trace, device: int, event: int) -> Heap | None:
     return heap_of(snapshot, past, segment_lives(trace, device), event)
 
 
-def heap_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, event: int) -> Heap:
-    """The same of a history and of the lives of its segments."""
+def heap_of(
+    snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, event: int, *, late_since: int | None = None
+) -> Heap:
+    """The same of a history and of the lives of its segments.
+
+    Allocations that waited, and were returned after the event `late_since`, are still there where their segment is.
+    """
     segments = held_after(lives, event)
-    live = np.flatnonzero(past.alive_after(event))
+    alive = past.alive_after(event)
+    late = np.zeros(len(past), np.bool_)
+    if late_since is not None:
+        late = (past.returned > late_since) & (past.returned <= event) & (past.taken <= late_since)
+        late &= past.returned != past.free_requested + 1  # nothing waited for
+    live = np.flatnonzero(alive | late)
     live = live[np.argsort(past.address[live], kind="stable")]
     address, size = past.address[live], past.size[live]
     place = np.searchsorted(segments.address, address, side="right") - 1
@@ -73,6 +83,7 @@ def heap_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, even
     fits = place >= 0
     fits[fits] = (address + size)[fits] <= end[place[fits]]
     fits[1:] &= (address[1:] >= (address + size)[:-1]) | ~fits[:-1]  # of two in one place the first counts
+    strays = int((~fits & ~late[live]).sum())
     live, place, address, size = live[fits], place[fits], address[fits], size[fits]
     # A hole begins with each segment and behind each allocation, and ends where the next of either begins.
     following = np.concatenate([address[1:], [0]]) if len(address) else address
@@ -91,7 +102,7 @@ def heap_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, even
     segment = np.concatenate([place, holes[0], place[holes[1]]])[order].astype(np.int32)
     none = np.full(len(holes[0]) + len(holes[1]), NONE)
     requested = past.free_requested[live]
-    waits = ((requested != NONE) & (requested <= event)) | waiting_since_before(snapshot, past)[live]
+    waits = late[live] | ((requested != NONE) & (requested <= event)) | waiting_since_before(snapshot, past)[live]
     return Heap(
         segments=segments,
         first=np.searchsorted(segment, np.arange(len(segments) + 1)).astype(np.int32),
@@ -100,5 +111,5 @@ def heap_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, even
         size=np.concatenate([size, head[holes[0]], rest[holes[1]]])[order],
         allocation=np.concatenate([live, none])[order].astype(np.int32),
         is_pending=np.concatenate([waits, none == 0])[order],
-        strays=int((~fits).sum()),
+        strays=strays,
     )
