@@ -64,6 +64,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
     "Memory": (
         "memory_curve",
         "memory_peak",
+        "memory_oom",
         "memory_growth",
         "memory_by_operator",
         "memory_events",

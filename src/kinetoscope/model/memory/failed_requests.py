@@ -24,9 +24,10 @@ Verdict = Literal[
 
 Confidence = Literal["high", "medium", "low"]
 
-_USUAL_OUTSIDE_BYTES: Final = 2 << 30
-_USUAL_OUTSIDE_SHARE: Final = 0.05
-"""What the CUDA context and the libraries of a process take anyway, at most, in bytes and of the device's memory."""
+_USUAL_OUTSIDE_BYTES: Final = 1 << 30
+_USUAL_OUTSIDE_SHARE: Final = 0.04
+"""What the CUDA context and the libraries of a process take anyway: the larger of so many bytes and of that share of
+the device's memory."""
 
 _NEARLY_FULL: Final = 0.02
 """Share of the memory: where no more would be left with the best use of all of it, it is full of live data."""
@@ -78,7 +79,7 @@ class FailedRequest:
             return 0
         if (outside := self.outside) is None or self.total is None:
             return max(self.most_held - self.free - self.reserved, 0)
-        return max(outside - int(min(_USUAL_OUTSIDE_BYTES, _USUAL_OUTSIDE_SHARE * self.total)), 0)
+        return max(outside - int(max(_USUAL_OUTSIDE_BYTES, _USUAL_OUTSIDE_SHARE * self.total)), 0)
 
     @property
     def is_limited(self) -> bool:

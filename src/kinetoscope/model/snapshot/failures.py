@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.held import segment_lives
@@ -31,6 +33,9 @@ from kinetoscope.model.snapshot.snapshot import (
 from kinetoscope.model.trace.trace import Trace
 
 DEFAULT_POOL: Final = (0, 0)
+
+OUT_OF_MEMORY_NOTE: Final = "out of memory "
+"""Beginning of the annotation, followed by JSON, in which our recorder notes what the device had."""
 
 _MAX_RELEASES: Final = 1 << 16
 """Events before a failed request that are looked at for what the allocator gave back."""
@@ -75,8 +80,23 @@ def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...
     events = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     reserved = level(trace, device, "reserved")
     had = int(max((reserved[events + 1] + past.events.address[events]).max(initial=0), reserved.max()))
-    found = (_failure(trace, snapshot, past, event) for event in events[-limit:].tolist())
-    return tuple(replace(each, request=replace(each.request, most_held=had)) for each in found)
+    total = _total(trace, snapshot, device)
+    failed = (_failure(trace, snapshot, past, event) for event in events[-limit:].tolist())
+    return tuple(replace(each, request=replace(each.request, most_held=had, total=total)) for each in failed)
+
+
+def _total(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
+    """Memory of the device: as the recorder notes when memory runs out, else as the trace lists the device."""
+    for code in np.unique(snapshot.annotations.name)[::-1].tolist():
+        name = snapshot.strings.label(code)
+        if name.startswith(OUT_OF_MEMORY_NOTE):
+            try:
+                facts = json.loads(name.removeprefix(OUT_OF_MEMORY_NOTE))
+            except ValueError:
+                continue
+            if isinstance(facts, dict) and facts.get("device") == device and isinstance(facts.get("total"), int):
+                return int(facts["total"])
+    return next((each.memory for each in devices(trace) if each.number == device and each.memory), None)
 
 
 def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int) -> RefusedRequest:
@@ -94,7 +114,7 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
     request = FailedRequest(
         asked=asked,
         needed=needed,
-        free=int(past.events.address[event]),
+        free=max(int(past.events.address[event]), 0),
         total=None,
         reserved=int(segments.size.sum()),
         live=int(state.size[live].sum()),
