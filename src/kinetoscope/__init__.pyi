@@ -240,6 +240,13 @@ def memory_growth(
     warmup: int = 1,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def memory_oom(
+    job: Job,
+    *,
+    select: Selection = ...,
+    error: str = "",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def memory_peak(
     job: Job,
     *,

@@ -141,4 +141,8 @@ def test_time_and_devices_choose_requests(tmp_path: Path) -> None:
 
 def test_a_full_device_of_the_text_is_said_in_one_sentence(tmp_path: Path) -> None:
     notes = memory_oom(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10)), error=FULL).notes
-    assert notes[0].replace("\xa0", " ").startswith("cuda:0 had no 268 MB for the request: live data. 50.7 GB were reserved")
+    assert (
+        notes[0]
+        .replace("\xa0", " ")
+        .startswith("cuda:0 had no 268 MB for the request: live data. 50.7 GB were reserved")
+    )

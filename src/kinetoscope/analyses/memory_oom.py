@@ -37,14 +37,18 @@ CUDA: Final = 1
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory ran out, as torch names it, such as cuda:0."),
-    Column("time", pl.Int64, "When, from the first event of the trace on; null in an error's text.", "ns", instant=True),
+    Column(
+        "time", pl.Int64, "When, from the first event of the trace on; null in an error's text.", "ns", instant=True
+    ),
     Column("kind", pl.String, "request: what failed; part: a part of the device's memory then; holder: who has it."),
     Column("name", pl.String, "Of a request and a holder its line of the program; the part."),
     Column("operator", pl.String, "Operator that asked; null without C++ stacks."),
     Column("verdict", pl.String, "Of a request: why it failed."),
     Column("confidence", pl.String, "high: the record excludes other reasons; medium; low."),
     Column("size", pl.Int64, "Bytes asked for; of the part; that are held.", "bytes"),
-    Column("short", pl.Int64, "Of a request: bytes that were missing on the device; null where that is unknown.", "bytes"),
+    Column(
+        "short", pl.Int64, "Of a request: bytes that were missing on the device; null where that is unknown.", "bytes"
+    ),
     Column("blocks", pl.Int64, "How many allocations hold it."),
     Column("use", pl.String, "Of a holder: what its allocations are for, as in `memory_peak`."),
     Column("evidence", pl.String, "What the verdict rests on; what the part is."),
@@ -178,7 +182,8 @@ def _part_rows(device: str, request: FailedRequest, source: str, **facts: Any) -
 
 def _of_snapshot(trace: Trace, refused: RefusedRequest, device: int, text: OutOfMemoryText | None) -> Iterator[Row]:
     snapshot, past, sites = snapshot_of(trace), history(trace, device), stack_sites(trace)
-    assert snapshot is not None and past is not None and sites is not None  # a request was recorded
+    assert snapshot is not None and past is not None  # a request was recorded
+    assert sites is not None
     request = refused.request
     if text is not None and text.device in (device, -1) and _is_same(text, request.needed):
         request = replace(request, total=text.total, limit=text.limit)
@@ -222,7 +227,9 @@ def _holders(
         used = state.is_pending if judgement.verdict == "pending free" else ~state.is_hole & ~state.is_pending
         rows = state.allocation[used]
     categories = owners(trace, past.device)
-    yield from _rows_of(trace, past.stack[rows], past.size[rows], None if categories is None else categories.category[rows])
+    yield from _rows_of(
+        trace, past.stack[rows], past.size[rows], None if categories is None else categories.category[rows]
+    )
 
 
 def _rows_of(trace: Trace, stack: Int32s, size: Int64s, category: Any) -> Iterator[Row]:
@@ -246,7 +253,8 @@ def _rows_of(trace: Trace, stack: Int32s, size: Int64s, category: Any) -> Iterat
 
 
 def _of_kineto(trace: Trace) -> Iterator[Row]:
-    rows = np.flatnonzero(rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT))[-_MAX_REQUESTS:]
+    which = rows_named(trace, lambda name: name == "[OutOfMemory]", EventKind.INSTANT)
+    rows = np.flatnonzero(which)[-_MAX_REQUESTS:].astype(np.int32)
     names = ("memory_bytes", "allocated", "reserved", "memory_device_type", "memory_device")
     columns = [arguments.integers(trace, name, rows, missing=MISSING_INTEGER).tolist() for name in names]
     for row, asked, allocated, reserved, kind, number in zip(rows.tolist(), *columns, strict=True):
@@ -294,7 +302,9 @@ def _evidence(request: FailedRequest, judgement: Judgement, refused: RefusedRequ
         if not request.is_divided and refused is None:
             words.append("Or they were of other streams: the record does not say.")
     elif judgement.verdict == "limit":
-        allowed = f"{size(request.limit)} are allowed." if request.limit is not None else "It was not allowed to take it."
+        allowed = (
+            f"{size(request.limit)} are allowed." if request.limit is not None else "It was not allowed to take it."
+        )
         words.append(f"The device had enough. {allowed}")
     elif judgement.verdict == "live data":
         wasted = sum(request.parts.values())
@@ -328,16 +338,18 @@ def _remedy(
             words.append("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: free memory need not lie in one segment.")
         if in_way is not None:
             blocks = number_of(len(in_way.allocations), "allocation")
-            words.append(f"Without {blocks} of {_bytes(in_way.size)} in all, {_bytes(in_way.gain)} would have been free.")
+            words.append(
+                f"Without {blocks} of {_bytes(in_way.size)} in all, {_bytes(in_way.gain)} would have been free."
+            )
         return " ".join(words) or "Take first what lives long, and lengths of few sizes."
     return {
         "other pool": _remedy_of_pools(refused),
-        "graph pool": "Graphs that share a pool (`pool=torch.cuda.graph_pool_handle()`), or fewer of them: deleting a graph"
-        " and `torch.cuda.empty_cache()` give back what it holds.",
-        "pending free": "Let the stream that frees wait for the other one (`Stream.wait_stream`) and free then, instead of"
-        " `record_stream`; free before a capture begins.",
-        "outside of the allocator": f"{_bytes(judgement.part)} less outside: other processes (nvidia-smi lists them), NCCL's"
-        " and other libraries' buffers.",
+        "graph pool": "Graphs that share a pool (`pool=torch.cuda.graph_pool_handle()`), or fewer of them: what a"
+        " deleted graph held comes back with torch.cuda.empty_cache().",
+        "pending free": "Let the stream that frees wait for the other one (`Stream.wait_stream`) and free then,"
+        " instead of `record_stream`; free before a capture begins.",
+        "outside of the allocator": f"{_bytes(judgement.part)} less outside: other processes (nvidia-smi lists them),"
+        " buffers of NCCL and other libraries.",
         "limit": "A higher limit: torch.cuda.set_per_process_memory_fraction.",
         "request too large": "See whether the shapes at that line are what they should be.",
     }.get(verdict, "")

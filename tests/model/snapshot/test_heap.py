@@ -11,7 +11,7 @@ import pytest
 from kinetoscope.model.snapshot.heap import Heap, heap
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.reading import read
-from tests.snapshots.allocator import OutOfMemory, Settings
+from tests.snapshots.allocator import Block, OutOfMemory, Settings
 from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.writing import write
 
@@ -41,7 +41,8 @@ def test_the_heap_at_any_instant(tmp_path: Path, settings: Settings) -> None:
     chance = random.Random(7)
     process = Process(settings, total=600 * MIB, other=0)
     process.record()
-    live, states = [], {}
+    live: list[Block] = []
+    states: dict[int, Pieces] = {}
     for turn in range(400):
         if live and chance.random() < 0.5:
             block = live.pop(chance.randrange(len(live)))

@@ -45,7 +45,7 @@ class Heap:
     @property
     def is_hole(self) -> Bools:
         """Pieces that no allocation has: bool [pieces]."""
-        return self.allocation == NONE
+        return np.equal(self.allocation, NONE)
 
     def bytes_of(self, which: Bools) -> Int64s:
         """Bytes of some of the pieces, of each segment: int64 [segments]."""
