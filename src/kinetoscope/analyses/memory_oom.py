@@ -182,7 +182,8 @@ def _part_rows(device: str, request: FailedRequest, source: str, **facts: Any) -
 
 def _of_snapshot(trace: Trace, refused: RefusedRequest, device: int, text: OutOfMemoryText | None) -> Iterator[Row]:
     snapshot, past, sites = snapshot_of(trace), history(trace, device), stack_sites(trace)
-    assert snapshot is not None and past is not None  # a request was recorded
+    assert snapshot is not None  # a request was recorded
+    assert past is not None
     assert sites is not None
     request = refused.request
     if text is not None and text.device in (device, -1) and _is_same(text, request.needed):
