@@ -1,0 +1,123 @@
+"""When the allocator gave unused segments back to the device, and why: the program emptied the cache, or it had to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level_of
+from kinetoscope.model.snapshot.snapshot import (
+    ALLOC,
+    NONE,
+    OUT_OF_MEMORY,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    Snapshot,
+)
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+RELEASE_REASONS: Final = ("emptied", "retry", "collection")
+"""Why segments go back, in the order of the codes. emptied: the program called `empty_cache`. retry: the device had no
+more for a request, and was asked again behind it. collection: `garbage_collection_threshold` was passed, or that."""
+
+EMPTIED, RETRY, COLLECTION = range(len(RELEASE_REASONS))
+
+_EMPTY_CACHE: Final = re.compile(r"(?:^|[:_])(?:empty_cache|emptyCache)(?:$|\()")
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Bursts of events that give segments back, in order.
+
+    Attributes:
+        first, last: int32, events of the history.
+        size: int64, bytes that went back.
+        count: int32, segments that did.
+        reason: int8, a place in RELEASE_REASONS.
+    """
+
+    first: Int32s
+    last: Int32s
+    size: Int64s
+    count: Int32s
+    reason: Int8s
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def of(self, reason: int) -> Int64s:
+        """The rows with a reason."""
+        return np.flatnonzero(self.reason == reason)
+
+
+@derived
+def releases(trace: Trace, device: int) -> Releases:
+    """The releases of a device in its history; none for a device without a snapshot."""
+    snapshot, past = snapshot_of(trace), history(trace, device)
+    if snapshot is None or past is None:
+        none = np.zeros(0, np.int32)
+        return Releases(none, none, np.zeros(0, np.int64), none, np.zeros(0, np.int8))
+    return releases_of(snapshot, past)
+
+
+def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
+    """The same of a history.
+
+    `empty_cache` is told by its frames. What a request makes go back has its stack, and precedes what is then taken from
+    the device. Without stacks: so it is if all that would have been held is more than ever was.
+    """
+    events = past.events
+    shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
+    begins = np.flatnonzero(np.diff(shrinking, prepend=-2) > 1)
+    first = shrinking[begins]
+    last = shrinking[np.append(begins[1:], len(shrinking)) - 1] if len(begins) else first
+    size = np.add.reduceat(events.size[shrinking], begins) if len(begins) else np.zeros(0, np.int64)
+
+    requests = np.flatnonzero(any_of(events.action, (ALLOC, OUT_OF_MEMORY)))
+    place = np.searchsorted(requests, last)
+    request = requests[np.minimum(place, len(requests) - 1)] if len(requests) else np.zeros(len(first), np.int64)
+    grows = any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    grown = np.concatenate([[0], np.cumsum(grows)])
+    taken = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
+    precedes = (place < len(requests)) & (request - last - 1 == taken)
+    if len(events):
+        precedes &= (taken > 0) | (events.action[request] == OUT_OF_MEMORY)
+
+    stack = events.stack[first]
+    stackless = stack == NONE
+    reserved = level_of(snapshot, past, "reserved")
+    wanted = reserved[first] + np.where(precedes, _taken_bytes(past, grows, last, request), 0)
+    is_retry = precedes & np.where(stackless, wanted > reserved.max(), False)
+    if len(requests):
+        is_retry |= precedes & ~stackless & (stack == events.stack[request])
+        is_retry |= precedes & (events.action[request] == OUT_OF_MEMORY) & stackless
+    is_retry &= ~_calls(snapshot)[stack]
+    collects = float(snapshot.settings.get("garbage_collection_threshold") or 0) > 0
+    reason = np.where(is_retry, COLLECTION if collects else RETRY, EMPTIED)
+    count = last - first + 1
+    return Releases(
+        first.astype(np.int32), last.astype(np.int32), size, count.astype(np.int32), reason.astype(np.int8)
+    )
+
+
+def _taken_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:
+    """Bytes taken from the device between events: int64."""
+    sums = np.concatenate([[0], np.cumsum(np.where(grows, past.events.size, 0))])
+    return np.asarray(sums[request] - sums[np.minimum(last + 1, len(grows))])
+
+
+def _calls(snapshot: Snapshot) -> Bools:
+    """Whether each stack calls `empty_cache`; one more row, the last, for no stack."""
+    names = [bool(_EMPTY_CACHE.search(snapshot.strings.label(name))) for name in snapshot.frames.name.tolist()]
+    has = np.array(names, np.bool_)[snapshot.stacks.items]
+    sums = np.concatenate([[0], np.cumsum(has)])
+    ends = snapshot.stacks.ends
+    return np.append(sums[ends] > sums[np.concatenate([[0], ends[:-1]])] if len(ends) else np.zeros(0, bool), False)
