@@ -38,8 +38,8 @@ UNLIMITED: Final = 1 << 62
 LONGEST_SPAN: Final = 1 << 46
 """For SPAN, if it is not known: more addresses than any device has bytes."""
 
-RESERVED, PEAK, PEAK_OPERATION, IN_USE, IN_USE_AT_PEAK = range(5)
-"""Places in the state: bytes held, the most of them and after which operation; bytes of blocks in use, and then."""
+RESERVED, PEAK, PEAK_OPERATION, IN_USE, MOST_IN_USE = range(5)
+"""Places in the state: bytes held, the most of them and after which operation; bytes of blocks in use, and the most."""
 
 SEGMENTS_TAKEN, SEGMENTS_RETURNED, RETRIES, FAILURES, FAILED_OPERATION = range(5, 10)
 """Places in the state: how often the device gave memory and got it back; how often the cache was emptied because it
@@ -178,7 +178,7 @@ def _play(operations: AllocatorOperations, done: int, heap: _Heap) -> int:  # no
             heap.state[_JUST_TAKEN] = _NO_BLOCK
         if heap.state[RESERVED] > heap.state[PEAK]:
             heap.state[PEAK], heap.state[PEAK_OPERATION] = heap.state[RESERVED], place
-            heap.state[IN_USE_AT_PEAK] = heap.state[IN_USE]
+        heap.state[MOST_IN_USE] = max(heap.state[MOST_IN_USE], heap.state[IN_USE])
         heap.held[place] = heap.state[RESERVED]
         if heap.state[FAILED_OPERATION] >= 0:
             return place

@@ -68,6 +68,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_growth",
         "memory_by_operator",
         "memory_events",
+        "memory_what_if",
     ),
     "Across ranks": (
         "collectives",

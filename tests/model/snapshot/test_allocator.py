@@ -258,8 +258,8 @@ def test_what_is_made_smaller_takes_less() -> None:
     for _ in range(3):
         process.alloc("empty", 40 * MIB)
     snapshot, past, lives = replica_of(process)
-    answer = replayed(snapshot, past, lives, AllocatorSettings(), factor={0: 0.5, 1: 0.5})
-    assert answer.reserved == 80 * MIB
+    answer = replayed(snapshot, past, lives, AllocatorSettings(), requested=past.requested // 2)
+    assert answer.reserved == 60 * MIB
 
 
 @pytest.mark.skipif(not SAMPLES, reason="the samples are not beside this checkout")

@@ -10,8 +10,7 @@ hold what they held.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -69,11 +68,12 @@ class ReplayedAllocator:
     """What an allocator with other settings would have done.
 
     Attributes:
-        reserved: most bytes held. in_use: bytes in blocks in use then. event: when; NONE before the history.
+        reserved: most bytes held. event: when first; NONE before the history.
+        in_use: most bytes of blocks in use, without those of private pools.
         segments_taken, segments_returned: calls for memory of the device, and those that give it back, in the history.
         retries: how often it emptied its cache because the device had no more.
         failures: requests that failed, those that failed in the record among them.
-        failed: the event whose request failed and ends the replay; NONE if none did, -2 if before the history.
+        failed: the event whose request failed and ends the replay, NONE for one before the history; None if none did.
         levels: int64 [events + 1], bytes held before the first event and after each; of the time after `failed` 0.
     """
 
@@ -150,7 +150,7 @@ def replayed(
     memory: int | None = None,
     limit: int | None = None,
     emptied: Int64s | None = None,
-    factor: Mapping[int, float] | None = None,
+    requested: Int64s | None = None,
 ) -> ReplayedAllocator:
     """Play a history under some settings.
 
@@ -162,18 +162,14 @@ def replayed(
         memory: bytes of the device, which decide how many addresses an expandable segment has; None if not known.
         limit: bytes that the device has for this allocator; None for no limit.
         emptied: int64, events after which `empty_cache` had given memory back.
-        factor: for rows of allocations, what their size is multiplied by.
+        requested: int64 [allocations], bytes that are asked for instead.
     """
     events = past.events
     is_private = private_pools(snapshot)
-    requested = past.requested
-    if factor:
-        requested = requested.copy()
-        which = np.fromiter(factor, np.int64, len(factor))
-        by = np.fromiter(factor.values(), np.float64, len(factor))
-        requested[which] = np.maximum(np.ceil(requested[which] * by), 1).astype(np.int64)
     divisions = {"roundup_power2_divisions": settings.roundup_power2_divisions}
-    rows = _Rows(past, rounded(requested, divisions), np.zeros(len(past), np.int64))
+    rows = _Rows(
+        past, rounded(past.requested if requested is None else requested, divisions), np.zeros(len(past), np.int64)
+    )
     in_default = ~is_private[past.pool]
     early = np.flatnonzero((past.taken == NONE) & in_default)
     early = early[np.argsort(past.address[early], kind="stable")]
@@ -198,9 +194,30 @@ def replayed(
     return _result(operations, state, after, len(events))
 
 
+def device_limit(past: SnapshotHistory, reserved: Int64s) -> int | None:
+    """Bytes that the device had for the allocator; None if no request failed, which would show it.
+
+    Of several failures the least: others may have taken some of the device in between. What was held fitted.
+    """
+    failed = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
+    if not len(failed):
+        return None
+    return int(max((reserved[failed + 1] + past.events.address[failed]).min(), reserved.max()))
+
+
 def private_pools(snapshot: Snapshot) -> Bools:
     """Whether each pool is of a CUDA graph or a `MemPool`; one more row, the last, for no pool."""
     return np.array([*(pool != _DEFAULT_POOL for pool in snapshot.pools), False], np.bool_)
+
+
+def default_pool(snapshot: Snapshot, past: SnapshotHistory) -> SnapshotHistory:
+    """A history with the allocations of the default pool only."""
+    is_private = private_pools(snapshot)
+    if not is_private.any():
+        return past
+    ours = ~is_private[past.pool]
+    columns = ("address", "requested", "size", "stream", "pool", "stack", "taken", "free_requested", "returned")
+    return replace(past, **{name: getattr(past, name)[ours] for name in columns})
 
 
 class _Operations(NamedTuple):
@@ -279,7 +296,7 @@ def _result(operations: _Operations, state: Int64s, after: Int64s, events: int) 
     levels = np.where(last >= 0, after[np.maximum(last, 0)], 0) if len(after) else np.zeros(events + 1, np.int64)
     return ReplayedAllocator(
         reserved=int(state[replica.PEAK]),
-        in_use=int(state[replica.IN_USE_AT_PEAK]),
+        in_use=int(state[replica.MOST_IN_USE]),
         event=int(operations.event[peak_at]) if len(operations.event) else NONE,
         segments_taken=int(state[replica.SEGMENTS_TAKEN]),
         segments_returned=int(state[replica.SEGMENTS_RETURNED]),

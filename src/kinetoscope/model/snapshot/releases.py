@@ -11,6 +11,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level_of
+from kinetoscope.model.snapshot.settings import recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
     ALLOC,
     NONE,
@@ -71,8 +72,8 @@ def releases(trace: Trace, device: int) -> Releases:
 def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     """The same of a history.
 
-    `empty_cache` is told by its frames. What a request makes go back has its stack, and precedes what is then taken from
-    the device. Without stacks: so it is if all that would have been held is more than ever was.
+    `empty_cache` is told by its frames. What a request makes go back has its stack, and precedes what is then taken
+    from the device. Without stacks, so it is if all that would have been held is more than ever was.
     """
     events = past.events
     shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
@@ -99,13 +100,12 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     if len(requests):
         is_retry |= precedes & ~stackless & (stack == events.stack[request])
         is_retry |= precedes & (events.action[request] == OUT_OF_MEMORY) & stackless
+    collects = recorded_settings(snapshot.settings).garbage_collection_threshold > 0
+    is_retry |= precedes & stackless & collects
     is_retry &= ~_calls(snapshot)[stack]
-    collects = float(snapshot.settings.get("garbage_collection_threshold") or 0) > 0
     reason = np.where(is_retry, COLLECTION if collects else RETRY, EMPTIED)
     count = last - first + 1
-    return Releases(
-        first.astype(np.int32), last.astype(np.int32), size, count.astype(np.int32), reason.astype(np.int8)
-    )
+    return Releases(first.astype(np.int32), last.astype(np.int32), size, count.astype(np.int32), reason.astype(np.int8))
 
 
 def _taken_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:

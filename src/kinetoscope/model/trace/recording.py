@@ -100,7 +100,9 @@ def _count(value: Any, least: int = 0) -> int | None:
 # --- what a trace may lack
 
 
-Unrecorded = Literal["device work", "memory", "shapes", "Python calls", "call stacks", "modules", "counters"]
+Unrecorded = Literal[
+    "device work", "memory", "memory snapshot", "shapes", "Python calls", "call stacks", "modules", "counters"
+]
 
 _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
     "device work": (
@@ -108,6 +110,10 @@ _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
         "ProfilerActivity.CUDA, XPU, … records it where there is a device",
     ),
     "memory": ("Memory was not recorded", "profile_memory=True records it"),
+    "memory snapshot": (
+        "There is no memory snapshot",
+        "profile(..., memory_snapshot=True) records one, as torch.cuda.memory._dump_snapshot does",
+    ),
     "shapes": ("Input shapes were not recorded", "record_shapes=True records them"),
     "Python calls": ("Python calls were not recorded", "with_stack=True records them"),
     "call stacks": ("Call stacks were not recorded", "with_stack=True records them"),

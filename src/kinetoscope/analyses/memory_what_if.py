@@ -1,0 +1,297 @@
+"""What another setting of the allocator, another device or smaller tensors would have held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.errors import UsageError
+from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.snapshot.allocator import (
+    TRUSTED_SHARE,
+    ReplayedAllocator,
+    Trust,
+    default_pool,
+    device_limit,
+    replayed,
+    trust_of,
+)
+from kinetoscope.model.snapshot.held import segment_lives
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.owners import CATEGORIES, owners
+from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, releases
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level, level_of
+from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
+from kinetoscope.model.snapshot.snapshot import (
+    NONE,
+    OUT_OF_MEMORY,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    Snapshot,
+)
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.views.numbers import shown
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory, as torch names it, such as cuda:0."),
+    Column("settings", pl.String, "recorded; replayed: the same, from an empty allocator; else what is changed."),
+    Column(
+        "reserved", pl.Int64, "Most bytes that the allocator held of the device; null if that is not known.", "bytes"
+    ),
+    Column("saved", pl.Int64, "How much less that is than what was recorded.", "bytes"),
+    Column("in_use", pl.Int64, "Most bytes of blocks in use, as rounded; without private pools.", "bytes"),
+    Column("time", pl.Int64, "When most was held first; null before the history.", "ns", instant=True),
+    Column("device_allocations", pl.Int64, "Calls for memory of the device: cudaMalloc, or mappings."),
+    Column("device_frees", pl.Int64, "Calls that gave it back."),
+    Column("retries", pl.Int64, "How often the cache was emptied because the device had no more."),
+    Column("failed", pl.Int64, "Requests that failed; null if it is not known how much the device had."),
+    Column("ended", pl.Int64, "When a request failed that had not: the replay ends there.", "ns", instant=True),
+    Column("trust", pl.Float64, "Share of the recorded addresses that the replica predicts.", "fraction"),
+    across={
+        "device": "device",
+        "key": "settings",
+        "sum": "reserved saved in_use device_allocations device_frees retries failed",
+        "own": "time ended",
+        "least": "trust",
+    },
+)
+
+_CUDA: Final = DEVICE_TYPES.index("cuda")
+
+RECORDED: Final = "recorded"
+REPLAYED: Final = "replayed"
+ALTERNATIVES: Final = (
+    *("expandable_segments:True", "max_split_size_mb:128", "max_split_size_mb:512", "roundup_power2_divisions:4"),
+)
+"""Settings that are tried, as `PYTORCH_CUDA_ALLOC_CONF` has them; those that the job had already are left out."""
+
+MIN_GAIN: Final = 0.02
+"""Share of what was held from which on a setting, or a difference, is worth a sentence."""
+
+
+def memory_what_if(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    conf: Annotated[
+        str, Param("Settings to try, as PYTORCH_CUDA_ALLOC_CONF has them; several choices are parted by ;.")
+    ] = "",
+    memory: Annotated[int | None, Param("Memory that the device has for the allocator.", "bytes")] = None,
+    scale: Annotated[str, Param("Uses whose tensors have another size, such as activation=0.5.")] = "",
+) -> Result:
+    """What would the allocator hold with other settings, on another device, or with smaller tensors?
+
+    Method. A replica of torch's caching allocator plays the requests and returns of a memory snapshot: best fit by
+    stream and size class, splitting and merging, segments that grow, retries, as torch does it. First it predicts the
+    recorded addresses, with the recorded segments; the share that is right is `trust`. Below 99 % there are no other
+    numbers. Then it starts empty, takes anew what was in use when the history begins, and plays the history:
+    *replayed* under the recorded settings, then under each other one.
+
+    How to read it. `saved` is what a setting would bring. Where *replayed* holds less than *recorded*, part of what was
+    held came before the history, and each setting starts without that. `failed` counts requests for which the device
+    would have had no memory; the first that had not failed in the job ends the replay.
+
+    Limits. Private pools, of CUDA graphs say, hold what they held. Memory comes back from other streams when it did,
+    and the driver's own losses do not count. How much the device had is known only if a request failed, or from
+    `memory`. `garbage_collection_threshold` counts only if `conf` has it and that is known: torch ignores it without
+    `set_per_process_memory_fraction`. Uses are those of `memory_peak`. Steps choose nothing: the whole history is
+    played. Numbers of devices choose those whose memory it is.
+    """
+    for each in _choices(conf):
+        changed(AllocatorSettings(), each)
+    if memory is not None and memory <= 0:
+        raise UsageError(f"memory is {memory}; give the bytes that the device has")
+    _factors(scale)
+    return job.map(_of_trace, ANALYSIS, select, conf=conf, memory=memory, scale=scale)
+
+
+ANALYSIS = Analysis(
+    "Memory under other settings", memory_what_if, RESULT, chart=Bars("settings", "reserved"), of_device_work=False
+)
+
+Row = dict[str, Any]
+
+
+def _of_trace(
+    trace: Trace, select: Selection, *, conf: str = "", memory: int | None = None, scale: str = ""
+) -> Partial:
+    snapshot = snapshot_of(trace)
+    rows: list[Row] = []
+    notes: list[str] = [] if snapshot is not None else [not_recorded("memory snapshot")]
+    for device in snapshot.devices if snapshot is not None else ():
+        past = history(trace, device)
+        if snapshot is None or past is None or (select.devices is not None and device not in select.devices):
+            continue
+        name = device_name(_CUDA, device)
+        limit = memory if memory is not None else device_limit(past, level(trace, device, "reserved"))
+        trust = trust_of(snapshot, past, segment_lives(trace, device), memory=_memory(trace, device, limit))
+        here = [_recorded(trace, snapshot, past)]
+        if trust.share is not None and trust.share >= TRUSTED_SHARE:
+            here += _replays(trace, snapshot, past, limit, _choices(conf), _factors(scale))
+        rows += [{"device": name, "trust": trust.share, **row} for row in here]
+        notes += _notes(name, snapshot, trust, here, scale)
+    return Partial(pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row"), tuple(notes))
+
+
+def _choices(conf: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in conf.split(";") if each.strip())
+
+
+def _factors(scale: str) -> dict[int, float]:
+    """By category what its sizes are multiplied by.
+
+    Raises:
+        UsageError: it is not of the form `activation=0.5,temporary=2`.
+    """
+    factors = {}
+    for each in filter(None, (part.strip() for part in scale.split(","))):
+        use, _, number = (part.strip() for part in each.partition("="))
+        try:
+            factors[CATEGORIES.index(use)] = float(number)
+        except ValueError:
+            raise UsageError(f"{each!r} is not as activation=0.5 is; uses are {', '.join(CATEGORIES)}") from None
+        if not 0 < factors[CATEGORIES.index(use)] < math.inf:
+            raise UsageError(f"{each!r}: sizes are multiplied by a number above 0")
+    return factors
+
+
+def _memory(trace: Trace, device: int, limit: int | None) -> int | None:
+    """Bytes of the device, as far as that is known."""
+    listed = [each.memory for each in devices(trace) if each.number == device and each.memory]
+    return listed[0] if listed else limit
+
+
+def _recorded(trace: Trace, snapshot: Snapshot, past: SnapshotHistory) -> Row:
+    held, used = level(trace, past.device, "reserved"), level_of(snapshot, default_pool(snapshot, past), "active")
+    peak = int(held.argmax())
+    action, went = past.events.action, releases(trace, past.device)
+    return {
+        "settings": RECORDED,
+        "reserved": int(held[peak]),
+        "saved": 0,
+        "in_use": int(used.max()),
+        "time": _time(trace, past, peak - 1),
+        "device_allocations": int(np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP)).sum()),
+        "device_frees": int(np.isin(action, (SEGMENT_FREE, SEGMENT_UNMAP)).sum()),
+        "retries": len(went.of(RETRY)),
+        "failed": int((action == OUT_OF_MEMORY).sum()),
+    }
+
+
+def _replays(
+    trace: Trace,
+    snapshot: Snapshot,
+    past: SnapshotHistory,
+    limit: int | None,
+    choices: tuple[str, ...],
+    factors: dict[int, float],
+) -> Iterator[Row]:
+    settings = recorded_settings(snapshot.settings)
+    base = replace(settings, garbage_collection_threshold=0.0)
+    went = releases(trace, past.device)
+    requested = _requested(trace, past, factors)
+    recorded = int(level(trace, past.device, "reserved").max())
+    for choice in ("", *(choices or ALTERNATIVES)):
+        tried = changed(base, choice)
+        if choice and tried == base:
+            continue
+        answer = replayed(
+            snapshot,
+            past,
+            segment_lives(trace, past.device),
+            tried,
+            memory=_memory(trace, past.device, limit),
+            limit=limit,
+            emptied=went.last[went.of(EMPTIED)].astype(np.int64),
+            requested=requested,
+        )
+        yield _replayed(trace, past, answer, choice or REPLAYED, recorded, limit is not None)
+
+
+def _replayed(
+    trace: Trace, past: SnapshotHistory, answer: ReplayedAllocator, settings: str, recorded: int, is_limited: bool
+) -> Row:
+    return {
+        "settings": settings,
+        "reserved": answer.reserved,
+        "saved": recorded - answer.reserved,
+        "in_use": answer.in_use,
+        "time": _time(trace, past, answer.event),
+        "device_allocations": answer.segments_taken,
+        "device_frees": answer.segments_returned,
+        "retries": answer.retries if is_limited else None,
+        "failed": answer.failures if is_limited else None,
+        "ended": None if answer.failed is None else _time(trace, past, max(answer.failed, 0)),
+    }
+
+
+def _requested(trace: Trace, past: SnapshotHistory, factors: dict[int, float]) -> Int64s | None:
+    """Bytes that are asked for with the sizes of some uses changed; None where none are."""
+    own = owners(trace, past.device)
+    if not factors or own is None:
+        return None
+    factor = np.ones(len(CATEGORIES))
+    for category, number in factors.items():
+        factor[category] = number
+    return np.maximum(np.ceil(past.requested * factor[own.category]), 1).astype(np.int64)
+
+
+def _time(trace: Trace, past: SnapshotHistory, event: int) -> int | None:
+    if event < 0 or int(past.events.time[event]) == NONE:
+        return None
+    return int(past.events.time[event]) - trace.base - origin_of_time(trace)
+
+
+def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: str) -> Iterator[str]:
+    if trust.share is None:
+        yield f"The history of {name} has no requests: there is nothing to replay."
+        return
+    share = f"{trust.predicted:,} of {trust.requests:,} recorded addresses of {name}"
+    if trust.share < TRUSTED_SHARE:
+        yield f"The replica of the allocator predicts only {share}: it gives no numbers for other settings."
+        return
+    yield f"The replica of the allocator predicts {share} ({math.floor(trust.share * 1000) / 10:g} %)."
+    recorded, control, *others = rows
+    if scale:
+        yield f"All but the recorded row has other sizes: {scale}."
+    elif abs(control["saved"]) >= MIN_GAIN * recorded["reserved"]:
+        yield (
+            f"From an empty allocator, {name} holds {shown(control['reserved'], 'bytes')} at most with the recorded"
+            f" settings, not {shown(recorded['reserved'], 'bytes')}: the rest is from before the history."
+        )
+    if control["ended"] is not None:
+        yield f"With the recorded settings, a request on {name} fails that had not failed: the replay ends there."
+    yield from sentences(name, control, others)
+    if trust.private:
+        yield f"{trust.private:,} requests of private pools are not replayed: these hold what they held."
+    if recorded_settings(snapshot.settings).garbage_collection_threshold:
+        yield "The recorded garbage_collection_threshold is not replayed."
+
+
+def sentences(name: str, control: Row, others: list[Row]) -> Iterator[str]:
+    """What the setting that holds least would bring, and which setting lets a request succeed that failed."""
+    fits = [row for row in others if control["failed"] and row["failed"] == 0]
+    best = min(fits or others, key=lambda row: int(row["reserved"]), default=None)
+    if best is None:
+        return
+    held, gain = shown(best["reserved"], "bytes"), control["reserved"] - best["reserved"]
+    if fits:
+        yield f"With {best['settings']}, no request on {name} fails, and it peaks at {held} reserved."
+    elif not best["failed"] and not control["failed"] and gain >= MIN_GAIN * control["reserved"]:
+        instead = shown(control["reserved"], "bytes")
+        yield f"With {best['settings']}, {name} peaks at {held} reserved instead of {instead}."
