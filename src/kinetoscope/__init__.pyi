@@ -255,6 +255,15 @@ def memory_peak(
     group_by: Literal["call", "class", "shapes"] = "call",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def memory_what_if(
+    job: Job,
+    *,
+    select: Selection = ...,
+    conf: str = "",
+    memory: int | None = None,
+    scale: str = "",
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def modules(
     job: Job,
     *,

@@ -83,7 +83,7 @@ class AllocatorOperations(NamedTuple):
     queue: Int32s
 
 
-class _Heap(NamedTuple):
+class _AllocatorState(NamedTuple):
     """All that changes: heads of lists are the first rows of `links`; `block_of` is the block of each row."""
 
     options: Int64s
@@ -117,7 +117,7 @@ def play(operations: AllocatorOperations, queues: int, options: Int64s) -> tuple
         frozen(operations.address, np.int64),
         frozen(operations.queue, np.int32),
     )
-    heap = _Heap(
+    heap = _AllocatorState(
         options=frozen(options, np.int64),
         state=np.zeros(_STATE_SIZE, np.int64),
         blocks=np.zeros((heads + _FIRST_ROWS, _FIELD_COUNT), np.int64),
@@ -142,7 +142,7 @@ def play(operations: AllocatorOperations, queues: int, options: Int64s) -> tuple
 
 
 @compiled
-def _play(operations: AllocatorOperations, done: int, heap: _Heap) -> int:  # noqa: C901, PLR0912 - one arm each
+def _play(operations: AllocatorOperations, done: int, heap: _AllocatorState) -> int:  # noqa: C901, PLR0912 - one arm each
     """Play on from operation `done`: the operation before which rows run out, or that fails; else their number."""
     for place in range(done, len(operations.does)):
         if 3 * heap.state[_IN_USE_ROWS] + _SPARE_ROWS > len(heap.blocks) - 2 * heap.queues:
@@ -186,7 +186,7 @@ def _play(operations: AllocatorOperations, done: int, heap: _Heap) -> int:  # no
 
 
 @compiled
-def _follow(does: int, size: int, address: int, queue: int, row: int, heap: _Heap) -> None:
+def _follow(does: int, size: int, address: int, queue: int, row: int, heap: _AllocatorState) -> None:
     """Do what only a record does. What does not fit the state is left out: addresses will not be predicted then."""
     if does == ADD_SEGMENT:
         block = _segment(address, size, queue, heap)
@@ -210,7 +210,7 @@ def _follow(does: int, size: int, address: int, queue: int, row: int, heap: _Hea
 
 
 @compiled
-def _take(size: int, address: int, queue: int, heap: _Heap) -> int:
+def _take(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
     """A block, in no list, for a request; −1 where there is none (`malloc`)."""
     if heap.options[FOLLOWS]:
         return _take_recorded(size, address, queue, heap)
@@ -229,7 +229,7 @@ def _take(size: int, address: int, queue: int, heap: _Heap) -> int:
 
 
 @compiled
-def _take_recorded(size: int, address: int, queue: int, heap: _Heap) -> int:
+def _take_recorded(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
     """The block, in no list, at a recorded address, after comparing it with the one that is predicted; −1 for none."""
     new = heap.state[_JUST_TAKEN]  # from the device, for this request: nothing else was to fit
     is_new = new >= 0 and heap.blocks[new, _QUEUE] == queue and heap.blocks[new, _SIZE] >= size
@@ -262,7 +262,7 @@ def _take_recorded(size: int, address: int, queue: int, heap: _Heap) -> int:
 
 
 @inlined
-def _splits(block: int, size: int, queue: int, heap: _Heap) -> bool:
+def _splits(block: int, size: int, queue: int, heap: _AllocatorState) -> bool:
     """Whether what a block has beyond the size becomes a block of its own (`should_split`)."""
     rest = heap.blocks[block, _SIZE] - size
     if queue & 1 or heap.options[EXPANDABLE]:
@@ -271,7 +271,7 @@ def _splits(block: int, size: int, queue: int, heap: _Heap) -> bool:
 
 
 @compiled
-def _best_fit(size: int, queue: int, heap: _Heap) -> int:
+def _best_fit(size: int, queue: int, heap: _AllocatorState) -> int:
     """The free block that a request gets, taken out of its list; −1 for none (`get_free_block`)."""
     if heap.options[COLLECT_ABOVE]:
         heap.state[_SMALL_SEARCHES if queue & 1 else _LARGE_SEARCHES] += 1
@@ -302,7 +302,7 @@ def _best_fit(size: int, queue: int, heap: _Heap) -> int:
 
 
 @inlined
-def _size_to_grow_to(block: int, heap: _Heap) -> int:
+def _size_to_grow_to(block: int, heap: _AllocatorState) -> int:
     after = heap.blocks[block, _AFTER]
     grows = after >= 0 and heap.blocks[after, _STATUS] == _UNMAPPED
     return heap.blocks[block, _SIZE] + (heap.blocks[after, _SIZE] if grows else 0)
@@ -312,7 +312,7 @@ def _size_to_grow_to(block: int, heap: _Heap) -> int:
 
 
 @compiled
-def _from_device(size: int, queue: int, heap: _Heap) -> int:
+def _from_device(size: int, queue: int, heap: _AllocatorState) -> int:
     """A block of memory that the device gives, in no list; −1 where it has none (`alloc_block`)."""
     if heap.options[EXPANDABLE]:
         return _expanded(size, queue, heap)
@@ -330,7 +330,7 @@ def _from_device(size: int, queue: int, heap: _Heap) -> int:
 
 
 @compiled
-def _segment(address: int, size: int, queue: int, heap: _Heap) -> int:
+def _segment(address: int, size: int, queue: int, heap: _AllocatorState) -> int:
     """A new segment, in no list."""
     block = _new_block(address, size, queue, _FREE, 0, heap)
     heap.state[RESERVED] += size
@@ -339,7 +339,7 @@ def _segment(address: int, size: int, queue: int, heap: _Heap) -> int:
 
 
 @compiled
-def _room(size: int, queue: int, heap: _Heap) -> int:
+def _room(size: int, queue: int, heap: _AllocatorState) -> int:
     """The lowest block from which on so much is free or unmapped; −1 for none (`find_expandable_block`)."""
     block = heap.links[2 * queue + 1, 0]
     while block >= 0:
@@ -358,7 +358,7 @@ def _room(size: int, queue: int, heap: _Heap) -> int:
 
 
 @compiled
-def _expanded(size: int, queue: int, heap: _Heap) -> int:
+def _expanded(size: int, queue: int, heap: _AllocatorState) -> int:
     """A block where an expandable segment has room, mapped; −1 for none (`try_allocate_expandable_block`)."""
     block = _room(size, queue, heap)
     granule = _SMALL_SEGMENT if queue & 1 else _LARGE_SEGMENT
@@ -383,7 +383,7 @@ def _expanded(size: int, queue: int, heap: _Heap) -> int:
 
 
 @compiled
-def _map(block: int, size: int, heap: _Heap) -> None:
+def _map(block: int, size: int, heap: _AllocatorState) -> None:
     """Map the beginning of an unmapped range, and merge it with its free neighbours (`map_block`)."""
     _remove(block, heap)
     rest = heap.blocks[block, _SIZE] - size
@@ -399,7 +399,7 @@ def _map(block: int, size: int, heap: _Heap) -> None:
 
 
 @compiled
-def _map_recorded(address: int, size: int, queue: int, heap: _Heap) -> None:
+def _map_recorded(address: int, size: int, queue: int, heap: _AllocatorState) -> None:
     """Map a range where the record says so; of an expandable segment that begins there, if it is in no other."""
     block = heap.links[2 * queue + 1, 0]
     while block >= 0 and heap.blocks[block, _ADDRESS] + heap.blocks[block, _SIZE] < address + size:
@@ -415,7 +415,7 @@ def _map_recorded(address: int, size: int, queue: int, heap: _Heap) -> None:
 
 
 @compiled
-def _unmap(block: int, begin: int, end: int, heap: _Heap) -> None:
+def _unmap(block: int, begin: int, end: int, heap: _AllocatorState) -> None:
     """Unmap a range inside a free block (`unmap_block`)."""
     block = _without_front(block, begin, heap)
     _remove(block, heap)
@@ -432,7 +432,7 @@ def _unmap(block: int, begin: int, end: int, heap: _Heap) -> None:
 
 
 @inlined
-def _release_segment(block: int, heap: _Heap) -> None:
+def _release_segment(block: int, heap: _AllocatorState) -> None:
     """Give a segment, which is one free block, back to the device (`release_block`)."""
     _remove(block, heap)
     heap.state[RESERVED] -= heap.blocks[block, _SIZE]
@@ -441,7 +441,7 @@ def _release_segment(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _release_cached(heap: _Heap) -> None:
+def _release_cached(heap: _AllocatorState) -> None:
     """Wait for what is being returned; give all unused segments back to the device (`release_cached_blocks`)."""
     while heap.state[_FIRST_WAITING] >= 0:
         _give_back(heap.blocks[heap.state[_FIRST_WAITING], _OWNER], heap)
@@ -461,7 +461,7 @@ def _release_cached(heap: _Heap) -> None:
 
 
 @compiled
-def _release_oversize(size: int, queue: int, heap: _Heap) -> bool:
+def _release_oversize(size: int, queue: int, heap: _AllocatorState) -> bool:
     """Give blocks back that are too large to be split, until that is enough (`release_available_cached_blocks`)."""
     if heap.options[MAX_SPLIT] >= UNLIMITED:
         return False
@@ -488,7 +488,7 @@ def _release_oversize(size: int, queue: int, heap: _Heap) -> bool:
 
 
 @compiled
-def _collect_garbage(heap: _Heap) -> None:
+def _collect_garbage(heap: _AllocatorState) -> None:
     """Give back large segments that were unused for longest, until enough is (`garbage_collect_cached_blocks`)."""
     target, collected = heap.state[RESERVED] - heap.options[COLLECT_ABOVE], 0
     ages, count = 0, 0
@@ -521,7 +521,7 @@ def _collect_garbage(heap: _Heap) -> None:
 
 
 @compiled
-def _hand_out(block: int, size: int, splits: bool, row: int, heap: _Heap) -> None:
+def _hand_out(block: int, size: int, splits: bool, row: int, heap: _AllocatorState) -> None:
     """Mark a block, which is in no list, as taken; what it has beyond the size becomes a free block if it is split."""
     if splits:
         rest = heap.blocks[block, _SIZE] - size
@@ -536,7 +536,7 @@ def _hand_out(block: int, size: int, splits: bool, row: int, heap: _Heap) -> Non
 
 
 @compiled
-def _give_back(row: int, heap: _Heap) -> None:
+def _give_back(row: int, heap: _AllocatorState) -> None:
     """Make the block of a row free, and one with its free neighbours (`free_block`)."""
     block = heap.block_of[row]
     heap.block_of[row] = _NO_BLOCK
@@ -555,7 +555,7 @@ def _give_back(row: int, heap: _Heap) -> None:
 
 
 @inlined
-def _wait(block: int, heap: _Heap) -> None:
+def _wait(block: int, heap: _AllocatorState) -> None:
     """Put a block to those whose return waits."""
     if block >= 0 and heap.blocks[block, _STATUS] == _TAKEN:
         first = heap.state[_FIRST_WAITING]
@@ -567,7 +567,7 @@ def _wait(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _merge(block: int, heap: _Heap) -> None:
+def _merge(block: int, heap: _AllocatorState) -> None:
     """Join a block, which is in no list, with the neighbours of its status (`try_merge_blocks`)."""
     before, after = heap.blocks[block, _BEFORE], heap.blocks[block, _AFTER]
     if before >= 0 and heap.blocks[before, _STATUS] == heap.blocks[block, _STATUS]:
@@ -588,7 +588,7 @@ def _merge(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _without_front(block: int, address: int, heap: _Heap) -> int:
+def _without_front(block: int, address: int, heap: _AllocatorState) -> int:
     """What a free or unmapped block has from an address on, in its list; the part before it stays as it was."""
     front = address - heap.blocks[block, _ADDRESS]
     if front <= 0:
@@ -603,7 +603,7 @@ def _without_front(block: int, address: int, heap: _Heap) -> int:
 
 
 @compiled
-def _split_off(block: int, address: int, size: int, status: int, heap: _Heap) -> int:
+def _split_off(block: int, address: int, size: int, status: int, heap: _AllocatorState) -> int:
     """A new block behind another one of its segment, in no list."""
     after = _new_block(address, size, heap.blocks[block, _QUEUE], status, heap.blocks[block, _IS_EXPANDABLE], heap)
     following = heap.blocks[block, _AFTER]
@@ -615,7 +615,7 @@ def _split_off(block: int, address: int, size: int, status: int, heap: _Heap) ->
 
 
 @inlined
-def _new_block(address: int, size: int, queue: int, status: int, is_expandable: int, heap: _Heap) -> int:
+def _new_block(address: int, size: int, queue: int, status: int, is_expandable: int, heap: _AllocatorState) -> int:
     block = heap.state[_UNUSED_ROW]
     if block >= 0:
         heap.state[_UNUSED_ROW] = heap.blocks[block, _AFTER]
@@ -630,7 +630,7 @@ def _new_block(address: int, size: int, queue: int, status: int, is_expandable: 
 
 
 @inlined
-def _forget(block: int, heap: _Heap) -> None:
+def _forget(block: int, heap: _AllocatorState) -> None:
     heap.blocks[block, _AFTER] = heap.state[_UNUSED_ROW]
     heap.blocks[block, _STATUS] = _TAKEN
     heap.blocks[block, _SIZE] = 0
@@ -641,7 +641,7 @@ def _forget(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _free_block_with(address: int, size: int, queue: int, heap: _Heap) -> int:
+def _free_block_with(address: int, size: int, queue: int, heap: _AllocatorState) -> int:
     """The free block of a queue that has all of a range; −1 for none."""
     last = heap.state[_LAST_REST]
     if last >= 0 and heap.blocks[last, _QUEUE] == queue and heap.blocks[last, _STATUS] == _FREE:
@@ -654,7 +654,7 @@ def _free_block_with(address: int, size: int, queue: int, heap: _Heap) -> int:
 
 
 @inlined
-def _has(block: int, address: int, size: int, heap: _Heap) -> bool:
+def _has(block: int, address: int, size: int, heap: _AllocatorState) -> bool:
     begin = heap.blocks[block, _ADDRESS]
     return bool(begin <= address and address + size <= begin + heap.blocks[block, _SIZE])
 
@@ -663,7 +663,7 @@ def _has(block: int, address: int, size: int, heap: _Heap) -> bool:
 
 
 @compiled
-def _insert(block: int, heap: _Heap) -> None:
+def _insert(block: int, heap: _AllocatorState) -> None:
     """Put a block into the list of its queue and status."""
     queue = heap.blocks[block, _QUEUE]
     is_unmapped = heap.blocks[block, _STATUS] == _UNMAPPED
@@ -684,7 +684,7 @@ def _insert(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _remove(block: int, heap: _Heap) -> None:
+def _remove(block: int, heap: _AllocatorState) -> None:
     """Take a block out of its list, by the key that it was put in with."""
     is_unmapped = heap.blocks[block, _STATUS] == _UNMAPPED
     head = 2 * heap.blocks[block, _QUEUE] + is_unmapped
@@ -696,7 +696,7 @@ def _remove(block: int, heap: _Heap) -> None:
 
 
 @compiled
-def _walk(head: int, key: int, address: int, row: int, heap: _Heap) -> int:
+def _walk(head: int, key: int, address: int, row: int, heap: _AllocatorState) -> int:
     """The first block of a list from a key, address and row on, −1 for none; `path` gets those before it.
 
     The row tells blocks apart that a damaged file has at one address.
@@ -711,7 +711,7 @@ def _walk(head: int, key: int, address: int, row: int, heap: _Heap) -> int:
 
 
 @inlined
-def _is_before(block: int, key: int, address: int, row: int, heap: _Heap) -> bool:
+def _is_before(block: int, key: int, address: int, row: int, heap: _AllocatorState) -> bool:
     if heap.blocks[block, _KEY] != key:
         return bool(heap.blocks[block, _KEY] < key)
     if heap.blocks[block, _ADDRESS] != address:

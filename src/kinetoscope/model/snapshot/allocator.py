@@ -93,7 +93,7 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, 
     settings = recorded_settings(snapshot.settings)
     events, start = past.events, held_after(lives, NONE)
     size = rounded(past.requested, snapshot.settings)
-    rows = _Rows(past, size, past.address)
+    rows = _OperationRows(past, size, past.address)
     is_private = private_pools(snapshot)
     pool = np.where(is_private[past.pool], past.pool, NONE)
     is_small = size <= SMALL_BYTES
@@ -167,7 +167,7 @@ def replayed(
     events = past.events
     is_private = private_pools(snapshot)
     divisions = {"roundup_power2_divisions": settings.roundup_power2_divisions}
-    rows = _Rows(
+    rows = _OperationRows(
         past, rounded(past.requested if requested is None else requested, divisions), np.zeros(len(past), np.int64)
     )
     in_default = ~is_private[past.pool]
@@ -235,7 +235,7 @@ class _Operations(NamedTuple):
         return _Operations(event[order], does[order], row[order])
 
 
-class _Rows:
+class _OperationRows:
     """The rows that operations refer to: allocations first, then others."""
 
     def __init__(self, past: SnapshotHistory, size: Int64s, address: Int64s) -> None:
