@@ -25,7 +25,11 @@ def read(written: Written, form: Literal["pickle", "c++", "json"], protocol: int
 def columns(snapshot: Snapshot) -> dict[str, Any]:
     """All columns, with texts in place of codes."""
     answer: dict[str, Any] = {"settings": snapshot.settings}
-    parts: dict[str, Any] = {"segments": snapshot.segments, "blocks": snapshot.blocks, "annotations": snapshot.annotations}
+    parts: dict[str, Any] = {
+        "segments": snapshot.segments,
+        "blocks": snapshot.blocks,
+        "annotations": snapshot.annotations,
+    }
     parts |= {f"events {device}": events for device, events in enumerate(snapshot.events)}
     if snapshot.host_segments is not None:
         parts |= {"host segments": snapshot.host_segments, "host events": snapshot.host_events}
