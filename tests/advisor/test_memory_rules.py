@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from kinetoscope import advise, read
 from kinetoscope.advisor.finding import NO_STAKE
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, memory, op
+from tests.snapshots.process import SIDE_STREAM, Process
+from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import write
 
 COUNT = 6
 GB = 10**9
@@ -182,3 +186,22 @@ def test_growth_by_a_few_numbers_is_left_alone(tmp_path: Path) -> None:
 def test_without_memory_all_are_silent(tmp_path: Path) -> None:
     view = rank_view(tmp_path, *launches(), **device(80 * GB))
     assert [findings(f"MEMORY00{n}", view) for n in range(1, 6)] == [[]] * 5
+
+
+def test_memory_that_a_snapshot_shows_to_wait_for_a_stream(tmp_path: Path) -> None:
+    def plant(process: Process, step: int) -> None:
+        block = process.alloc("all_gather", 1 << 20, stream=SIDE_STREAM)
+        process.allocators[0].record_stream(block, 0)
+        process.free(block)
+
+    process = Process(stacks="python")
+    process.record()
+    model = Model(layers=1, width=64, batch=1, tokens=32, vocabulary=100)
+    training = Training(process, model, metadata=True, after_step=lambda step: plant(process, step))
+    training.build()
+    training.run(8)
+    write(tmp_path / "memory.pickle", process.snapshot())
+    [finding] = advise(read(tmp_path / "memory.pickle", jobs=1)).findings
+    assert finding.code == "MEMORY005"
+    assert "taken at `train.py:51`, was freed, and waits for work of another stream" in finding.message
+    assert "wait_stream" in finding.change

@@ -80,7 +80,8 @@ def fills_a_cache(process: Process, step: int) -> None:
         (keeps_every_third, 12, "leak"),
         (keeps, 3, "too few steps"),
         (flushes(), 9, "no growth"),
-        (holds_the_last(lambda step: MIB * (step + 1)), 9, "no growth"),  # the ends of the steps rise all the same
+        (holds_the_last(lambda step: MIB * (step + 1)), 9, "leak"),  # a cache that is replaced by a larger one
+        (holds_the_last(lambda step: MIB * (5, 1, 4, 2, 7, 3, 6, 2, 5)[step]), 9, "no growth"),
         (fills_a_cache, 9, "no growth"),
         (fills_a_cache, 5, "unclear"),
         (lambda process, step: None, 8, "no growth"),
@@ -121,6 +122,17 @@ def test_what_waits_for_a_stream_or_belongs_to_a_graph_is_held_by_that(tmp_path:
     whole, kept = rows(trained(tmp_path, plant))
     assert whole["verdict"] == "leak"
     assert {row["held_by"]: row["size"] for row in kept} == {"graph pool": 12 * MIB, "stream": 6 * MIB}
+
+
+@pytest.mark.parametrize(("more", "verdict"), [(8 * MIB, "no growth"), (MIB // 2, "unclear")])
+def test_steps_that_get_larger_are_no_leak(tmp_path: Path, more: int, verdict: str) -> None:
+    def plant(process: Process, step: int) -> None:
+        with process.module("model.py", 9):
+            process.free(process.alloc("gelu", MIB + more * step))
+        hold(process, step)
+
+    hold = holds_the_last(lambda step: MIB * (step + 1))
+    assert rows(trained(tmp_path, plant))[0]["verdict"] == verdict
 
 
 def test_selection_and_warmup_choose_steps_and_devices(tmp_path: Path) -> None:

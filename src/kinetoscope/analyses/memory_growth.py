@@ -17,7 +17,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import grouped, memory_blocks
-from kinetoscope.model.snapshot.growth import HOLDERS, held_over
+from kinetoscope.model.snapshot.growth import HOLDERS, StepTakings, held_over, takings
 from kinetoscope.model.snapshot.growth import kept as kept_allocations
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
@@ -85,14 +85,16 @@ def memory_growth(
     squares, with the standard error of the slope). *leak*: the slope is above 0 with 99 % confidence (Student's t), and
     the level rises in both halves of the steps. *no growth*: the slope is not above 0, or with 99 % confidence below
     0.1 % of what is in use; or the later half of the steps falls back to the lowest level of the earlier half; or the
-    level has not risen for at least 3 steps and twice as many as before. *unclear*: neither. *too few steps*: fewer
-    than 3. Below the row of the device are the blocks that outlive their step: taken in any step but the last and in
-    use at the end of the last, by what took them (as in `memory_peak`).
+    level has not risen for at least 3 steps and half as many again as before. *unclear*: neither. *too few steps*:
+    fewer than 3. Below the row of the device are the blocks that outlive their step: taken in any step but the last
+    and in use at the end of the last, by what took them (as in `memory_peak`).
 
-    Where the rank has a memory snapshot, it answers for its devices. The level is then what is in use at the end of a
-    step and was taken before the step began, so that batches of different sizes are no growth; what took the blocks
-    are the stacks of the allocator's record, and a row says what holds them. Steps are those of the trace, or of the
-    snapshot's annotations and metadata; where there are none, periods of the allocations.
+    Where the rank has a memory snapshot, it answers for its devices, in bytes asked for. The level is what is in use at
+    the end of a step and was taken before the step began, so that batches of different sizes are no growth. What a step
+    itself took and holds at its end is judged likewise, for a cache may be replaced by a larger one in each step; where
+    the rest of what steps take grows, too, that is *unclear*, or, if the rest grows by more, no growth. What took the
+    blocks are the stacks of the allocator's record, and a row says what holds them. Steps are those of the trace, or of
+    the snapshot's annotations and metadata; where there are none, periods of the allocations.
 
     How to read it. A leak has rows below it that account for the slope, taken in every step: the operator says what is
     kept (a loss with its graph, outputs in a list), the module where. Rows taken in a single step are caches and
@@ -187,7 +189,7 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
     constant = slope <= 0 or slope + margin <= _CONSTANT_SHARE * float(level.max())
     falls_back = level[half:].min() <= level[:half].min()
     risen = int(np.flatnonzero(np.diff(level) > 0).max(initial=-1)) + 1
-    stopped = len(level) - 1 - risen >= max(_MIN_STEPS, 2 * risen)
+    stopped = len(level) - 1 - risen >= max(_MIN_STEPS, 1.5 * risen)
     return "no growth" if constant or falls_back or stopped else "unclear"
 
 
@@ -203,8 +205,34 @@ def _of_snapshot(trace: Trace, device: int, select: Selection, warmup: int) -> t
     if sites is None or past is None or len(steps) < _MIN_STEPS:
         none = np.zeros(len(steps), np.int64)
         return pl.DataFrame([whole | _growth(none, none)], schema=_COLUMNS), every.note
-    frame = pl.DataFrame([whole | _growth(held_over(past, steps), steps.places)], schema=_COLUMNS)
-    return pl.concat([frame, _stacks(sites, past, steps)]), every.note
+    growth = _growth(held_over(past, steps), steps.places)
+    rows = _stacks(sites, past, steps)
+    if growth["verdict"] != "leak":
+        own = takings(past, steps)
+        held = _growth(own.held, steps.places)
+        others = _growth(own.others, steps.places)
+        larger = others["verdict"] == "leak"
+        if held["verdict"] == "leak" and not (larger and others["per_step"] >= held["per_step"]):
+            growth = held | {"verdict": "unclear" if larger else "leak"}
+            rows = pl.concat([_replaced(sites, own, len(steps)), rows])
+    return pl.concat([pl.DataFrame([whole | growth], schema=_COLUMNS), rows]), every.note
+
+
+def _replaced(sites: StackSites, own: StepTakings, steps: int) -> pl.DataFrame:
+    """Stacks of which each step holds more of its own, by how much."""
+    stacks = own.growing.tolist()
+    frame = pl.DataFrame(
+        {
+            "kind": ["stack"] * len(stacks),
+            "name": [_site(sites, stack) for stack in stacks],
+            "per_step": own.growth / (steps - 1),
+            "size": own.growth,
+            "blocks": own.blocks,
+            "held_by": [HOLDERS[0]] * len(stacks),
+            "stack": [sites.folded(stack) or None for stack in stacks],
+        }
+    )
+    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal_relaxed").cast(_COLUMNS)
 
 
 def _stacks(sites: StackSites, past: SnapshotHistory, steps: HistoryWindows) -> pl.DataFrame:

@@ -17,11 +17,26 @@ _MIN_BYTES_PER_STEP: Final = 4096
 """Growth that is reported; numbers in a list are less."""
 
 
+_DETACH: Final = "- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
+
+_CHANGES: Final = {
+    "stream": "- tensor.record_stream(stream)\n+ torch.cuda.current_stream().wait_stream(stream)  # before it is freed",
+    "graph pool": "- torch.cuda.graph(graph)\n+ torch.cuda.graph(graph, pool=pool)  # one pool for all graphs",
+}
+"""Changes by what holds the memory."""
+
+_HELD: Final = {
+    "stream": ", was freed, and waits for work of another stream",
+    "graph pool": ", in the pool of a CUDA graph",
+}
+
+
 def growing_memory(rank: RankView) -> Iterator[Finding]:
     """Does memory grow from step to step?
 
     What it checks. The analysis `memory_growth`: whether memory in use at the ends of the steps grows, with 99 %
-    confidence, and which memory was taken in a step and kept.
+    confidence, and which memory was taken in a step and kept. With a memory snapshot it names the line of the program,
+    and what holds the memory.
 
     Why it matters. A run that keeps some memory of each step ends when none is left. The usual cause is a loss with its
     graph, outputs or hidden states that are kept in a list or carried over. No time is at stake, so it is a note.
@@ -33,15 +48,14 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
     for whole in leaks.iter_rows(named=True):
         device = str(whole["device"])
         kept = growth.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
-        kept = kept.filter(pl.col("steps") * 2 >= whole["steps"] - 1)
+        kept = kept.filter(pl.col("steps").fill_null(whole["steps"]) * 2 >= whole["steps"] - 1)
         source = _source(kept.row(0, named=True)) if len(kept) else ""
+        holder = kept["held_by"][0] if len(kept) else None
         yield Finding(
             message=f"Memory grows from step to step on {quoted(device)}. It grows by"
             f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(rank, device, whole['per_step'])}.",
             stake=NO_STAKE,
-            change="- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
-            if rank.program == "training"
-            else "",
+            change=_CHANGES.get(holder or "", _DETACH if rank.program == "training" else ""),
             why=f"No time is at stake, but the run. {whole['evidence']}",
             evidence=(Evidence("the memory that is kept, and where it was allocated", "memory_growth"),),
             key=device,
@@ -51,7 +65,9 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
 
 def _source(kept: dict[str, Any]) -> str:
     module = f" in {quoted(str(kept['module']))}" if kept["module"] else ""
-    return f"; most of what is kept was taken by {quoted(str(kept['name']))}{module}"
+    where = "at" if kept["kind"] == "stack" and ":" in str(kept["name"]) else "by"
+    held = _HELD.get(str(kept["held_by"]), "")
+    return f"; most of what is kept was taken {where} {quoted(str(kept['name']))}{module}{held}"
 
 
 def _until(rank: RankView, device: str, growth: float) -> str:

@@ -1,4 +1,4 @@
-"""Memory of a device that outlives its step: how much of it each step holds, and which of it stays."""
+"""Memory of a device at the ends of steps: what outlives its step, what a step holds of its own, and what keeps it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.snapshot.windows import HistoryWindows
@@ -14,6 +15,9 @@ from kinetoscope.model.snapshot.windows import HistoryWindows
 HOLDERS: Final = ("references", "stream", "graph pool")
 """What keeps an allocation: references to its tensor, for its free was not requested; work of another stream that must
 end before its free completes; the private pool of a CUDA graph (or a `MemPool`), whose blocks replays write."""
+
+NEVER: Final = np.iinfo(np.int32).max
+"""Event of a return that the history does not have."""
 
 
 class KeptAllocations(NamedTuple):
@@ -24,25 +28,60 @@ class KeptAllocations(NamedTuple):
     holder: Int8s
 
 
-def held_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
-    """Bytes, as rounded, that are in use at the end of each step and were taken before it began: int64 [steps].
+class StepTakings(NamedTuple):
+    """Bytes asked for in each step, int64 [steps].
 
-    What a step takes and holds at its own end does not count: that differs with the sizes of its inputs.
+    Attributes:
+        held: what it took and holds at its end.
+        others: all that stacks took of which no step holds anything at its end.
+        growing: stacks, int32, of which the last step holds more of its own than the first, those with most first.
+        growth: int64, by how much; blocks: int64, how many the last step holds.
     """
+
+    held: Int64s
+    others: Int64s
+    growing: Int32s
+    growth: Int64s
+    blocks: Int64s
+
+
+def held_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
+    """Bytes asked for that are in use at the end of each step and were taken before it began: int64 [steps]."""
     first = np.searchsorted(steps.start, past.taken, side="right")
-    over = np.where(past.returned == NONE, np.iinfo(np.int32).max, past.returned)
-    last = np.searchsorted(steps.end, over, side="right")
-    held = first < last
+    last = np.searchsorted(steps.end, _over(past), side="right")
+    is_held = first < last
     change = np.zeros(len(steps) + 1, np.int64)
-    np.add.at(change, first[held], past.size[held])
-    np.subtract.at(change, last[held], past.size[held])
+    np.add.at(change, first[is_held], past.requested[is_held])
+    np.subtract.at(change, last[is_held], past.requested[is_held])
     return np.cumsum(change)[:-1]
+
+
+def takings(past: SnapshotHistory, steps: HistoryWindows) -> StepTakings:
+    """What each step takes of its own."""
+    step = steps.of(past.taken)
+    rows = np.flatnonzero(step >= 0)
+    step, size, stack = step[rows], past.requested[rows], past.stack[rows]
+    is_held = _over(past)[rows] >= steps.end[step]
+    of_stack, first = group(stack)
+    holds = np.bincount(of_stack[is_held], minlength=len(first)) > 0
+    of_step = step.astype(np.int32)
+    held, others = (
+        sum_by(np.where(which, of_step, np.int32(NONE)), len(steps), size) for which in (is_held, ~holds[of_stack])
+    )
+    at_first, at_last = (
+        sum_by(np.where(is_held & (step == place), of_stack, np.int32(NONE)), len(first), size)
+        for place in (0, len(steps) - 1)
+    )
+    growing = np.flatnonzero(at_last > at_first)
+    growing = growing[np.argsort(at_first[growing] - at_last[growing], kind="stable")]
+    count = np.bincount(of_stack[is_held & (step == len(steps) - 1)], minlength=len(first))
+    return StepTakings(held, others, stack[first[growing]], (at_last - at_first)[growing], count[growing])
 
 
 def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> KeptAllocations:
     """Allocations taken in any step but the last, and in use at the end of the last."""
     end = int(steps.end[-1])
-    rows = np.flatnonzero((past.returned == NONE) | (past.returned >= end)).astype(np.int32)
+    rows = np.flatnonzero(_over(past) >= end).astype(np.int32)
     step = steps.of(past.taken[rows])
     earlier = (step >= 0) & (step < len(steps) - 1)
     rows, step = rows[earlier], step[earlier]
@@ -50,3 +89,8 @@ def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> Ke
     waits = past.free_requested[rows]
     holder = np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)
     return KeptAllocations(rows, step, holder)
+
+
+def _over(past: SnapshotHistory) -> Int32s:
+    """The event that returned each allocation, NEVER for none: int32."""
+    return np.where(past.returned == NONE, np.int32(NEVER), past.returned)
