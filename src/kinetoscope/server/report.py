@@ -33,6 +33,13 @@ MAX_ROWS_OF_TABLE: Final = 200
 MAX_TILE_BYTES: Final = 400_000
 """Bytes of the timeline that are kept, packed: from the whole run down to as fine as they reach."""
 
+BAND_COLUMNS: Final = 1500
+HEAP_PIECES: Final = 2000
+"""Columns of the bands and pieces of a heap that are kept; the page asks for as many (web/src/blocks/allocator.tsx)."""
+
+MAX_ALLOCATIONS: Final = 100
+"""Allocations whose stack is kept: the largest at the peak."""
+
 _LINES_AROUND: Final = 40
 """Lines of a file that are kept before and after the one that costs most, where files may be shown."""
 
@@ -169,12 +176,30 @@ def _tables(kept: ReportAnswers, run: str, page: Mapping[str, Any], shown: Mappi
             costly = max(block["lines"], key=lambda line: line["total_time"], default={"line": 1})
             place = {"file": block["file"], "line": str(costly["line"]), "around": str(_LINES_AROUND)}
             kept.ask("runs", run, "source", pairs=place)
+        if block["block"] == "allocator":
+            _allocator(kept, run, block, {**{key: shown[key] for key in ("cycle",) if key in shown}, **page["select"]})
         if block["block"] != "table":
             continue
         window = {"limit": str(block["limit"] or MAX_ROWS_OF_TABLE), "offset": "0"}
         select = {key: value for key, value in shown.items() if key not in ("rank", "ranks")} | page["select"]
         pairs = {**select, **_own(block["params"]), "sort": block["sort"], "filter": block["filter"], **window}
         kept.ask("runs", run, "analyses", block["analysis"], pairs=pairs)
+
+
+def _allocator(kept: ReportAnswers, run: str, block: Mapping[str, Any], who: Mapping[str, str]) -> None:
+    """The bands along both axes, the heap at the instants that the block names, and the largest blocks at the first."""
+    who = {**who, "device": str(block["device"])}
+    for by in ("time", "event") if block["span"] else ("event",):
+        kept.ask("runs", run, "memory", "bands", pairs={**who, "by": by, "columns": str(BAND_COLUMNS)})
+    heaps = {}
+    for event in block["kept"]:
+        pairs = {**who, "event": str(event), "pieces": str(HEAP_PIECES)}
+        heaps[event] = kept.ask("runs", run, "memory", "heap", pairs=pairs)
+    first = heaps.get(block["moments"][0]["event"])
+    largest = sorted(first["rows"] if first else [], key=lambda piece: -piece[2])
+    blocks = [piece[5] for piece in largest if piece[5] >= 0]
+    for row in blocks[:MAX_ALLOCATIONS]:
+        kept.ask("runs", run, "memory", "allocation", pairs={**who, "row": str(row)})
 
 
 def _timeline(kept: ReportAnswers, run: str, rank: str) -> None:

@@ -8,11 +8,11 @@ import { pairs, type Query } from "./transport";
 const KEPT = 64;
 
 /** The answer to the newest question that has one; null asks nothing. What was asked lately is not asked again. */
-export function useNewest<T>(path: string, query: Query | null): T | undefined {
+export function useNewest<T>(path: string, query: Query | null, version = ""): T | undefined {
   const [answer, set] = useState<T>();
   const kept = useRef(new Map<string, T>());
   const flight = useRef({ busy: false, waiting: null as (() => void) | null, gone: false });
-  const key = query && path + JSON.stringify(pairs(query));
+  const key = query && path + JSON.stringify(pairs(query)) + version;
   useEffect(() => {
     if (!query || !key) return;
     const before = kept.current.get(key);

@@ -37,7 +37,7 @@ import { Frame } from "./frame";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
 
-/** Rows of a picture; so many pieces of a heap are a row each. A report keeps these answers (server/report.py). */
+/** Rows of a picture, and pieces of a heap; a report keeps answers to the same questions (server/report.py). */
 const [COLUMNS, PIECES] = [1500, 20_000];
 const KEPT_PIECES = 2000;
 const HEIGHT = 250;
@@ -64,20 +64,22 @@ export function AllocatorBlock(block: Allocator) {
     by === "time" && span ? { from: span[0], to: span[1] + 1 } : { from: 0, to: Math.max(1, events) };
   const view = window ?? whole;
   const settled = useSettled(window);
-  const who = { rank: select.rank, cycle: select.cycle, device, v: version };
+  const who = { rank: select.rank, cycle: select.cycle, device };
   const path = (what: string) => runPath(run, "memory", what);
-  const all = useNewest<Answer>(path("bands"), { ...who, by, columns: COLUMNS });
+  const all = useNewest<Answer>(path("bands"), { ...who, by, columns: COLUMNS }, version);
   const near = settled && !api.embedded ? widened(settled, whole) : null;
-  const fine = useNewest<Answer>(path("bands"), near && { ...who, by, columns: 2 * COLUMNS, ...near });
+  const fine = useNewest<Answer>(path("bands"), near && { ...who, by, columns: 2 * COLUMNS, ...near }, version);
   const asked = api.embedded ? nearest(kept, at) : at;
-  const heap = useNewest<Heap>(path("heap"), { ...who, event: asked, pieces: api.embedded ? KEPT_PIECES : PIECES });
+  const pieces = api.embedded ? KEPT_PIECES : PIECES;
+  const heap = useNewest<Heap>(path("heap"), { ...who, event: asked, pieces }, version);
   const names = all?.categories ?? [];
   const order = useMemo(
     () => categories.map(([name]) => names.indexOf(name)).filter((each) => each >= 0),
     [names.join()],
   );
   const fills = useMemo(() => names.map((name) => colour(name, dark)), [names.join(), dark]);
-  const most = useMemo(() => (all ? highest(all.rows) * 1.04 : 1), [all]);
+  const drawnOnes = alone >= 0 ? [alone] : order;
+  const most = useMemo(() => (all ? highest(all.rows, alone) * 1.04 : 1), [all, alone]);
   const covers = (data: Answer | undefined): data is Answer =>
     !!data && data.by === by && data.from <= view.from && data.to >= view.to;
   const data = window && covers(fine) ? fine : all?.by === by ? all : undefined;
@@ -119,7 +121,7 @@ export function AllocatorBlock(block: Allocator) {
 
   const draw = (pen: Pen, width: number) => {
     wide.current = width;
-    const look = { width, height: HEIGHT, view, most, dark, order, fills, alone };
+    const look = { width, height: HEIGHT, view, most, dark, order: drawnOnes, fills, whole: alone < 0 };
     if (!data) return;
     if (!("drawImage" in pen)) return drawBands(pen, data, look);
     // The bands are painted once; what moves with the pointer stands above them.
@@ -214,8 +216,12 @@ export function AllocatorBlock(block: Allocator) {
       number,
       number,
     ];
+    // A report has the tables of all; there a stretch is looked at.
+    if (api.embedded) return setWindow(inside(whole, from, Math.max(CLOSEST[by], to - from)));
     const times = by === "time" ? [from, to] : all ? timesOf(all, from, to) : null;
-    if (times && span) go({ select: { time: timeRangeText(Math.max(0, times[0] as number), times[1] as number) } });
+    if (!times || !span) return;
+    const time = timeRangeText(Math.max(0, times[0] as number), times[1] as number);
+    go({ select: { time }, tables: { "memory.at": null } });
   };
   const step = (direction: number) => {
     const sorted = steps.map((each) => each.event);
@@ -238,6 +244,11 @@ export function AllocatorBlock(block: Allocator) {
     d: () => pan((view.to - view.from) / 5),
     Escape: () => select.time && go({ select: { time: null } }),
   };
+  // The same element is not drawn again while only the pointer moves.
+  const segments = useMemo(
+    () => heap && <HeapPicture heap={heap} who={who} fills={fills} names={names} alone={alone} />,
+    [heap, fills, names.join(), alone, JSON.stringify(who)],
+  );
   const keyed = order.filter((each) => (heap?.bytes[names[each] ?? ""] ?? 0) > 0);
   return (
     <Frame
@@ -364,7 +375,7 @@ export function AllocatorBlock(block: Allocator) {
           reserved
         </li>
       </ul>
-      {heap && <HeapPicture heap={heap} who={who} fills={fills} names={names} alone={alone} />}
+      {segments}
     </Frame>
   );
 }

@@ -38,7 +38,7 @@ interface AllocationAnswer {
 }
 
 export function HeapPicture({ heap, who, fills, names, alone }: Props) {
-  const { run, api, dark } = useProps();
+  const { run, version, api, dark } = useProps();
   const [measure, width] = useWidth<HTMLDivElement>();
   const [closer, setCloser] = useState(1);
   const [top, setTop] = useState(0);
@@ -54,6 +54,7 @@ export function HeapPicture({ heap, who, fills, names, alone }: Props) {
   const details = useNewest<AllocationAnswer>(
     runPath(run, "memory", "allocation"),
     allocation >= 0 ? { ...who, row: allocation } : null,
+    version,
   );
   const draw = (pen: Pen, wide: number) =>
     layout && drawHeap(pen, heap, layout, { width: wide - 14, top, height: HEIGHT, dark, fills, alone, allocation });

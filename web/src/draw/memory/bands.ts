@@ -32,8 +32,8 @@ export interface Look {
   /** Columns of categories from below, and their colours. */
   readonly order: readonly number[];
   readonly fills: readonly string[];
-  /** The one that is drawn in full colour alone; −1 for all. */
-  readonly alone: number;
+  /** All categories are drawn, and beside them what is reserved. */
+  readonly whole: boolean;
 }
 
 export const eventOf = (row: readonly number[] | undefined): number => row?.[EVENT] ?? -1;
@@ -55,9 +55,12 @@ export function rowAt(rows: Bands["rows"], place: number, column = AT): number {
 /** The row of an event, or of the last before it. */
 export const rowOf = (rows: Bands["rows"], event: number): number => rowAt(rows, event, EVENT);
 
-/** The greatest of all levels. */
-export const highest = (rows: Bands["rows"]): number =>
-  rows.reduce((most, row) => Math.max(most, reservedOf(row), total(row)), 1);
+/** The greatest of all levels, or of one category. */
+export const highest = (rows: Bands["rows"], category = -1): number =>
+  rows.reduce(
+    (most, row) => Math.max(most, category < 0 ? Math.max(reservedOf(row), total(row)) : levelOf(row, category)),
+    1,
+  );
 
 export const total = (row: readonly number[]): number => {
   let sum = 0;
@@ -77,7 +80,7 @@ export function labels(by: Bands["by"], { from, to }: Stretch, room: number): { 
 }
 
 export function drawBands(pen: Pen, { rows, by }: Bands, look: Look): void {
-  const { width, height, view, most, dark, order, fills, alone } = look;
+  const { width, height, view, most, dark, order, fills, whole } = look;
   const ink = INK[dark ? "dark" : "light"];
   const [wide, tall] = [width - LEFT - RIGHT, height - TOP - BOTTOM];
   const x = (at: number) => LEFT + ((at - view.from) / (view.to - view.from || 1)) * wide;
@@ -113,7 +116,6 @@ export function drawBands(pen: Pen, { rows, by }: Bands, look: Look): void {
   const right = (row: number) => Math.min(width, row + 1 < rows.length ? x(placeOf(rows[row + 1])) : x(view.to));
   for (const category of order) {
     pen.fillStyle = fills[category] as string;
-    pen.globalAlpha = alone >= 0 && alone !== category ? 0.18 : 1;
     pen.beginPath();
     let seen = false;
     for (let row = first; row < last; row += 1) {
@@ -133,7 +135,6 @@ export function drawBands(pen: Pen, { rows, by }: Bands, look: Look): void {
     }
     if (seen) pen.fill();
   }
-  pen.globalAlpha = 1;
   pen.strokeStyle = ink.ink;
   pen.lineWidth = 1.25;
   pen.beginPath();
@@ -143,6 +144,6 @@ export function drawBands(pen: Pen, { rows, by }: Bands, look: Look): void {
     else pen.lineTo(Math.max(LEFT, x(placeOf(rows[row]))), level);
     pen.lineTo(right(row), level);
   }
-  pen.stroke();
+  if (whole) pen.stroke();
   pen.restore();
 }
