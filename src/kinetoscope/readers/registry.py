@@ -21,12 +21,13 @@ from kinetoscope.readers.job.capture_traces import is_capture_trace
 from kinetoscope.readers.json import kineto, sniff
 from kinetoscope.readers.json.merged import load_part
 from kinetoscope.readers.reader import CandidateFile, Reader
-from kinetoscope.readers.snapshot import alone
+from kinetoscope.readers.snapshot import alone, timeline_files
 
 READERS: Final[dict[str, Reader]] = {
     kineto.READER.name: kineto.READER,
     parquet.READER.name: parquet.READER,
     alone.READER.name: alone.READER,
+    timeline_files.READER.name: timeline_files.READER,
 }
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 

@@ -17,10 +17,10 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import rank_in_name
-from kinetoscope.readers.json.sniff import MEMORY_SNAPSHOT
+from kinetoscope.readers.json.sniff import MEMORY_SNAPSHOT, MEMORY_TIMELINE
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import READERS
-from kinetoscope.readers.snapshot import alone
+from kinetoscope.readers.snapshot import alone, timeline_files
 
 BUDGET_BYTES: Final = 128 << 20
 """Bytes as stored that thorough probes of all files of a job read together; but a little of each."""
@@ -33,6 +33,12 @@ _CHEAP_BYTES: Final = 1 << 20
 
 _LOCAL_THREADS: Final = 4
 _REMOTE_THREADS: Final = 32
+
+_READERS_BY_CONTENT: Final = {
+    MEMORY_SNAPSHOT.name: alone.READER.name,
+    MEMORY_TIMELINE.name: timeline_files.READER.name,
+}
+"""Readers of formats that are known by how they begin, whatever their names."""
 
 
 def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> list[CandidateFile]:
@@ -61,8 +67,8 @@ def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
     if is_here and not reader.marker and not os.path.isfile(candidate.url):
         return replace(candidate, size=None)  # a pipe: what is read of it is gone
     candidate = reader.probe(candidate, cache)
-    is_snapshot = candidate.other_format == MEMORY_SNAPSHOT.name
-    return replace(candidate, reader=alone.NAME, other_format="", fully_probed=True) if is_snapshot else candidate
+    known = _READERS_BY_CONTENT.get(candidate.other_format)
+    return replace(candidate, reader=known, other_format="", fully_probed=True) if known else candidate
 
 
 def _quick_or_as_it_is(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:

@@ -62,6 +62,7 @@ _MAGIC: Final[dict[bytes, OtherFormat]] = {
 
 _EXECUTION_TRACE = OtherFormat("a PyTorch execution trace (ExecutionTraceObserver, Chakra)", _COMPANION)
 MEMORY_SNAPSHOT: Final = OtherFormat("a memory snapshot of the CUDA allocator")
+MEMORY_TIMELINE: Final = OtherFormat("a memory timeline (export_memory_timeline)")
 _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
     (("schema", "nodes"), b"", _EXECUTION_TRACE),
     (("rocprofiler-sdk-tool",), b"", OtherFormat("the results of rocprofv3")),
@@ -232,7 +233,7 @@ def _object(text: bytes) -> OtherFormat | None:
 
 def _list(text: bytes) -> OtherFormat | None:
     if re.match(rb"\[\s*\[\s*-?[0-9]", text):
-        return OtherFormat("a memory timeline (export_memory_timeline)", _COMPANION)
+        return MEMORY_TIMELINE
     if b'"ph"' in text:
         return None
     if re.match(rb"\[\s*(?:\{|\]|\Z)", text) and not (_strictly(text) or _first_item(text)):
@@ -289,6 +290,11 @@ def _plain(text: bytes) -> OtherFormat:
     if start.startswith(b"version https://git-lfs"):
         return OtherFormat("a pointer of Git LFS in place of the file", "fetch the file itself: git lfs pull")
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<!-- saved")):
+        if b"<title>gpu memory timeline html" in start:
+            hint = (
+                "it holds no numbers: export_memory_timeline writes them where the name ends in .json or .raw.json.gz"
+            )
+            return OtherFormat("a picture of a memory timeline (export_memory_timeline)", hint)
         hint = "download the file itself (this may be a log-in or error page), or " + _RECORD
         return OtherFormat("an HTML page", hint)
     if start.startswith(b"<"):

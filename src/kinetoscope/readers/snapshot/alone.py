@@ -50,12 +50,12 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     """
     snapshot = snapshot_at(source, source.url, progress)
     text = json.dumps({"traceEvents": [*_ranges(snapshot)]}).encode()
-    trace = kineto.read(replace(source, snapshots=(source.url,)), _TextInMemory(source.url, text))
+    trace = kineto.read(replace(source, snapshots=(source.url,)), TextInMemory(source.url, text))
     trace.keep((NAME, source.url), lambda: snapshot)
     return trace
 
 
-class _TextInMemory:
+class TextInMemory:
     """A `Text` of one block."""
 
     def __init__(self, path: str, text: bytes) -> None:
