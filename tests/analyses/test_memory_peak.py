@@ -4,6 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,14 @@ from kinetoscope import Job, Selection, read
 from kinetoscope.analyses.memory_curve import memory_curve
 from kinetoscope.analyses.memory_peak import memory_peak
 from kinetoscope.errors import UsageError
+from kinetoscope.model.snapshot.replay import level
+from kinetoscope.views.exports.files import to_bytes
 from tests.conftest import few_examples
 from tests.drawn import Event, annotation, job, memory, op, python
+from tests.snapshots.allocator import Settings
+from tests.snapshots.process import Process
+from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import write
 
 
 def peak(folder: Path, *events: Event, **asked: Any) -> list[tuple[Any, ...]]:
@@ -161,3 +168,62 @@ def test_what_was_there_before_may_be_a_third(shared_traces: Path) -> None:
     [row] = frame.filter(device="cuda:0", kind="before").to_dicts()
     assert row["size"] == 917_445_120
     assert round(row["share"], 3) == 0.339
+
+
+# --- from a snapshot
+
+
+def trained(folder: Path, **facts: Any) -> Job:
+    process = Process(Settings(), **facts)
+    process.record()
+    training = Training(process, Model(layers=6, width=256, batch=8, tokens=128, vocabulary=100), metadata=True)
+    training.build()
+    training.run(3)
+    return read(write(folder / "taken.pickle", process.snapshot()), jobs=1)
+
+
+def test_owners_at_the_peak_of_a_snapshot(tmp_path: Path) -> None:
+    job = trained(tmp_path, stacks="python")
+    rank = job.trace(job.ranks[0])
+    highest = int(level(rank, 0, "requested").max())
+    for group_by in ("call", "class", "shapes", "use", "module", "line", "stack"):
+        frame = memory_peak(job, group_by=group_by).frame
+        assert frame.get_column("size").sum() == highest
+        assert frame.get_column("share").sum() == pytest.approx(1)
+        assert set(frame.get_column("source")) == {"snapshot"}
+    by_use = memory_peak(job, group_by="use").frame
+    row = by_use.row(by_predicate=pl.col("name") == "activation", named=True)
+    assert (row["repeats"], row["line"]) == (6, "model.py:61")
+    assert row["evidence"] == "lifetime, stack"
+    stacks = memory_peak(job, group_by="stack")
+    assert stacks.frame.get_column("stack").drop_nulls().str.contains("train.py(120): <module>", literal=True).any()
+    folded = to_bytes(stacks, "folded").decode().splitlines()
+    assert all(line.rpartition(" ")[2].isdecimal() for line in folded)
+
+
+def test_the_peak_of_some_steps_of_a_snapshot(tmp_path: Path) -> None:
+    job = trained(tmp_path)
+    peaks = [memory_peak(job, select=Selection(steps=(step,))).frame for step in (0, 1, 2)]
+    sizes = [frame.get_column("size").sum() for frame in peaks]
+    assert sizes[0] < sizes[1] == sizes[2]  # the optimizer's state is taken at the end of the first
+    assert peaks[0].get_column("time")[0] < peaks[1].get_column("time")[0]
+    [first] = peaks[1].get_column("time").unique().to_list()
+    assert memory_peak(job, at=first).frame.get_column("size").sum() == sizes[1]
+    assert not memory_peak(job, select=Selection(devices=(5,))).frame.height
+
+
+def test_by_use_module_line_and_stack_of_a_trace(tmp_path: Path) -> None:
+    where = python("train.py(3): main", 0, 100)
+    assert peak(tmp_path, where, *DRAWN, group_by="use")[0][2:] == ("[before the recording]", None, None, 1000)
+    lines = memory_peak(job(tmp_path, where, *DRAWN), group_by="line").frame
+    here = ("train.py:3", "line", "train.py:3")
+    assert lines.select("name", "kind", "line", "use", "size").rows()[1:] == [
+        (*here, "kept", 100),
+        (*here, "temporary", 72),
+    ]
+    assert peak(tmp_path, where, *DRAWN, group_by="module")[1:] == [
+        ("cuda:0", 42, "aten::add", None, 1, 100),
+        ("cuda:0", 42, "Linear_0", "Linear_0", 2, 72),
+    ]
+    stacks = memory_peak(job(tmp_path, where, *DRAWN), group_by="stack").frame
+    assert "train.py(3): main;nn.Module: Linear_0" in stacks.get_column("stack").to_list()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Final, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -11,24 +12,31 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
+from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
+    DEVICE_TYPES,
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
     Instants,
+    device_name,
+    innermost_calls,
     instants_in,
     memory_instants,
 )
 from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
-from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.memory.uses import USES, block_uses, is_in_spans
+from kinetoscope.model.snapshot.alive import OwnerKind, alive_by_owner
+from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
+from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
 
-GroupBy = Literal["call", "class", "shapes"]
+GroupBy = Literal["call", "class", "shapes", "use", "module", "line", "stack"]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -50,16 +58,27 @@ RESULT = Schema(
     Column("blocks", pl.Int64, "How many blocks of memory; null where that is not known."),
     Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
-    Column("use", pl.String, "activation, gradient, optimizer state, temporary or kept; null where it is unknown."),
+    Column(
+        "use",
+        pl.String,
+        "activation, gradient, optimizer state, temporary or kept, null where it is unknown; from a snapshot one of its"
+        " categories, such as parameter or workspace, or unknown.",
+    ),
     Column("input_shapes", pl.String, "By shapes: those of the inputs of the operator that took it; null if unknown."),
     Column("input_types", pl.String, "By shapes: the types of these inputs."),
     Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
-    across={"device": "device", "own": "time", "sum": "blocks size modules", ShareOf("size"): "share"},
+    Column("line", pl.String, "The line of the user's program that took it; of several the one that most bytes share."),
+    Column("stack", pl.String, "By stack: the frames that took it, the outermost first, parted by semicolons."),
+    Column("repeats", pl.Int64, "From a snapshot: blocks of one stack and size, where most of the bytes are: layers."),
+    Column("evidence", pl.String, "From a snapshot: how the use is known, the most bytes first; see limits."),
+    Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
+    across={"device": "device", "own": "time repeats", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
 
 _NAME_OF_EARLIER: Final = "[before the recording]"
 _NAME_WITHOUT_ADDRESS: Final = "[without address]"
-_COLUMNS: Final = RESULT.without("rank", "device", "time", "share").types
+_OWNERS: Final = ("use", "module", "line", "stack")
+_CUDA: Final = DEVICE_TYPES.index("cuda")
 _NO_PLACE: Final = -1
 _MAX_TIME_NS: Final = 1 << 62
 
@@ -75,8 +94,8 @@ def memory_peak(
         GroupBy,
         Param(
             "call: a row for each call and module; class: for each class of modules, else call; shapes: for each call,"
-            " module, shapes and types of the inputs.",
-            choices=("call", "class", "shapes"),
+            " module, shapes and types of the inputs; use, module, line, stack: for each of these and use.",
+            choices=("call", "class", "shapes", "use", "module", "line", "stack"),
         ),
     ] = "call",
 ) -> Result:
@@ -90,14 +109,26 @@ def memory_peak(
     backward pass and given back during it; a gradient is taken in the backward pass and not given back there; the
     optimizer's state likewise; kept was taken elsewhere and not given back; the rest is temporary.
 
+    Where the rank has a memory snapshot, it answers for its devices: sizes are bytes as asked for, the peak is the most
+    of them, and what was there before its history is known too, block by block. What took a block is the outermost
+    operator of its stack, else the line of the user's program; a module is named by the line that calls it, or by the
+    trace of the same run, where that recorded the same block. The use is a category, known by the stack (of optimizers,
+    constructors, collectives, workspaces), by an annotation, by the pool (of a CUDA graph), or by the lifetime: a
+    gradient outlives the backward pass that took it, an activation is there until one, what is temporary neither. Of
+    what was there before the history, as many blocks as there are gradients of their size are parameters, further ones
+    the optimizer's state (size). `line` is the innermost one that four fifths of the bytes were taken through.
+
     How to read it. Activations stand under operators such as `aten::addmm` with a module, gradients under those of the
     backward pass; weights and the optimizer's state are mostly `before`. With `at`, it is any other instant: the floor
-    between two steps, say.
+    between two steps, say. By use, `repeats` × size / `repeats` reads as layers × bytes of each. By stack, the rows are
+    those of a flame graph.
 
     Limits. Records without an address (old files) cannot be paired: their changes are one row, `unpaired`. If the file
     does not say how much was in use, it is counted from 0 at the beginning of the recording, and `before` is negative
     if more of what was there was given back. Reserved memory, and memory taken past torch's allocators, do not count.
-    Streams choose nothing, and numbers of devices choose those whose memory it is.
+    Streams choose nothing, and numbers of devices choose those whose memory it is. A snapshot's stacks have neither
+    classes nor shapes: by class is by module there, by shapes by call. Blocks of which neither stack nor lifetime nor
+    size tells what they are for are `unknown`.
     """
     return job.map(_of_trace, ANALYSIS, select, at=at, group_by=group_by)
 
@@ -108,23 +139,36 @@ ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name"
 def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
     if at is not None and not 0 <= at < _MAX_TIME_NS:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
-    view = scope(trace, select)
+    view = memory_scope(trace, select)
     instants, origin = memory_instants(trace), origin_of_time(trace)
     chosen = instants_in(view)
-    frames, empty = [RESULT.per_rank.empty()], []
+    frames, notes = _of_snapshot(trace, view, select, at, group_by)
+    recorded = {str(frame.get_column("device")[0]) for frame in frames if len(frame)}
+    chosen &= np.array([instants.device_name(each) not in recorded for each in range(len(instants.devices))], np.bool_)[
+        instants.device
+    ]
     for device in np.unique(instants.device[chosen]).tolist():
+        name = instants.device_name(device)
         if at is None:
             place = _peak(instants, chosen, device)
             first = view.clip[0] if view.clip else origin
             time = max(int(instants.time[place]) if place >= 0 else origin, first) - origin
         else:
             place, time = _last(instants, device, origin + at), at
-        named = [pl.lit(instants.device_name(device)).alias("device"), pl.lit(time, pl.Int64).alias("time")]
-        frame = _in_use(trace, device, place, group_by)
-        frames.append(_shared(frame).select(*named, pl.all()).select(RESULT.names[1:]))
-        if not len(frame):
-            empty.append(f"Nothing was in use on {instants.device_name(device)}.")
-    return Partial(pl.concat(frames), (*_notes(view, instants, bool(chosen.any())), *empty))
+        frames.append(_placed(_in_use(trace, device, place, group_by), name, time, "trace"))
+        if not len(frames[-1]):
+            notes.append(f"Nothing was in use on {name}.")
+    if chosen.any() or not frames:
+        notes = [*_notes(view, instants, bool(chosen.any())), *notes]
+    return Partial(pl.concat([RESULT.per_rank.empty(), *frames]), tuple(notes))
+
+
+def _placed(frame: pl.DataFrame, device: str, time: int, source: str) -> pl.DataFrame:
+    """With the device, the instant, the shares and the source, in the order of the result."""
+    facts = {"device": pl.lit(device), "time": pl.lit(time), "source": pl.lit(source)}
+    facts |= {name: pl.lit(None) for name in RESULT.names[1:] if name not in frame.columns and name not in facts}
+    placed = frame.with_columns(**facts)
+    return _shared(placed).select(pl.col(column.name).cast(column.dtype) for column in RESULT.per_rank)
 
 
 def _peak(instants: Instants, chosen: Bools, device: int) -> int:
@@ -137,6 +181,50 @@ def _peak(instants: Instants, chosen: Bools, device: int) -> int:
     if before[high_before] > after[high]:
         return int(here[high_before - 1]) if high_before else _NO_PLACE
     return int(here[high])
+
+
+def _of_snapshot(
+    trace: Trace, view: Scope, select: Selection, at: int | None, group_by: GroupBy
+) -> tuple[list[pl.DataFrame], list[str]]:
+    """The frame of each device of the rank's snapshot, and notes."""
+    snapshot, origin = snapshot_of(trace), origin_of_time(trace)
+    frames: list[pl.DataFrame] = []
+    if snapshot is None:
+        return frames, []
+    notes = list(snapshot.notes)
+    for device in snapshot.devices:
+        past = history(trace, device)
+        if past is None or (select.devices is not None and device not in select.devices):
+            continue
+        time = past.events.time - trace.base
+        height, name = level(trace, device, "requested"), device_name(_CUDA, device)
+        if at is not None:
+            event = int(np.searchsorted(np.maximum.accumulate(time), origin + at, side="right")) - 1
+        else:
+            is_chosen = _events_in(view, time)
+            touched = np.append(is_chosen, False) | np.concatenate([[False], is_chosen])
+            touched |= not len(is_chosen)
+            if not touched.any():
+                notes.append(f"The history of {name} has nothing in what is selected.")
+                continue
+            event = int(np.where(touched, height, -1).argmax()) - 1
+        when = at if at is not None else max(int(time[max(event, 0)]) - origin, 0) if len(time) else 0
+        kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
+        owned = alive_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
+        frames.append(_placed(owned, name, when, "snapshot"))
+        if past.is_truncated:
+            notes.append(f"The history of {name} is truncated: its ring of {len(past.events):,} entries was full.")
+    return frames, notes
+
+
+def _events_in(view: Scope, time: Int64s) -> Bools:
+    """Events of a history that are in the selected steps and range of time: bool [events]."""
+    chosen = np.ones(len(time), np.bool_)
+    if view.select.steps is not None:
+        chosen = is_in_spans(time, view.steps.host)
+    if view.clip is not None:
+        chosen &= (time >= view.clip[0]) & (time < view.clip[1])
+    return chosen
 
 
 def _last(instants: Instants, device: int, time: int) -> int:
@@ -155,25 +243,32 @@ def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.Data
     calls, frame = grouped(trace, blocks.taken[alive])
     use = block_uses(trace)[alive]
     inputs = _inputs(trace, blocks.taken[alive], group_by)
-    codes, first = group(calls, use, *inputs)
+    place_of, texts = _places(trace, blocks.taken[alive], group_by)
+    codes, first = group(calls, use, *inputs, place_of)
     shapes, types = (each[first] for each in inputs)
     size = sum_by(codes, len(first), blocks.size[alive])
     frame = frame[calls[first]].with_columns(
         modules=pl.lit(None, pl.Int64),
         input_shapes=polars_columns.json_texts(trace.strings, shapes),
         input_types=polars_columns.json_texts(trace.strings, types),
+        place=polars_columns.labelled(place_of[first], texts.__getitem__).cast(pl.String).replace("", None),
         use=pl.Series([USES[each] for each in use[first].tolist()], dtype=pl.String),
         blocks=pl.Series(np.bincount(codes, minlength=len(first)), dtype=pl.Int64),
         size=pl.Series(size, dtype=pl.Int64),
     )
     if group_by == "class":
         frame = _by_class(frame)
+    elif group_by in _OWNERS:
+        frame = _by_owner(frame, group_by)
+    else:
+        frame = frame.drop("place")
     past = here[here <= place]
     unpaired = instants.size[past[block_keys(trace)[past] < 0]]
     before = np.concatenate([[total], -size, -unpaired]).sum()
     rest = [(_NAME_WITHOUT_ADDRESS, "unpaired", int(unpaired.sum())), (_NAME_OF_EARLIER, "before", int(before))]
     rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
-    return pl.concat([frame.select(*_COLUMNS), pl.DataFrame(rows, schema=_COLUMNS)])
+    columns = {"name": pl.String, "kind": pl.String, "size": pl.Int64}
+    return pl.concat([frame, pl.DataFrame(rows, schema=columns)], how="diagonal")
 
 
 def _inputs(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
@@ -184,6 +279,32 @@ def _inputs(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int64s, Int
     call = charged_calls(trace)[taken]
     shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
     return np.where((call >= 0) & (taken >= 0), shapes, -1), np.where((call >= 0) & (taken >= 0), types, -1)
+
+
+def _places(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int32s, Sequence[str]]:
+    """The line or stack that took each block, −1 where it was not asked for or recorded, and their texts."""
+    if group_by not in ("line", "stack"):
+        return np.full(len(taken), -1, np.int32), ()
+    call = innermost_calls(trace)[taken] if len(trace) else taken
+    stacks = call_stacks(trace, python=True, in_forward=True)
+    code = np.where((taken >= 0) & (call >= 0), stacks.code[call], np.int32(-1)) if len(trace) else taken
+    if group_by == "stack":
+        return code, stacks.texts
+    lines = [f"{PurePosixPath(file).name}:{line}" if file else "" for file, line, _ in map(user_source, stacks.texts)]
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(lines))}
+    of_stack = np.array([*(numbers[text] for text in lines), -1], np.int32)
+    return of_stack[code], list(numbers)
+
+
+def _by_owner(frame: pl.DataFrame, owner: GroupBy) -> pl.DataFrame:
+    """Rows of one use, and of one module, line or stack, in one; what has none stands under its call."""
+    of = pl.col("place" if owner in ("line", "stack") else owner)
+    name, kind = pl.coalesce(of, "name"), pl.when(of.is_null()).then("kind").otherwise(pl.lit(owner))
+    if owner == "stack":
+        name, kind = pl.col("name"), pl.col("kind")
+    sums = frame.with_columns(name=name, kind=kind, **({owner: of} if owner in ("line", "stack") else {}))
+    keys = dict.fromkeys(("name", "kind", "use", owner))
+    return sums.group_by(*keys, maintain_order=True).agg(pl.col("blocks", "size").sum())
 
 
 def _by_class(frame: pl.DataFrame) -> pl.DataFrame:

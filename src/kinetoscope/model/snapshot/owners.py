@@ -138,7 +138,7 @@ def owners_of(
     in_module = (marks & sites.MODULE_CALL) != 0
 
     def shown(mark: int) -> Bools:
-        return (marks & mark) != 0
+        return np.asarray((marks & mark) != 0)
 
     rules: tuple[tuple[Bools, int, int | Int8s], ...] = (
         (_is_private(snapshot, past), GRAPH_POOL, BY_POOL),
@@ -186,7 +186,10 @@ def _is_private(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
 
 
 def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
-    """What is still there is what most bytes of its stack were, of those that were there at least as long."""
+    """What is still there is what most bytes of its stack were, of those that were there at least as long.
+
+    If none were, it is what those were that were there longest, unless that is temporary.
+    """
     recorded = (past.stack != NONE) & (past.taken != NONE)
     known = np.flatnonzero((found.category != UNKNOWN) & (end != NONE) & recorded)
     still = np.flatnonzero((found.category == UNKNOWN) & (end == NONE) & recorded)
@@ -199,10 +202,11 @@ def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) ->
     np.maximum.at(longest, cell, end[known] - past.taken[known])
     age = len(past.events) - past.taken[still]
     of_stack = past.stack[still]
-    fits = np.where(longest.reshape(stacks, kinds)[of_stack] >= age[:, None], total[of_stack], -1)
-    any_fits = fits.max(axis=1) >= 0
-    found.category[still[any_fits]] = fits[any_fits].argmax(axis=1)
-    found.evidence[still[any_fits]] = BY_STACK
+    longest = longest.reshape(stacks, kinds)[of_stack]
+    fits = np.where(longest >= age[:, None], total[of_stack], -1)
+    usual = np.where(fits.max(axis=1) >= 0, fits.argmax(axis=1), longest.argmax(axis=1))
+    is_known = (fits.max(axis=1) >= 0) | ((longest.max(axis=1) >= 0) & (usual != TEMPORARY))
+    found.category[still[is_known]], found.evidence[still[is_known]] = usual[is_known], BY_STACK
 
 
 def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optimizes: bool) -> None:

@@ -100,8 +100,8 @@ _FRAME_RULES: Final = (
 _AUTOGRAD_THREAD: Final = re.compile(r"(?:^|/)torch/(?:autograd|utils/checkpoint|_functorch)\b")
 """Files of the outermost Python frame of a thread of autograd: nothing of Python called it."""
 
-_COMPILED: Final = re.compile(r"\.(?:so(?:\.[\d.]+)?|dll|dylib|c|cc|cpp|cu|h)$|^\?\?$|^$")
-"""Files of C++ frames."""
+_PYTHON: Final = re.compile(r"\.pyx?$|^<")
+"""Files of Python frames; those of C++ frames are libraries, executables, sources or not known."""
 
 _NOISE: Final = re.compile(
     r"^(?:[\w ]+ )?(?:at|torch|c10|std|pybind11)::|^_*(?:Py|start\b|libc_|clone)|^(?:cfunction|method)_|pthread"
@@ -113,6 +113,9 @@ _INSTALLED: Final = re.compile(
 )
 
 _OPERATOR: Final = re.compile(r"^at::_ops::(\w+?)(?:_((?:[A-Z]|dim|memory_format|self$|out$)\w*))?::call\(")
+_TEXT_FRAME: Final = re.compile(r'File "(.+?)", line (\d{1,9})')
+"""A frame as Python's `traceback` writes it."""
+
 _NODE: Final = re.compile(r"^torch::autograd::generated::(\w+)::apply\(")
 
 
@@ -145,6 +148,14 @@ class StackSites:
     def line(self, stack: int) -> str:
         """The line of the user's program that a stack leads to."""
         return self.line_of(int(self.user[stack]))
+
+    def forward_line(self, text_stack: int) -> str:
+        """The innermost line of the user's program in a stack of texts, which has the outermost frame first."""
+        for text in self.snapshot.strings.labels(self.snapshot.text_stacks.of(text_stack)[::-1].tolist()):
+            match = _TEXT_FRAME.search(text)
+            if match and is_users_file(match[1].replace("\\", "/")):
+                return f"{PurePosixPath(match[1].replace(chr(92), '/')).name}:{match[2]}"
+        return ""
 
     def operator_of(self, frame: int) -> str:
         """`aten::mul.Tensor`, `MulBackward0`; "" for NONE."""
@@ -255,7 +266,7 @@ def _marks(snapshot: Snapshot) -> Int32s:
 
 def _is_python(snapshot: Snapshot) -> Bools:
     """Frames of Python: those of C++ have no line, or an address in a library as one."""
-    return _of_files(snapshot, lambda file: _COMPILED.search(file) is None) & (snapshot.frames.line > 0)
+    return _of_files(snapshot, _PYTHON.search) & (snapshot.frames.line > 0)
 
 
 def _of_files(snapshot: Snapshot, matches: Callable[[str], object]) -> Bools:

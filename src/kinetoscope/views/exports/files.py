@@ -98,17 +98,25 @@ def to_parquet(result: Result) -> bytes:
 
 
 def to_folded(result: Result) -> bytes:
-    """A line for each row: its stack, a blank and its value. Of several ranks each is the outermost frame of its own.
+    """A line for each row with a stack: that, a blank and its value, of memory its size.
+
+    Of several ranks each is the outermost frame of its own.
 
     Raises:
-        UsageError: the result has no columns `stack` and `value`.
+        UsageError: the result has no columns `stack` and `value`, or `size`, or no row has a stack.
     """
-    if not {"stack", "value"} <= set(result.frame.columns):
-        raise UsageError(f"{result.analysis or 'this'} has no stacks to be folded; `flame` has (json and csv hold any)")
-    frame = result.frame
+    value = "value" if "value" in result.frame.columns else "size"
+    if not {"stack", value} <= set(result.frame.columns) or (
+        len(result.frame) and result.frame["stack"].is_null().all()
+    ):
+        raise UsageError(
+            f"{result.analysis or 'this'} has no stacks to be folded; `flame` has, and `memory_peak` by stack"
+            " (json and csv hold any)"
+        )
+    frame = result.frame.drop_nulls("stack")
     if "rank" in frame.columns and frame["rank"].n_unique() > 1:
         frame = frame.with_columns(stack=pl.format("rank {};{}", "rank", "stack"))
-    lines = [f"{stack} {value}\n" for stack, value in frame.select("stack", "value").iter_rows()]
+    lines = [f"{stack} {value}\n" for stack, value in frame.select("stack", value).iter_rows()]
     return "".join(lines).encode("utf-8", "surrogatepass")
 
 
