@@ -252,7 +252,7 @@ def memory_peak(
     *,
     select: Selection = ...,
     at: int | None = None,
-    group_by: Literal["call", "class", "shapes"] = "call",
+    group_by: Literal["call", "class", "shapes", "use", "module", "line", "stack"] = "call",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_what_if(
