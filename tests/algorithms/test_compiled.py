@@ -145,3 +145,25 @@ def test_frozen_loses_no_value(array: NDArray[Any]) -> None:
 def test_frozen_takes_one_dimension() -> None:
     with pytest.raises(ValueError, match="one dimension"):
         compiled.frozen(np.zeros((2, 2), np.int64), np.int64)
+
+
+NAMED = """
+from typing import NamedTuple
+import numpy as np
+from kinetoscope.algorithms.compiled import compiled
+
+class Before(NamedTuple):
+    values: np.ndarray
+
+@compiled
+def outer(tables):
+    return tables.values[0] + 1
+"""
+
+
+@pytest.mark.slow
+def test_what_an_older_version_kept_is_compiled_anew(tmp_path: Path) -> None:
+    for name in ("Before", "After"):
+        (tmp_path / "kernel.py").write_text(NAMED.replace("Before", name))
+        ask = f"import kernel; print(kernel.outer(kernel.{name}(kernel.np.ones(1, 'int64'))))"
+        assert run(ask, tmp_path) == ["2"]

@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -146,6 +146,11 @@ class CompileCacheWarning(UserWarning):
 class _ForgivingCache(FunctionCache):
     """A cache on a full disk or beyond a quota loses what it was given, not the run; and what it has loads quickly."""
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        cast(Any, super()).__init__(function)
+        index = cast(Any, self)._cache_file
+        index._load_index = partial(_index_or_none, index._load_index)
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         # Numba's own method first imports all that it can compile, 0.2 s at each start. Code that is compiled already
         # needs the symbols of the runtime only; and if there is none, compiling does the rest.
@@ -158,6 +163,14 @@ class _ForgivingCache(FunctionCache):
             cast(Any, super()).save_overload(sig, data)
         except OSError as error:
             _warn_once(error)
+
+
+def _index_or_none(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
+    """The index of a cache; empty if it names a class that this version of ours does not have."""
+    try:
+        return load()
+    except (AttributeError, ImportError):
+        return {}
 
 
 class _Outermost(event.Listener):
