@@ -65,6 +65,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
         "memory_curve",
         "memory_peak",
         "memory_oom",
+        "memory_fragmentation",
         "memory_growth",
         "memory_by_operator",
         "memory_events",

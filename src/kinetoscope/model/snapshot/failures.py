@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, any_of
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
+from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.held import segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
@@ -31,8 +32,6 @@ from kinetoscope.model.snapshot.snapshot import (
     Snapshot,
 )
 from kinetoscope.model.trace.trace import Trace
-
-DEFAULT_POOL: Final = (0, 0)
 
 OUT_OF_MEMORY_NOTE: Final = "out of memory "
 """Beginning of the annotation, followed by JSON, in which our recorder notes what the device had."""
@@ -104,7 +103,7 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
     asked, stream, pool = (int(each[event]) for each in (past.events.size, past.events.stream, past.events.pool))
     size = int(rounded(np.array([asked], np.int64), snapshot.settings)[0])
     segments = state.segments
-    default = _default_pools(snapshot)
+    default = default_pools(snapshot)
     of_default = np.isin(segments.pool, default)
     of_pool = segments.pool == pool if pool not in default else of_default
     right = of_pool & (segments.stream == stream) & (segments.is_small == (size <= SMALL_BYTES))
@@ -135,11 +134,6 @@ def _searched_at(past: SnapshotHistory, event: int) -> int:
     before = past.events.action[max(event - _MAX_RELEASES, 0) : event]
     others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, SEGMENT_FREE, SEGMENT_UNMAP)))
     return event - len(before) + int(others[-1]) if len(others) else event - len(before) - 1
-
-
-def _default_pools(snapshot: Snapshot) -> Int64s:
-    """Rows of the default pool: NONE stands for it, too, where the record does not say (before torch 2.11)."""
-    return np.array([NONE, *(row for row, pool in enumerate(snapshot.pools) if pool == DEFAULT_POOL)], np.int64)
 
 
 def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> dict[Verdict, int]:

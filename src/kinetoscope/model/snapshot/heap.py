@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.snapshot.held import HeldSegments, held_after, segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, waiting_since_before
-from kinetoscope.model.snapshot.rounding import SMALL_BYTES
+from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -113,3 +114,21 @@ def heap_of(
         is_pending=np.concatenate([waits, none == 0])[order],
         strays=strays,
     )
+
+
+def releasable_bytes(state: Heap) -> Int64s:
+    """Bytes of each segment that could go back to the device: all of it, or its idle granules if it is expandable.
+
+    Returns:
+        int64 [segments].
+    """
+    segments, used = state.segments, state.bytes_of(~state.is_hole)
+    whole = np.where(used == 0, segments.size, 0)
+    growing = segments.is_expandable[state.segment] & state.is_hole & (used > 0)[state.segment]
+    place = np.flatnonzero(growing)
+    granule = np.where(segments.is_small[state.segment[place]], SMALL_SEGMENT_BYTES, LARGE_SEGMENT_BYTES)
+    start = segments.address[state.segment[place]]
+    begin = -(-(state.address[place] - start) // granule)
+    end = (state.address[place] + state.size[place] - start) // granule
+    idle = np.maximum(end - begin, 0) * granule
+    return whole + sum_by(state.segment[place], len(segments), idle)

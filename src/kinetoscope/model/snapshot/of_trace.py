@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.model.snapshot.snapshot import Snapshot
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -48,3 +52,13 @@ def memory_scope(trace: Trace, select: Selection) -> Scope:
         UsageError: the trace does not have what is selected.
     """
     return scope(trace, select if snapshot_of(trace) is None else replace(select, devices=None, streams=None))
+
+
+def events_in(view: Scope, time: Int64s) -> Bools:
+    """Events of a history, by time on the trace's clock, in the selected steps and range of time: bool [events]."""
+    chosen = np.ones(len(time), np.bool_)
+    if view.select.steps is not None:
+        chosen = step_of(view.steps.host, time) >= 0
+    if view.clip is not None:
+        chosen &= (time >= view.clip[0]) & (time < view.clip[1])
+    return chosen

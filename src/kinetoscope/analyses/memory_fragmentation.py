@@ -1,0 +1,314 @@
+"""What the allocator holds and nobody uses, why, and which allocations keep it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.errors import UsageError
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory.allocator import HOST, device_name, instants_in, memory_instants
+from kinetoscope.model.snapshot.fragmentation import default_pools, unused_levels
+from kinetoscope.model.snapshot.heap import Heap, heap, releasable_bytes
+from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
+from kinetoscope.model.snapshot.owners import CATEGORIES, owners
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.sites import stack_sites
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.steps.scope import Scope, origin_of_time
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace import polars_columns
+from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+
+CUDA: Final = 1
+By = Literal["pool", "segment", "time"]
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("device", pl.String, "Whose memory, as torch names it, such as cuda:0."),
+    Column("time", pl.Int64, "The instant, from the first event of the trace on.", "ns", instant=True),
+    Column("pool", pl.String, "default, or the numbers of a private pool, of CUDA graphs or a MemPool."),
+    Column("stream", pl.Int64, "Pointer of the CUDA stream; 0 is the default one."),
+    Column("requests", pl.String, "small: of up to 1 MiB; large."),
+    Column("address", pl.Int64, "By segment: where it begins."),
+    Column("segments", pl.Int64, "How many segments; an expandable one for each stretch that is mapped."),
+    Column("reserved", pl.Int64, "Bytes held of the device.", "bytes"),
+    Column("allocated", pl.Int64, "Bytes in use, as rounded.", "bytes"),
+    Column("requested", pl.Int64, "Bytes in use, as asked for.", "bytes"),
+    Column("internal_loss", pl.Int64, "Bytes lost to rounding: allocated − requested.", "bytes"),
+    Column("pending", pl.Int64, "Bytes freed that wait for another stream or the end of a capture.", "bytes"),
+    Column("inactive_split", pl.Int64, "Unused bytes of segments of which something is in use.", "bytes"),
+    Column("releasable", pl.Int64, "Bytes of segments of which nothing is in use: empty_cache returns them.", "bytes"),
+    Column("private", pl.Int64, "Unused bytes of private pools: graphs hold them, and replays write them.", "bytes"),
+    Column("largest_free", pl.Int64, "The largest free block: no larger request fits.", "bytes"),
+    Column("blocks", pl.Int64, "How many allocations are in use."),
+    Column("holes", pl.Int64, "How many free blocks."),
+    Column("pin", pl.String, "By segment: line of the program of the allocation in use that stays longest."),
+    Column("pin_size", pl.Int64, "Bytes of that allocation.", "bytes"),
+    Column("pin_use", pl.String, "What it is for, as in `memory_peak`."),
+    Column("source", pl.String, "snapshot, or trace: Kineto's records."),
+    across={
+        "device": "device",
+        "own": "time stream address largest_free pin_size",
+        "sum": "segments reserved allocated requested internal_loss pending inactive_split releasable private blocks"
+        " holes",
+    },
+)
+
+_POINTS: Final = 1000
+"""Instants of the answer by time."""
+
+_MAX_TIME_NS: Final = 1 << 62
+_COLUMNS: Final = RESULT.without("rank", "device", "time", "source").types
+
+
+def memory_fragmentation(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    by: Annotated[
+        By,
+        Param(
+            "pool: a row for each pool, stream and size class; segment: for each segment, with what keeps it; time: the"
+            " levels over time.",
+            choices=("pool", "segment", "time"),
+        ),
+    ] = "pool",
+    at: Annotated[
+        int | None, Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns")
+    ] = None,
+) -> Result:
+    """How much of the memory that the allocator holds is not in use, why, and what keeps it?
+
+    Method. The state of the allocator at the last instant selected (without a selection: when the snapshot was taken)
+    follows from undoing the history. What is reserved divides into what is in use, as asked for (`requested`); what
+    rounding added (`internal_loss`); what waits for another stream (`pending`); and free blocks. Those of private pools
+    are `private`; those of segments, or granules of expandable segments, of which nothing is in use are `releasable`;
+    all others are `inactive_split`. By time, 1,000 instants stand for all: in each of as many stretches of events the
+    one at which most is reserved and not in use.
+
+    How to read it. Much `inactive_split` is fragmentation: small allocations that stay in large segments. By segment,
+    those with most of it come first, each with the allocation in use that stays longest (of those that stay as long,
+    the smallest): return it, take it elsewhere, or take it before. Much `releasable` is a cache after a peak; much
+    `private` is in CUDA graphs. `internal_loss` follows from sizes and `roundup_power2_divisions`. A request that is
+    larger than `largest_free` of its pool, stream and size class needs a new segment.
+
+    Limits. torch's `inactive_split_bytes` leaves out expandable segments. Blocks that are gone when the snapshot is
+    taken are known up to the rest that was not split off, at most 1 MiB. Without a snapshot only the levels `reserved`
+    and `allocated` are known, from Kineto's records. Steps and time choose instants, devices whose memory it is; all
+    else chooses nothing.
+    """
+    if at is not None and not 0 <= at < _MAX_TIME_NS:
+        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
+    return job.map(_of_trace, ANALYSIS, select, by=by, at=at)
+
+
+ANALYSIS = Analysis(
+    "Memory fragmentation", memory_fragmentation, RESULT, chart=Bars("pool", "inactive_split"), of_device_work=False
+)
+
+
+def _of_trace(trace: Trace, select: Selection, *, by: By = "pool", at: int | None = None) -> Partial:
+    snapshot, view = snapshot_of(trace), memory_scope(trace, select)
+    if snapshot is None:
+        return _of_kineto(view, by, at)
+    frames, notes = [RESULT.per_rank.empty()], list(snapshot.notes)
+    for device in snapshot.devices:
+        past = history(trace, device)
+        if past is None or (select.devices is not None and device not in select.devices):
+            continue
+        chosen = _chosen(trace, view, past, at)
+        if chosen is None:
+            notes.append(f"The history of {device_name(CUDA, device)} has nothing in what is selected.")
+            continue
+        if by == "time":
+            frame = _by_time(trace, past, chosen)
+        else:
+            frame = _at_instant(trace, snapshot, past, int(chosen[-1]), by)
+        whose = pl.lit(device_name(CUDA, device)).alias("device")
+        frames.append(_fitted(frame.with_columns(whose, source=pl.lit("snapshot"))))
+    return Partial(pl.concat(frames), tuple(notes))
+
+
+def _fitted(frame: pl.DataFrame) -> pl.DataFrame:
+    """All columns, null where the frame has none."""
+    types = RESULT.per_rank.types
+    missing = [pl.lit(None, kind).alias(name) for name, kind in types.items() if name not in frame.columns]
+    return frame.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in types.items())
+
+
+def _chosen(trace: Trace, view: Scope, past: SnapshotHistory, at: int | None) -> Int64s | None:
+    """Events that are selected, −1 among them where the beginning is; None where there are none."""
+    time = past.events.time - trace.base
+    if at is not None:
+        event = int(np.searchsorted(np.maximum.accumulate(time), origin_of_time(trace) + at, side="right")) - 1
+        return np.array([event], np.int64)
+    if view.select.steps is None and view.clip is None:
+        return np.arange(-1, len(time), dtype=np.int64)
+    events = np.flatnonzero(events_in(view, time))
+    return events if len(events) else None
+
+
+def _time_of(trace: Trace, past: SnapshotHistory, event: Int64s) -> pl.Series:
+    """When events were, on the trace's axis; null where the file has no times."""
+    if not len(past.events):
+        return pl.Series([None] * len(event), dtype=pl.Int64)
+    time = past.events.time[np.maximum(event, 0)]
+    return polars_columns.column(time - trace.base - origin_of_time(trace), time != NONE)
+
+
+# --- over time
+
+
+def _by_time(trace: Trace, past: SnapshotHistory, chosen: Int64s) -> pl.DataFrame:
+    reserved, requested, allocated, active = (
+        level(trace, past.device, name) for name in ("reserved", "requested", "allocated", "active")
+    )
+    unused = unused_levels(trace, past.device)
+    places = chosen + 1
+    shown = places[highest_of_stretches((reserved - requested)[places], _POINTS)]
+    columns = {
+        "reserved": reserved,
+        "allocated": allocated,
+        "requested": requested - (active - allocated),
+        "internal_loss": active - requested,
+        "pending": active - allocated,
+        "inactive_split": unused.split,
+        "releasable": unused.releasable,
+        "private": unused.private,
+    }
+    frame = pl.DataFrame({name: values[shown] for name, values in columns.items()})
+    return frame.with_columns(_time_of(trace, past, shown - 1).alias("time"))
+
+
+def highest_of_stretches(values: Int64s, count: int) -> Int64s:
+    """Of each of `count` stretches of values as long as each other the place of the greatest: int64, ascending."""
+    if len(values) <= count:
+        return np.arange(len(values), dtype=np.int64)
+    begins = np.arange(count, dtype=np.int64) * len(values) // count
+    most = np.repeat(np.maximum.reduceat(values, begins), np.diff(np.append(begins, len(values))))
+    places = np.flatnonzero(values == most)
+    return places[np.searchsorted(places, begins)].astype(np.int64)
+
+
+# --- at an instant
+
+
+def _at_instant(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int, by: By) -> pl.DataFrame:
+    state = heap(trace, past.device, event)
+    assert state is not None  # there is a history
+    frame = _segments(snapshot, past, state).with_columns(
+        _time_of(trace, past, np.full(len(state.segments), event, np.int64)).alias("time")
+    )
+    if by == "segment":
+        frame = frame.with_columns(**_pins(trace, past, state))
+        unused = pl.sum_horizontal("inactive_split", "private", "releasable")
+        return frame.sort(unused, "address", descending=[True, False])
+    sums = [name for name in _SUMS if name in frame.columns]
+    key = ["pool", "stream", "requests"]
+    whole = frame.group_by(key, maintain_order=True).agg(
+        pl.col("time").first(), pl.col("largest_free").max(), pl.col(sums).sum()
+    )
+    return whole.sort("reserved", *key, descending=[True, False, False, False])
+
+
+_SUMS: Final = tuple(column.name for column in RESULT if column.across == "sum")
+
+
+def _segments(snapshot: Snapshot, past: SnapshotHistory, state: Heap) -> pl.DataFrame:
+    """A row for each segment, in order of address."""
+    segments, hole, pending = state.segments, state.is_hole, state.is_pending
+    used = ~hole & ~pending
+    free = state.bytes_of(hole)
+    private = ~np.isin(segments.pool, default_pools(snapshot))
+    asked = np.where(used, past.requested[state.allocation] if len(past) else 0, 0)
+    allocated, waiting = state.bytes_of(used), state.bytes_of(pending)
+    requested = sum_by(state.segment, len(segments), asked)
+    releasable = np.where(private, 0, releasable_bytes(state))
+    largest = np.zeros(len(segments), np.int64)
+    np.maximum.at(largest, state.segment[hole], state.size[hole])
+    return pl.DataFrame(
+        {
+            "pool": [pool_name(snapshot, pool) for pool in segments.pool.tolist()],
+            "stream": segments.stream,
+            "requests": np.where(segments.is_small, "small", "large"),
+            "address": segments.address,
+            "segments": np.ones(len(segments), np.int64),
+            "reserved": segments.size,
+            "allocated": allocated,
+            "requested": requested,
+            "internal_loss": allocated - requested,
+            "pending": waiting,
+            "inactive_split": np.where(private, 0, free - releasable),
+            "releasable": releasable,
+            "private": np.where(private, free, 0),
+            "largest_free": largest,
+            "blocks": np.bincount(state.segment[~hole], minlength=len(segments)),
+            "holes": np.bincount(state.segment[hole], minlength=len(segments)),
+        },
+        schema_overrides={"pool": pl.String, "requests": pl.String},
+    )
+
+
+def pool_name(snapshot: Snapshot, pool: int) -> str:
+    """`default`, or the numbers of a private pool."""
+    return "default" if pool in default_pools(snapshot) else ",".join(map(str, snapshot.pools[pool]))
+
+
+def _pins(trace: Trace, past: SnapshotHistory, state: Heap) -> dict[str, pl.Series]:
+    """Of each segment the allocation in use that stays longest, and of those the smallest."""
+    sites, categories = stack_sites(trace), owners(trace, past.device)
+    assert sites is not None  # there is a snapshot
+    assert categories is not None
+    pieces = np.flatnonzero(~state.is_hole)
+    rows = state.allocation[pieces]
+    until = np.where(past.returned[rows] == NONE, len(past.events), past.returned[rows])
+    pieces = pieces[np.lexsort((state.size[pieces], -until, state.segment[pieces]))]
+    _, first = group(state.segment[pieces])
+    row = np.full(len(state.segments), NONE)
+    row[state.segment[pieces[first]]] = state.allocation[pieces[first]]
+    stacks = [int(past.stack[each]) if each != NONE else None for each in row.tolist()]
+    lines = [None if stack is None else sites.line(stack) or "[no line]" for stack in stacks]
+    uses = [None if each == NONE else CATEGORIES[int(categories.category[each])] for each in row.tolist()]
+    return {
+        "pin": pl.Series("pin", lines, dtype=pl.String),
+        "pin_size": polars_columns.column(past.size[row] if len(past) else row, row != NONE),
+        "pin_use": pl.Series("pin_use", uses, dtype=pl.String),
+    }
+
+
+# --- from Kineto's records
+
+
+def _of_kineto(view: Scope, by: By, at: int | None) -> Partial:
+    instants, origin = memory_instants(view.trace), origin_of_time(view.trace)
+    chosen = instants_in(view)
+    rows: list[dict[str, Any]] = []
+    for device, (kind, _) in enumerate(instants.devices):
+        here = np.flatnonzero(chosen & (instants.device == device) & (instants.reserved >= 0))
+        if at is not None:
+            here = here[instants.time[here] <= origin + at]
+        if kind == HOST or not len(here):
+            continue
+        unused = instants.reserved[here] - instants.allocated[here]
+        shown = here[highest_of_stretches(unused, _POINTS)] if by == "time" else here[-1:]
+        rows += [
+            {
+                "device": instants.device_name(device),
+                "time": int(instants.time[place]) - origin,
+                "reserved": int(instants.reserved[place]),
+                "allocated": int(instants.allocated[place]),
+                "source": "trace",
+            }
+            for place in shown.tolist()
+        ]
+    note = "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used."
+    return Partial(
+        _fitted(pl.DataFrame(rows, schema_overrides={"source": pl.String})), (note if rows else not_recorded("memory"),)
+    )

@@ -1,0 +1,109 @@
+"""What the allocator holds and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.idle_segments import GAIN, LOSE, RETURN, TAKE, idle_levels
+from kinetoscope.model.snapshot.held import GRANULE_BYTES, HeldSegments, segment_lives
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.trace import Trace
+
+DEFAULT_POOL: Final = (0, 0)
+
+
+def default_pools(snapshot: Snapshot) -> Int64s:
+    """Rows of the default pool: NONE stands for it, too, where the record does not say (before torch 2.11)."""
+    return np.array([NONE, *(row for row, pool in enumerate(snapshot.pools) if pool == DEFAULT_POOL)], np.int64)
+
+
+@dataclass(frozen=True)
+class UnusedLevels:
+    """Bytes before the first event of a history and after each: int64 [events + 1].
+
+    Attributes:
+        releasable: of segments of the default pool, or granules of expandable ones, of which nothing is in use:
+            `empty_cache` gives them back.
+        split: of the default pool's other segments what is not in use: it cannot be given back. torch's statistic
+            `inactive_split_bytes` has the same, but for expandable segments.
+        private: what is not in use of the pools of CUDA graphs and `MemPool`s.
+    """
+
+    releasable: Int64s
+    split: Int64s
+    private: Int64s
+
+
+@derived
+def unused_levels(trace: Trace, device: int) -> UnusedLevels:
+    """The levels of a device; [0] for one without a snapshot."""
+    snapshot, past = snapshot_of(trace), history(trace, device)
+    if snapshot is None or past is None:
+        return UnusedLevels(*[np.zeros(1, np.int64)] * 3)
+    default, lives = default_pools(snapshot), segment_lives(trace, device)
+    private = _private_levels(past, lives, default)
+    releasable = _releasable(past, lives.rows(np.isin(lives.pool, default)))
+    unused = level(trace, device, "reserved") - level(trace, device, "active")
+    return UnusedLevels(releasable, unused - private - releasable, private)
+
+
+def _private_levels(past: SnapshotHistory, lives: HeldSegments, default: Int64s) -> Int64s:
+    """What private pools hold, less what is in use there."""
+    changes = np.zeros(len(past.events) + 1, np.int64)
+    if np.isin(lives.pool, default).all():
+        return changes
+    for size, pool, taken, returned, sign in (
+        (lives.size, lives.pool, lives.taken, lives.returned, 1),
+        (past.size, past.pool, past.taken, past.returned, -1),
+    ):
+        which = ~np.isin(pool, default)
+        for event, towards in ((taken[which], sign), (returned[which], -sign)):
+            counts = (event != NONE) | (towards == sign)  # what was not returned is of no event
+            np.add.at(changes, event[counts] + 1, towards * size[which][counts])
+    return np.cumsum(changes)
+
+
+def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
+    levels = np.zeros(len(past.events) + 1, np.int64)
+    units = _units(lives)
+    ended = units.returned != NONE
+    gone = past.returned != NONE
+    parts = (
+        (GAIN, units.address, units.size, units.taken),
+        (TAKE, past.address, past.size, past.taken),
+        (RETURN, past.address[gone], past.size[gone], past.returned[gone]),
+        (LOSE, units.address[ended], units.size[ended], units.returned[ended]),
+    )
+    does = np.concatenate([np.full(len(part[1]), part[0], np.int8) for part in parts])
+    address, size, event = (np.concatenate([part[place] for part in parts]) for place in (1, 2, 3))
+    order = np.argsort(event, kind="stable")  # of one event in the order of ORDER_AT_ONE_EVENT
+    scratch = (np.zeros(len(units), np.int64) for _ in range(3))
+    columns = (each[order] for each in (does, address, size, event.astype(np.int32)))
+    idle_levels(*columns, *scratch, levels)
+    return levels
+
+
+def _units(lives: HeldSegments) -> HeldSegments:
+    """What the allocator can give back by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
+    order = np.lexsort((lives.address, lives.taken))
+    lives = lives.rows(order)
+    if not len(lives):
+        return lives
+    is_piece = lives.is_expandable & ~lives.is_small
+    follows: Bools = np.zeros(len(lives), np.bool_)
+    follows[1:] = is_piece[1:] & is_piece[:-1] & (lives.taken[1:] == lives.taken[:-1])
+    follows[1:] &= lives.address[1:] == (lives.address + lives.size)[:-1]
+    run = np.cumsum(~follows) - 1
+    place = np.arange(len(lives)) - np.flatnonzero(~follows)[run]
+    first = np.flatnonzero(~follows | (place % (LARGE_SEGMENT_BYTES // GRANULE_BYTES) == 0))
+    units = lives.rows(first)
+    size = np.add.reduceat(lives.size, first)
+    return HeldSegments(**{**units.__dict__, "size": size})
