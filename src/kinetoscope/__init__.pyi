@@ -233,6 +233,14 @@ def memory_events(
     *,
     select: Selection = ...,
 ) -> Result: ...
+def memory_fragmentation(
+    job: Job,
+    *,
+    select: Selection = ...,
+    by: Literal["pool", "segment", "time"] = "pool",
+    at: int | None = None,
+    across_ranks: OverRanks = "each",
+) -> Result: ...
 def memory_growth(
     job: Job,
     *,
