@@ -63,6 +63,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
     ),
     "Memory": (
         "memory_curve",
+        "memory_timeline",
         "memory_peak",
         "memory_oom",
         "memory_fragmentation",

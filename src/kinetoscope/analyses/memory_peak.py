@@ -26,9 +26,9 @@ from kinetoscope.model.memory.allocator import (
     memory_instants,
 )
 from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
-from kinetoscope.model.memory.uses import USES, block_uses, is_in_spans
+from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.snapshot.alive import OwnerKind, alive_by_owner
-from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
+from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -201,7 +201,7 @@ def _of_snapshot(
         if at is not None:
             event = int(np.searchsorted(np.maximum.accumulate(time), origin + at, side="right")) - 1
         else:
-            is_chosen = _events_in(view, time)
+            is_chosen = events_in(view, time)
             touched = np.append(is_chosen, False) | np.concatenate([[False], is_chosen])
             touched |= not len(is_chosen)
             if not touched.any():
@@ -215,16 +215,6 @@ def _of_snapshot(
         if past.is_truncated:
             notes.append(f"The history of {name} is truncated: its ring of {len(past.events):,} entries was full.")
     return frames, notes
-
-
-def _events_in(view: Scope, time: Int64s) -> Bools:
-    """Events of a history that are in the selected steps and range of time: bool [events]."""
-    chosen = np.ones(len(time), np.bool_)
-    if view.select.steps is not None:
-        chosen = is_in_spans(time, view.steps.host)
-    if view.clip is not None:
-        chosen &= (time >= view.clip[0]) & (time < view.clip[1])
-    return chosen
 
 
 def _last(instants: Instants, device: int, time: int) -> int:
