@@ -263,6 +263,12 @@ def memory_peak(
     group_by: Literal["call", "class", "shapes", "use", "module", "line", "stack"] = "call",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
+def memory_timeline(
+    job: Job,
+    *,
+    select: Selection = ...,
+    points: int = 240,
+) -> Result: ...
 def memory_what_if(
     job: Job,
     *,
