@@ -7,9 +7,9 @@ over; what none pairs is new or gone. No pass can lose or double time: an owner 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from kinetoscope.compare.diff.normalize_names import without_digits
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile
@@ -21,23 +21,33 @@ _MAX_SPLIT: Final = 3
 _ON_DEVICE: Final = ("kernel", "memcpy", "memset")
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pair(Generic[T]):
     """The same in both runs: owners of the one and of the other; either may be none, one, or several."""
 
-    base: tuple[Owner, ...]
-    new: tuple[Owner, ...]
+    base: tuple[T, ...]
+    new: tuple[T, ...]
 
 
-Pairing = Callable[[Sequence[Owner], Sequence[Owner]], Iterator[Pair]]
+Pairing = Callable[[Sequence[T], Sequence[T]], Iterator[Pair[T]]]
 """Pairs some of the owners that have a key in common; those of both runs are in the order in which they occur."""
 
 
-def aligned(base: RunProfile, new: RunProfile) -> list[Pair]:
+def aligned(base: RunProfile, new: RunProfile) -> list[Pair[Owner]]:
     """All owners of both runs, each in one pair."""
-    left, right = list(base.owners), list(new.owners)
-    result: list[Pair] = []
-    for key, rule in _PASSES:
+    return in_pairs(base.owners, new.owners, _PASSES)
+
+
+def in_pairs(
+    base: Sequence[T], new: Sequence[T], passes: Iterable[tuple[Callable[[T], Hashable], Pairing[T]]]
+) -> list[Pair[T]]:
+    """All of both sides, each in one pair: of each pass what has the same key, by its rule; None is no key."""
+    left, right = list(base), list(new)
+    result: list[Pair[T]] = []
+    for key, rule in passes:
         pairs = list(_paired(left, right, key, rule))
         result += pairs
         taken = {id(owner) for pair in pairs for owner in (*pair.base, *pair.new)}
@@ -48,13 +58,11 @@ def aligned(base: RunProfile, new: RunProfile) -> list[Pair]:
     return result
 
 
-def _paired(
-    left: Sequence[Owner], right: Sequence[Owner], key: Callable[[Owner], Hashable], rule: Pairing
-) -> Iterator[Pair]:
-    mine: dict[Hashable, list[Owner]] = {}
+def _paired(left: Sequence[T], right: Sequence[T], key: Callable[[T], Hashable], rule: Pairing[T]) -> Iterator[Pair[T]]:
+    mine: dict[Hashable, list[T]] = {}
     for owner in left:
         mine.setdefault(key(owner), []).append(owner)
-    yours: dict[Hashable, list[Owner]] = {}
+    yours: dict[Hashable, list[T]] = {}
     for owner in right:
         if (common_key := key(owner)) in mine:
             yours.setdefault(common_key, []).append(owner)
@@ -66,11 +74,12 @@ def _paired(
 # --- rules
 
 
-def _all_together(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
+def all_together(left: Sequence[T], right: Sequence[T]) -> Iterator[Pair[T]]:
+    """All that have the key are one pair."""
     yield Pair(tuple(left), tuple(right))
 
 
-def _in_order(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
+def _in_order(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair[Owner]]:
     """As many on both sides are paired in order; else all of them are one pair."""
     if len(left) == len(right):
         for one, other in zip(left, right, strict=True):
@@ -79,7 +88,7 @@ def _in_order(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
         yield Pair(tuple(left), tuple(right))
 
 
-def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair]:
+def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair[Owner]]:
     """As many on both sides are paired in order; one kernel may have become a few, or a few one."""
     if len(left) == len(right) or (min(len(left), len(right)) == 1 and max(len(left), len(right)) <= _MAX_SPLIT):
         yield from _in_order(left, right)
@@ -117,12 +126,12 @@ def _innermost(owner: Owner) -> Hashable:
     return key._replace(path=without_digits(key.path.rpartition(SEPARATOR)[2]))
 
 
-_PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing], ...]] = (
-    (lambda owner: owner.key, _all_together),
-    (_without_numbers, _all_together),
+_PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing[Owner]], ...]] = (
+    (lambda owner: owner.key, all_together),
+    (_without_numbers, all_together),
     (_place, _renamed),
     (_without_shapes, _in_order),
     (_place_without_shapes, _renamed),
-    (_innermost, _all_together),
-    (lambda owner: owner.key._replace(path=""), _all_together),
+    (_innermost, all_together),
+    (lambda owner: owner.key._replace(path=""), all_together),
 )

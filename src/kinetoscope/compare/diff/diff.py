@@ -18,7 +18,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.numbers import shown
 
 Status = Literal[
@@ -180,7 +180,7 @@ def _rounded(totals: Sequence[int], count: int) -> list[int]:
 
 
 def _row(
-    pair: Pair, before: int, after: int, base: RunProfile, new: RunProfile, step: int, verdict: Verdict | None
+    pair: Pair[Owner], before: int, after: int, base: RunProfile, new: RunProfile, step: int, verdict: Verdict | None
 ) -> tuple[object, ...]:
     """One row of ROWS."""
     calls = sum(owner.calls for owner in pair.base), sum(owner.calls for owner in pair.new)
@@ -228,7 +228,7 @@ def _said(owners: Sequence[Owner], what: Callable[[Owner], str]) -> str:
     return " + ".join(texts[:_MAX_NAMES]) + more
 
 
-def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int) -> Status:
+def _status(pair: Pair[Owner], before: int, after: int, base_calls: int, new_calls: int) -> Status:
     """What explains more of the change: the number of calls (of as many steps in both runs), or the time of each."""
     if not pair.base:
         return "new"
@@ -245,7 +245,7 @@ def _status(pair: Pair, before: int, after: int, base_calls: int, new_calls: int
 
 
 def _verdicts(
-    base: RunProfile, new: RunProfile, pairs: Sequence[Pair], change: Sequence[int], step: int
+    base: RunProfile, new: RunProfile, pairs: Sequence[Pair[Owner]], change: Sequence[int], step: int
 ) -> dict[int, Verdict]:
     """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
     asked = [place for place in range(len(pairs)) if abs(change[place]) >= MIN_CHANGE_SHARE * step]
@@ -274,9 +274,9 @@ def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict
     return f"A step takes {share} {'less' if after < before else 'more'} time: {from_to}; {', '.join(words)}.{doubt}"
 
 
-def signed(change: int) -> str:
+def signed(change: int, unit: Unit = "ns") -> str:
     """`−43.1 ms`, with a sign that is as wide as a plus."""
-    return f"{'+' if change > 0 else '−' if change < 0 else '±'}{shown(abs(change), 'ns')}"
+    return f"{'+' if change > 0 else '−' if change < 0 else '±'}{shown(abs(change), unit)}"
 
 
 def _notes(base: RunProfile, new: RunProfile) -> Iterator[str]:

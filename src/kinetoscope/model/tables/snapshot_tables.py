@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,6 +147,7 @@ def _pools(snapshot: Snapshot, pool: Int32s) -> pl.Series:
 
 def _sites(sites: StackSites, stack: Int32s) -> Values:
     """What took the memory: the line of the user, and the stack, the outermost first; null where it is not known."""
-    columns: tuple[tuple[str, Callable[[int], str]], ...] = (("line", sites.line), ("stack", sites.folded))
-    texts = {name: polars_columns.labelled(stack, label).cast(pl.String) for name, label in columns}
-    return {name: column.replace("", None) for name, column in texts.items()}
+    return {
+        "line": polars_columns.labelled(np.where(sites.user[stack] >= 0, stack, np.int32(NONE)), sites.line),
+        "stack": polars_columns.labelled(stack, sites.folded),
+    }
