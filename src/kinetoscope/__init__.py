@@ -31,6 +31,7 @@ HOMES = {
     "extend": "extensions",
     "gate": "compare.gate.gate",
     "ledger": "compare.ledger.ledger",
+    "memory_diff": "compare.diff.memory",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",

@@ -1,18 +1,24 @@
 """`kinetoscope diff BASE NEW`: why a step of one run takes longer than a step of another, without residue.
 
 Each instant of a step belongs to one call, so the changes of all calls sum to the change of the step. Calls are
-matched between the runs by their name, the calls around them and the shapes of their inputs.
+matched between the runs by their name, the calls around them and the shapes of their inputs. Of two memory snapshots
+(and of any runs with --table memory) it says what takes more or less memory, by stack and use.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kinetoscope.cli.shared.open_job import opened_at, selection
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table
 
-_TABLES = ("rows", "waterfall", "promises", "hardware")
+if TYPE_CHECKING:
+    from kinetoscope.model.steps.selection import Selection
+    from kinetoscope.schema import Result
+
+_TABLES = ("rows", "waterfall", "promises", "hardware", "memory")
 
 
 def run(arguments: list[str]) -> int:
@@ -27,6 +33,9 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
+    if args.table in (None, "memory") and (of_memory := _memory(args, select)) is not None:
+        deliver(replace(of_memory, notes=of_memory.notes[1:]), args, title=of_memory.notes[0])
+        return 0
     screen = is_screen(args)
     promised = args.table == "promises" or (screen and args.promises)
     profiles, advice = [], []
@@ -55,6 +64,17 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
+def _memory(args: argparse.Namespace, select: Selection) -> Result | None:
+    """The difference of the memory of both runs, if it is asked for, or both are snapshots alone."""
+    from kinetoscope.compare.diff.memory import memory_diff
+
+    with opened_at(args, args.base) as (base, _), opened_at(args, args.new) as (new, _):
+        alone = all(source.reader == "snapshot" for job in (base, new) for source in job.sources)
+        if args.table is None and not alone:
+            return None
+        return memory_diff(base, new, select=select, at=args.at)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="kinetoscope diff", description=__doc__)
     parser.add_argument("base", metavar="BASE", help="a run: a trace, a folder of them, a quoted glob, or a URL")
@@ -63,7 +83,13 @@ def _parser() -> argparse.ArgumentParser:
         "--table",
         choices=_TABLES,
         help="a table: of the calls; of the parts that sum to the change; of promises and what came of them; of what "
-        "the peaks of different devices explain",
+        "the peaks of different devices explain; of memory",
+    )
+    parser.add_argument(
+        "--at",
+        choices=("peak", "end"),
+        default="peak",
+        help="of memory: compare the peaks, or what is in use at the end (default: peak)",
     )
     parser.add_argument(
         "--promises",

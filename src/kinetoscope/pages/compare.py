@@ -9,6 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.compare.diff.diff import ROWS, Diff, between
+from kinetoscope.compare.diff.memory import memory_diff
 from kinetoscope.compare.diff.programs import differing
 from kinetoscope.compare.diff.run_profile import run_profile
 from kinetoscope.compare.diff.waterfall import LABELS
@@ -61,6 +62,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
     """The page of what changed from `base` to `job`."""
     if base is None:
         return Page("compare", "Compare", "Choose a run to compare with, at the top.")
+    if all(source.reader == "snapshot" for source in (*base.sources, *job.sources)):
+        return _of_snapshots(base, job, select)
     select = default_to_steady(select)
     try:
         before, now = drawn.Side(base, run_profile(base, select)), drawn.Side(job, run_profile(job, select))
@@ -71,7 +74,43 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
     facts = (f"from {names[0]}", f"to {names[1]}")
     icicle = _call_by_call(before, now, difference, select, params)
     blocks = tuple(_blocks(difference, icicle, differing(base, job, difference), job.ranks[0], base.ranks[0]))
+    if all(any(source.snapshots for source in run.sources) for run in (base, job)):
+        blocks += tuple(_memory(memory_diff(base, job, select=select)))
     return Page("compare", "Compare", difference.sentence, facts, blocks, difference.notes)
+
+
+def _of_snapshots(base: Job, job: Job, select: Selection) -> Page:
+    """The page about two memory snapshots."""
+    try:
+        difference = memory_diff(base, job, select=select)
+    except InputError as error:
+        return Page("compare", "Compare", "One of the snapshots has nothing to compare.", cannot=(str(error),))
+    names = distinct_names([base.path, job.path])
+    facts = (f"from {names[0]}", f"to {names[1]}")
+    return Page("compare", "Compare", difference.notes[0], facts, tuple(_memory(difference)), difference.notes[1:])
+
+
+def _memory(difference: Result) -> Iterator[Block]:
+    """The change of what was in use at the peak: by what it is for, and by what took it."""
+    frame = difference.frame
+    use = pl.col("use").fill_null("unknown")
+    by_use = frame.group_by(use, maintain_order=True).agg(pl.col("base", "new", "change").sum())
+    changes = [(str(row["use"]).capitalize(), float(row["change"])) for row in by_use.to_dicts() if row["change"]]
+    note = "Each bar is the change of what one use of memory has; together they are the whole change, exactly."
+    begin = ("Peak before", float(frame["base"].sum()))
+    yield waterfall("From the one peak to the other", begin, changes, "Peak now", unit="bytes", note=note)
+    changed = frame.filter(pl.col("change") != 0).head(_MAX_BARS).rename(_MEMORY_LABELS)
+    columns = (replace(column, name=_MEMORY_LABELS.get(column.name, column.name)) for column in difference.schema)
+    shown = tuple(column for column in columns if column.name in _MEMORY_COLUMNS)
+    yield table("Memory by change", Schema(*shown), changed, "The changes of all rows sum to the change of the peak.")
+
+
+_MEMORY_LABELS: Final = {"base": "before", "new": "now", "base_blocks": "blocks_before", "new_blocks": "blocks_now"}
+
+_MEMORY_COLUMNS: Final = (
+    *("use", "line", "name", "status", "before", "now", "change", "share", "blocks_before", "blocks_now"),
+    *("was_line", "stack"),
+)
 
 
 def _blocks(

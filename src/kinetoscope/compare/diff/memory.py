@@ -69,8 +69,9 @@ def memory_diff(base: Job, new: Job, *, select: Selection = ALL, at: MemoryInsta
 
     Method. What was in use on a device at its peak in each run (`memory_peak` by stack), or when its snapshot was
     taken, is paired by use and stack; then what is left over by use and the functions of the stack, without lines and
-    folders, then by these functions alone, then by use and line or name. A row is a pair. The rows sum to the change of the whole, exactly. Of
-    each run the device counts on which most was in use, of all ranks, unless ranks or devices are chosen.
+    folders, then by these functions alone, then by use and line or name. A row is a pair. The rows sum to the change of
+    the whole, exactly. Of each run the device counts on which most was in use, of all ranks, unless ranks or devices
+    are chosen.
 
     How to read it. Two snapshots of one run, the later one second, show what piled up between them (`at="end"`). Two
     ranks of a job show what makes one of them run out of memory first.
