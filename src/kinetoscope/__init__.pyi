@@ -6,6 +6,7 @@ from kinetoscope.advisor.advice import advise as advise
 from kinetoscope.analyses import ANALYSES as ANALYSES
 from kinetoscope.compare.delivery import delivery as delivery
 from kinetoscope.compare.diff.diff import diff as diff
+from kinetoscope.compare.diff.memory import memory_diff as memory_diff
 from kinetoscope.compare.gate.gate import gate as gate
 from kinetoscope.compare.ledger.ledger import ledger as ledger
 from kinetoscope.errors import KinetoscopeError as KinetoscopeError
