@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kinetoscope import advise, read
-from kinetoscope.advisor.finding import NO_STAKE
+from kinetoscope.advisor.finding import NO_STAKE, Finding
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, memory, op
+from tests.snapshots.allocator import OutOfMemory, Settings
 from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.training import Model, Training
 from tests.snapshots.writing import write
@@ -205,3 +206,64 @@ def test_memory_that_a_snapshot_shows_to_wait_for_a_stream(tmp_path: Path) -> No
     assert finding.code == "MEMORY005"
     assert "taken at `train.py:51`, was freed, and waits for work of another stream" in finding.message
     assert "wait_stream" in finding.change
+
+
+def advised(folder: Path, process: Process, code: str) -> list[Finding]:
+    write(folder / "memory.pickle", process.snapshot())
+    return [each for each in advise(read(folder / "memory.pickle", jobs=1)).findings if each.code == code]
+
+
+def halves(sizes: range, total: int = 1 << 30, settings: Settings | None = None) -> Process:
+    """Tensors of each of which a half is taken again, so that a longer one does not fit beside it."""
+    process = Process(settings or Settings(), total=total, other=0, stacks="python")
+    process.record()
+    for size in sizes:
+        process.free(process.alloc("empty", size << 20))
+        process.alloc("empty", (size // 2 + 2) << 20)
+    return process
+
+
+def test_fragmentation_in_a_snapshot_comes_with_the_setting_that_removes_it(tmp_path: Path) -> None:
+    settings = Settings(roundup_power2_divisions=(0,) * 16, max_split_size=512 << 20)
+    [finding] = advised(tmp_path, halves(range(40, 140, 10), settings=settings), "MEMORY004")
+    message = finding.message.replace("\xa0", " ")
+    assert "It holds up to 891 MB on cuda:0, and at most 533 MB are in use." in message
+    assert "With expandable_segments:True it would peak at 545 MB instead of 891 MB." in message
+    assert finding.change.startswith("+ PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512,expandable_segments:True")
+
+
+def test_fragmentation_that_ends_the_job_says_what_would_have_fitted(tmp_path: Path) -> None:
+    process = halves(range(40, 140, 10), total=900 << 20)
+    with pytest.raises(OutOfMemory):
+        process.alloc("empty", 420 << 20)
+    [finding] = advised(tmp_path, process, "MEMORY004")
+    assert "With expandable_segments:True it would peak at" in finding.message
+    assert "no request would have failed" in finding.message
+
+
+def test_equal_tensors_are_not_fragmented(tmp_path: Path) -> None:
+    assert advised(tmp_path, halves(range(40, 41)), "MEMORY004") == []
+
+
+@pytest.mark.parametrize(("calls", "count"), [(4, 1), (2, 0)])
+def test_a_cache_that_is_emptied_in_the_loop(calls: int, count: int, tmp_path: Path) -> None:
+    process = Process(stacks="python")
+    process.record()
+    for _ in range(calls):
+        process.free(process.alloc("empty", 30 << 20))
+        process.empty_cache()
+    process.alloc("empty", 30 << 20)
+    found = advised(tmp_path, process, "MEMORY008")
+    assert len(found) == count
+    for finding in found:
+        message = finding.message.replace("\xa0", " ")
+        assert "`train.py:120` calls it 4 times: 126 MB of cuda:0 went back to the device" in message
+        assert finding.change == "- torch.cuda.empty_cache()  # train.py:120"
+
+
+def test_a_cache_that_the_allocator_empties_itself_is_not_the_programs_doing(tmp_path: Path) -> None:
+    process = Process(total=100 << 20, other=0, stacks="python")
+    process.record()
+    for size in range(30, 60):
+        process.free(process.alloc("empty", size << 20))
+    assert advised(tmp_path, process, "MEMORY008") == []

@@ -63,6 +63,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "growing_memory",
         "dense_embedding_gradient",
         "recomputed_activations",
+        "emptied_caches",
     ),
     "Across ranks": (
         "data_parallel",

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state, memory_use
+from kinetoscope.advisor.evidence.other_settings import SettingGain, setting_gains
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.views.numbers import shown
@@ -18,6 +19,12 @@ _HELD: Final = 0.3
 _SCARCE: Final = 0.7
 """Share of a device's memory that the allocator holds, from which on that matters."""
 
+_GAIN: Final = 0.1
+"""Share of what the allocator would hold, from which on a setting that saves so much is reported."""
+
+_GAIN_BYTES: Final = 100_000_000
+"""Likewise; of less, no batch is made."""
+
 
 def fragmented_memory(rank: RankView) -> Iterator[Finding]:
     """Does the allocator hold much more memory than is in use at the peak?
@@ -25,17 +32,24 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
     What it checks. The memory that the allocator had reserved on each device when most was allocated. The rule reports
     it if three tenths of it or more were not in use, and the allocator holds seven tenths of the device's memory or
     still asks the driver for more in each step. Then there are free blocks, but they are too small or in the wrong
-    place.
+    place. With a memory snapshot, its history is replayed under other settings (`memory_what_if`). The rule reports
+    the one under which the allocator would hold least, if that is a tenth and 100 MB less, or under which no request
+    would fail. It is silent where the allocator holds less than seven tenths of the device's memory and was never
+    short of it.
 
     Why it matters. Memory runs out although there is enough of it, or the batch is smaller than it could be. No time is
     at stake, so it is a note; MEMORY003 counts the time of the allocator's calls.
 
     What to do. Let segments grow, and use few different input sizes.
     """
+    gains = setting_gains(rank)
+    yield from filter(None, (_replayed(gain) for gain in gains))
     calling = bool(len(in_steady_state(rank, allocator_calls(rank.trace))))
     for use in memory_use(rank):
         unused = use.reserved - use.peak
         scarce = use.total > 0 and use.reserved >= _SCARCE * use.total
+        if use.device in {gain.device for gain in gains}:  # the snapshot says more
+            continue
         if use.reserved <= 0 or unused < _HELD * use.reserved or not (scarce or calling):
             continue
         of = f" of {shown(use.total, 'bytes')}" if use.total else ""
@@ -51,6 +65,27 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
             key=use.device,
             at_most="note",
         )
+
+
+def _replayed(gain: SettingGain) -> Finding | None:
+    """What the replay of a snapshot says of a device."""
+    ample = 0 < gain.recorded < _SCARCE * gain.total and not gain.was_short
+    if not gain.fits and (ample or gain.instead - gain.reserved < max(_GAIN * gain.instead, _GAIN_BYTES)):
+        return None
+    would = f"With {gain.settings} it would peak at {shown(gain.reserved, 'bytes')}"
+    would += ", and no request would have failed" if gain.fits else f" instead of {shown(gain.instead, 'bytes')}"
+    return Finding(
+        message="The allocator holds much more memory than is in use. It holds up to"
+        f" {shown(gain.recorded, 'bytes')} on {gain.device}, and at most {shown(gain.in_use, 'bytes')} are in use."
+        f" {would}.",
+        stake=NO_STAKE,
+        change=f"+ PYTORCH_CUDA_ALLOC_CONF={gain.conf}  # in the environment",
+        why="No time is at stake, but memory: replayed by a replica of the allocator that predicts"
+        f" {share(gain.trust, 1)} of the recorded addresses.",
+        evidence=(Evidence("the same history under other settings", "memory_what_if"),),
+        key=gain.device,
+        at_most="note",
+    )
 
 
 RULE = Rule("MEMORY004", "Memory is fragmented", of_rank=fragmented_memory)

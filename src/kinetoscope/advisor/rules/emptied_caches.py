@@ -1,0 +1,73 @@
+"""MEMORY008: the program empties the allocator's cache in its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.algorithms.arrays import any_of
+from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.releases import EMPTIED, releases
+from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.sites import stack_sites
+from kinetoscope.model.snapshot.snapshot import SEGMENT_ALLOC, SEGMENT_MAP
+from kinetoscope.views.numbers import shown
+
+_LOOP: Final = 3
+"""Calls from one line from which on they count as made in a loop."""
+
+_RETAKEN: Final = 0.5
+"""Share of what went back that is taken from the device again, from which on it was needed."""
+
+
+def emptied_caches(rank: RankView) -> Iterator[Finding]:
+    """Does the program give the allocator's cache back to the device in its loop?
+
+    What it checks. A memory snapshot records when unused segments go back to the device, and from which line. The rule
+    reports a line that called `torch.cuda.empty_cache` three times or more, if half of what went back, or more, was
+    taken from the device again.
+
+    Why it matters. `empty_cache` waits until the device is idle, and each segment that is needed again is a call of
+    `cudaMalloc`. It frees no memory that the allocator itself could not use. A snapshot measures no time, so it is a
+    note; MEMORY003 counts the time of the calls in a trace.
+
+    What to do. Leave `empty_cache` out of the loop. Where it was to fight fragmentation, let segments grow.
+    """
+    trace = rank.trace
+    snapshot, sites = snapshot_of(trace), stack_sites(trace)
+    for device in snapshot.devices if snapshot is not None else ():
+        past, went = history(trace, device), releases(trace, device)
+        rows = went.of(EMPTIED)
+        if past is None or sites is None or not len(rows):
+            continue
+        events = past.events
+        taken = np.where(any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)), events.size, 0)
+        frames = sites.user[events.stack[went.first[rows]]]
+        for frame in np.unique(frames[frames >= 0]).tolist():
+            here = rows[frames == frame]
+            back = int(went.size[here].sum())
+            again = min(int(taken[went.last[here[0]] :].sum()), back)
+            if len(here) < _LOOP or again < _RETAKEN * back:
+                continue
+            name = device_name(DEVICE_TYPES.index("cuda"), device)
+            line = sites.line_of(frame)
+            yield Finding(
+                message=f"The allocator's cache is emptied in the loop. `{line}` calls it {len(here):,} times:"
+                f" {shown(back, 'bytes')} of {name} went back to the device, and {shown(again, 'bytes')} were taken"
+                " again.",
+                stake=NO_STAKE,
+                change=f"- torch.cuda.empty_cache()  # {line}",
+                why="A snapshot does not measure time: each call waits for the device, and what is needed again is"
+                " allocated anew.",
+                evidence=(Evidence("segments that come and go", "memory_curve"),),
+                key=f"{name} {line}",
+                at_most="note",
+            )
+
+
+RULE = Rule("MEMORY008", "The allocator's cache is emptied in the loop", of_rank=emptied_caches)
