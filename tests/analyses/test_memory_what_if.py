@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def fragmented(total: int = 1 << 30, kind: type[Allocator] = Allocator) -> Proce
     return process
 
 
-def asked(process: Process, folder: Path, **params: object) -> Result:
+def asked(process: Process, folder: Path, **params: Any) -> Result:
     path = write(folder / "snapshot.pickle", process.snapshot())
     answer: Result = kinetoscope.memory_what_if(kinetoscope.read(str(path)), **params)
     return answer
@@ -101,6 +102,6 @@ def test_without_a_snapshot_that_is_said(tmp_path: Path) -> None:
         ({"scale": "activation=0"}, "above 0"),
     ],
 )
-def test_what_cannot_be_played_is_refused(params: dict[str, object], words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_played_is_refused(params: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=words):
         asked(fragmented(), tmp_path, **params)
