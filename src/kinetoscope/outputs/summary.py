@@ -11,7 +11,8 @@ from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import opened, stored
-from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
+from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
+from kinetoscope.pages.parts.snapshot_words import snapshot_words
 from kinetoscope.reading import Readable
 
 _LARGEST_BYTES: Final = 300_000_000
@@ -45,8 +46,13 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     if several or examined:
         only = None if len(examined) == len(job.ranks) else examined
         questions["advise"] = partial(advise, select=select, only=only)
+    if any(each.snapshots for each in job.sources):
+        questions["snapshots"] = partial(snapshot_words, select=recorded)
     results = job.ask(questions)
-    return digest(job.path, results, results.pop("advise", None))
+    memory = results.pop("snapshots", None)
+    whole = digest(job.path, results, results.pop("advise", None), memory)
+    alone = memory is not None and all(each.snapshots == (each.url,) for each in job.sources)
+    return digest_of_memory(whole, memory, job.path) if alone else whole
 
 
 def _ranks_to_examine(job: Job) -> tuple[int, ...]:

@@ -50,7 +50,9 @@ def document(blocks: Sequence[Block], budget: int | None = None) -> str:
 
 def of_run(digest: Digest) -> list[Block]:
     """Where a step goes, what takes the time, and what to change."""
-    words = sentence(" ".join(filter(None, [digest.headline, digest.limits, *digest.damage, digest.ranks])))
+    words = sentence(
+        " ".join(filter(None, [digest.headline, *digest.memory, digest.limits, *digest.damage, digest.ranks]))
+    )
     blocks: list[Block] = [
         [
             f"# {escaped(digest.name)}",
@@ -59,15 +61,17 @@ def of_run(digest: Digest) -> list[Block]:
             "",
             words,
             "",
-            f"**{sentence(digest.first)}**",
+            f"**{sentence(digest.first)}**" if digest.first else "",
         ],
-        ["## Where a step goes", "", *_parts(digest)],
     ]
+    if digest.parts:
+        blocks.append(["## Where a step goes", "", *_parts(digest)])
     blocks += [["## What to change", "", escaped(digest.first)]] if digest.advice is None else _findings(digest.advice)
     for title, rows in digest.tops:
-        times = [[shown(row.time, "ns"), shown(row.share, "fraction")] for row in rows]
-        table = [[code(row.name), grouped(row.calls), *each] for row, each in zip(rows, times, strict=True)]
-        blocks.append([f"## {escaped(title)}", "", *_table(["", "calls", "time", "share"], table)])
+        heads = ["", "calls", "time", "share"] if all(row.count for row in rows) else ["", "", "size", "share"]
+        times = [[shown(row.time, row.unit), shown(row.share, "fraction")] for row in rows]
+        table = [[code(row.name), row.count, *each] for row, each in zip(rows, times, strict=True)]
+        blocks.append([f"## {escaped(title)}", "", *_table(heads, table)])
     if digest.health:
         blocks.append(["## The trace itself", "", *(f"- {escaped(': '.join(each))}" for each in digest.health)])
     blocks.append(["## Next", "", *(f"- {code(typed, 200)}: {escaped(purpose)}" for typed, purpose in digest.commands)])

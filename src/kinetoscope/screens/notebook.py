@@ -35,7 +35,7 @@ from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.charts.spans import Span, proportions, spans
 from kinetoscope.views.names import shortened
 from kinetoscope.views.notebook import boxed, grid, notes, to_html
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import shown
 from kinetoscope.views.terminal.bars import sparkline
 from kinetoscope.views.text import middle, printable
 
@@ -120,11 +120,12 @@ def digest_html(digest: Digest) -> str:
         _paragraph(" · ".join(digest.facts), _SOFT),
         _bold(digest.headline),
         *(_paragraph(f"! {said}") for said in digest.damage),
+        *(_paragraph(said) for said in digest.memory),
         _paragraph(digest.serving),
         _paragraph(digest.limits),
         _paragraph(digest.ranks),
         _paragraph("" if digest.changes else digest.loss),
-        _bold(f"What to change: {digest.first}{after}"),
+        _bold(f"What to change: {digest.first}{after}") if digest.first else "",
         f"<ul>{''.join(changes)}</ul>" if changes else "",
         _average(digest.parts),
         spread,
@@ -156,7 +157,7 @@ def _top(title: str, rows: Sequence[TopRow]) -> str:
     lines = [
         Span(
             name,
-            f"{shown(row.time, 'ns')}, {shown(row.share, 'fraction')}, {grouped(row.calls)} calls",
+            f"{shown(row.time, row.unit)}, {shown(row.share, 'fraction')}{row.count and f', {row.count} calls'}",
             KINDS[row.kind].light,
             0,
             row.share,

@@ -13,7 +13,7 @@ from kinetoscope.pages.parts.digest import Digest, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.screens.advice import LOOKS
 from kinetoscope.views.charts.palette import KINDS
-from kinetoscope.views.numbers import grouped, scale, shown
+from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal.bars import bar, sparkline
 from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of, without_colour
 from kinetoscope.views.terminal.screen import stack
@@ -53,7 +53,7 @@ def _head(digest: Digest, width: int) -> Iterator[Line]:
 
 def _words(digest: Digest, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(digest.headline), width))
-    for said in filter(None, (digest.serving, digest.limits)):
+    for said in filter(None, (*digest.memory, digest.serving, digest.limits)):
         yield from (plain(line) for line in wrapped(printable(said), width))
     for said in digest.damage:
         yield from (plain(line, "warn") for line in wrapped(f"! {printable(said)}", width, indent="  "))
@@ -69,7 +69,7 @@ def _changes(digest: Digest, width: int) -> Iterator[Line]:
     `advise` says it in full.
     """
     said = digest.first + "".join(f" ({each.severity}, {each.code})" for each in digest.changes[:1])
-    if said:
+    if digest.first:
         yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(said)}", width))
     others = digest.changes[1:]
     stakes = _right([stake_of(change) for change in others])
@@ -158,9 +158,10 @@ def _tops(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _top(title: str, rows: Sequence[TopRow], width: int) -> Iterator[Line]:
-    unit = scale([row.time for row in rows], "ns")
-    calls = _right(["calls", *(grouped(row.calls) for row in rows)])
-    times = _right(["time", *(unit.with_unit(row.time) for row in rows)])
+    unit = scale([row.time for row in rows], rows[0].unit)
+    counted = all(row.calls is not None for row in rows)
+    calls = _right(["calls" if counted else "", *(row.count for row in rows)])
+    times = _right(["time" if counted else "size", *(unit.with_unit(row.time) for row in rows)])
     shares = _right(["share", *(_share(row.share) for row in rows)])
     picture = width // 6
     name = width - picture - cells(calls[0]) - cells(times[0]) - cells(shares[0]) - 8

@@ -16,6 +16,8 @@ SITE = torch.__path__[0].rpartition("/torch")[0]
 HERE = __file__.rpartition("/")[0]
 STANDARD = pickle.__file__.rpartition("/")[0]
 memory = torch.cuda.memory
+alive = []
+"""What lives until the snapshot is taken."""
 
 
 class Block(torch.nn.Module):
@@ -47,6 +49,7 @@ def train(tokens, device="cuda", after=lambda logits, step: None):
     """Train with a batch of so many tokens in each step."""
     model = Model().to(device)
     optimizer = torch.optim.AdamW(model.parameters())
+    alive.extend((model, optimizer))
     for step, count in enumerate(tokens):
         memory._set_memory_metadata(f'{{"step": {step}}}')
         batch = torch.zeros(count, dtype=torch.long, device=device)
@@ -65,8 +68,7 @@ def training():
 
 def leak():
     """Each step keeps a view of its logits, and so all of them."""
-    kept = []
-    train([1024] * 6, after=lambda logits, step: kept.append(logits.detach()[:, 0]))
+    train([1024] * 6, after=lambda logits, step: alive.append(logits.detach()[:, 0]))
 
 
 def too_much():
@@ -87,18 +89,16 @@ def fragmentation():
 def graph_pools():
     """Two graphs are captured, each with a pool of its own; one has been replayed."""
     model = Model().cuda().eval()
-    graphs = []
     with torch.no_grad():
         for count in (1024, 2048):
             tokens = torch.zeros(count, dtype=torch.long, device="cuda")
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 logits = model(tokens)
-            graphs.append((graph, tokens, logits))
-        graphs[0][0].replay()
+            alive.append((graph, tokens, logits))
+        alive[0][0].replay()
         model(torch.zeros(512, dtype=torch.long, device="cuda"))
     torch.cuda.empty_cache()
-    globals()["kept"] = graphs
 
 
 def pending():

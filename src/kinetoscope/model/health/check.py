@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kinetoscope.model.health import data_quality, lost_records, missing_data
+from kinetoscope.model.health import data_quality, lost_records, missing_data, snapshots
+from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health, Symptom
 from kinetoscope.model.trace.trace import Trace
@@ -45,6 +46,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_shapes,
     missing_data.no_stacks,
     missing_data.no_memory,
+    snapshots.memory_snapshot,
 )
 """Every check, in the order of symptoms of one severity."""
 
@@ -52,4 +54,5 @@ CHECKS: Final[tuple[Check, ...]] = (
 @derived
 def examine(trace: Trace) -> Health:
     """All symptoms of a trace, of reading and of the checks. Codes: `symptoms.SYMPTOMS`."""
-    return Health.of(trace.reading, *(check(trace) for check in CHECKS))
+    checks = (snapshots.memory_snapshot,) if is_snapshot_alone(trace) else CHECKS
+    return Health.of(trace.reading, *(check(trace) for check in checks))

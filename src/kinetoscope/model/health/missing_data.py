@@ -107,6 +107,8 @@ def no_stacks(trace: Trace) -> Iterator[Symptom]:
 def no_memory(trace: Trace) -> Iterator[Symptom]:
     """A trace without memory events, or without their addresses."""
     rows = trace.rows(EventKind.MEMORY)
+    if trace.source.snapshots and not arguments.has(trace, "address", rows).any():
+        return  # the snapshot has the answers
     if not len(rows):
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."
         yield Symptom("NO_MEMORY", "note", message)

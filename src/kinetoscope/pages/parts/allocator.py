@@ -75,7 +75,8 @@ def peak_sentence(facts: pl.DataFrame, device: int) -> str:
     here = facts.filter(device=device)
     size, time = here.filter(kind="moment", label=PEAK).select("size", "time").row(0)
     words = f"Memory of cuda:{device} peaks at {shown(size, 'bytes')}"
-    words += "" if time is None else f", {shown(time, 'ns')} into the recording"
+    if time is not None:
+        words += f", {shown(abs(time), 'ns')} {'into the recording' if time >= 0 else 'before the trace begins'}"
     owners = here.filter(kind="category").sort("size", descending=True).select("label", "size").rows()
     named = [f"{name} {shown(each, 'bytes')}" for name, each in owners[:_NAMED_CATEGORIES]]
     return f"{words}: {', '.join(named)}."

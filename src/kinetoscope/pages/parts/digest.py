@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -14,9 +14,10 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.parts import recorded
 from kinetoscope.pages.parts.device_limits import device_limits
 from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves, who_waits
-from kinetoscope.schema import Result
+from kinetoscope.pages.parts.snapshot_words import SnapshotWords
+from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import kind_of
-from kinetoscope.views.numbers import scale
+from kinetoscope.views.numbers import grouped, scale
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "trace_info": {},
@@ -30,6 +31,9 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 
 QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_balance": {}}
 """Those that tell who waits for whom, where there are several ranks; all ranks are asked at once."""
+
+MAX_CATEGORIES = 8
+"""Categories of memory in the short table."""
 
 _MAX_CHANGES = 3  # findings
 _TOP_ROWS = 4  # rows of a short table
@@ -72,13 +76,26 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class TopRow:
-    """A row of a short table: nanoseconds, and the share of the time of all rows of the whole table."""
+    """A row of a short table: nanoseconds, and the share of the time of all rows of the whole table.
+
+    Of a table of memory: bytes, and no calls.
+    """
 
     name: str
     kind: str
-    calls: int
+    calls: int | None
     time: float
     share: float
+
+    @property
+    def unit(self) -> Unit:
+        """Of `time`."""
+        return "bytes" if self.calls is None else "ns"
+
+    @property
+    def count(self) -> str:
+        """The number of calls, in words; "" of memory."""
+        return "" if self.calls is None else grouped(self.calls)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,6 +104,7 @@ class Digest:
 
     Attributes:
         loss: the largest loss of the average step, as a sentence; "" where there is none.
+        memory: sentences on the memory snapshots; none where there are none.
         serving: sentences on the steps of a serving engine; "" where there are none.
         limits: how far device work is from the limits of the device, as a sentence; "" where nothing tells.
         first: the headline of the findings, or where to ask for them; changes: the findings that are worth one.
@@ -107,6 +125,7 @@ class Digest:
     ranks: str = ""
     limits: str = ""
     serving: str = ""
+    memory: tuple[str, ...] = ()
     damage: tuple[str, ...] = ()
     advice: Advice | None = None
 
@@ -124,13 +143,16 @@ class Digest:
         return digest_html(self)
 
 
-def digest(path: str, results: Mapping[str, Result], advice: Advice | None = None) -> Digest:
+def digest(
+    path: str, results: Mapping[str, Result], advice: Advice | None = None, memory: SnapshotWords | None = None
+) -> Digest:
     """The digest of a job.
 
     Args:
         path: what the user named, for the commands that are proposed.
         results: the results of `QUESTIONS`, and of `QUESTIONS_ACROSS_RANKS` where there are several ranks, by name.
         advice: the findings, where the rules were asked.
+        memory: what is said of memory snapshots.
     """
     info, steps = results["trace_info"].frame, results["step_breakdown"]
     device = recorded.has_device_work(info)
@@ -159,8 +181,36 @@ def digest(path: str, results: Mapping[str, Result], advice: Advice | None = Non
         ranks=_waits(results, ranks),
         limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
         serving=serving,
+        memory=() if memory is None else memory.sentences,
         damage=recorded.damage(info),
         advice=advice,
+    )
+
+
+def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest:
+    """The digest of snapshots that were opened without a trace: nothing but memory is known."""
+    total = sum(size for _, size in memory.categories)
+    rows = [TopRow(name, "memory", None, size, size / total) for name, size in memory.categories[:MAX_CATEGORIES]]
+    findings = digest.advice.findings[:_MAX_CHANGES] if digest.advice is not None else ()
+    show, quoted = "kinetoscope show", _quoted(path)
+    return replace(
+        digest,
+        facts=(*memory.facts, *digest.facts[-1:]),
+        headline=memory.sentences[0],
+        memory=memory.sentences[1:],
+        loss="",
+        limits="",
+        first=f"{findings[0].title}." if findings else "",
+        changes=tuple(findings),
+        parts=(),
+        spread=None,
+        tops=(("In use at the peak", tuple(rows)),),
+        commands=(
+            (f"{show} memory_peak {quoted}", "who owns the peak"),
+            (f"{show} memory_what_if {quoted}", "what other settings would hold"),
+            (f"kinetoscope view {quoted}", "memory over time, and the segments at any instant"),
+            (f"kinetoscope doctor {quoted}", "the snapshot itself"),
+        ),
     )
 
 
@@ -255,8 +305,7 @@ def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[TopRow, ...]:
 
 def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
     """Commands to type next, each with its purpose."""
-    quoted = shlex.quote(path)
-    quoted = quoted if len(quoted) <= _SHORT_PATH_CELLS else "PATH"
+    quoted = _quoted(path)
     show = "kinetoscope show"
     of_host = ((f"{show} operators {quoted}", "all operators"),)
     of_device = (
@@ -269,3 +318,8 @@ def _commands(path: str, *, device: bool) -> tuple[tuple[str, str], ...]:
         (show, "all other questions"),
         (f"kinetoscope doctor {quoted}", "the trace itself"),
     )
+
+
+def _quoted(path: str) -> str:
+    quoted = shlex.quote(path)
+    return quoted if len(quoted) <= _SHORT_PATH_CELLS else "PATH"

@@ -1,0 +1,88 @@
+"""Checks of the memory snapshots of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.errors import InputError
+from kinetoscope.model.snapshot.of_trace import is_snapshot_alone, snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.steps.scope import origin_of_time
+from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.model.trace.trace import Trace
+
+NO_STACKS_SHARE: Final = 0.5
+"""Share of the bytes held at the end that lack stacks, from which on owners are mostly unknown."""
+
+_NS_PER_MS: Final = 1_000_000
+
+
+def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
+    """What the last snapshot of the rank lacks; nothing for a rank without any."""
+    try:
+        snapshot = snapshot_of(trace)
+    except InputError as error:
+        yield Symptom("SNAPSHOT_UNREADABLE", "error", str(error))
+        return
+    if snapshot is None:
+        return
+    pasts = [past for device in snapshot.devices if (past := history(trace, device)) is not None]
+    if not any(len(past.events) for past in pasts):
+        yield Symptom(
+            "SNAPSHOT_WITHOUT_HISTORY",
+            "warning",
+            "The memory snapshot has no history: only what was held when it was taken is known. Have it recorded "
+            "before the model is made: kinetoscope record --memory, or torch.cuda.memory._record_memory_history().",
+        )
+        return
+    for past in pasts:
+        yield from _of_device(snapshot, past)
+    if not is_snapshot_alone(trace):
+        yield from _apart(trace, pasts)
+
+
+def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:
+    device = f"cuda:{past.device}"
+    if past.impossible:
+        message = f"{number_of(past.impossible, 'event contradicts', 'events contradict')} what {device} held"
+        message += " when the snapshot was taken: levels of memory before them may be wrong."
+        yield Symptom("SNAPSHOT_CONTRADICTS", "warning", message, past.impossible)
+    if past.is_truncated:
+        message = (
+            f"The history of {device} is truncated to its last {len(past.events):,} events: nothing is known of what"
+        )
+        message += " came before; record with more (--memory-events, max_entries)."
+        yield Symptom("SNAPSHOT_TRUNCATED", "note", message)
+    held = (past.returned == NONE) & (past.requested > 0)
+    total = int(past.requested[held].sum())
+    lacking = int(past.requested[held & ~_has_stack(snapshot, past)].sum())
+    if total and lacking > NO_STACKS_SHARE * total:
+        message = (
+            f"{lacking / total:.0%} of the bytes that {device} held at the end have no stack: they were taken before"
+        )
+        message += " the history began, or without its context. Their owners are known by size and lifetime at most."
+        yield Symptom("SNAPSHOT_WITHOUT_STACKS", "note", message)
+
+
+def _has_stack(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
+    """Whether an allocation has a stack with a frame."""
+    has_frames = np.append(np.diff(snapshot.stacks.ends, prepend=0) > 0, False)  # the last for NONE
+    return has_frames[past.stack]
+
+
+def _apart(trace: Trace, pasts: list[SnapshotHistory]) -> Iterator[Symptom]:
+    """Histories that share no instant with the trace cannot be of what it shows."""
+    times = [time for past in pasts if len(past.events) for time in (past.events.time[0], past.events.time[-1])]
+    if not times or not len(trace) or min(times) <= 0:
+        return
+    begin, end = origin_of_time(trace) + trace.base, int(trace.end.max()) + trace.base
+    gap = max(int(min(times)) - end, begin - int(max(times)))
+    if gap > 0:
+        message = f"The history of the memory snapshot lies {gap // _NS_PER_MS:,} ms beside the trace: it is of another"
+        yield Symptom("SNAPSHOT_APART", "warning", message + " time, or of another run.")
