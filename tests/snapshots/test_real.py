@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.model.snapshot.replay import NONE, Level, history_of, level_of
+from kinetoscope.model.snapshot.replay import Level, history_of, level_of
+from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.outputs.summary import summary
 from kinetoscope.readers.snapshot import load
 from kinetoscope.reading import read

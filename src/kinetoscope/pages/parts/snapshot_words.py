@@ -61,4 +61,4 @@ def _facts(facts: pl.DataFrame) -> list[str]:
     times = ends.group_by("rank", "device").agg(span=pl.col("time").max() - pl.col("time").min()).get_column("span")
     longest = times.drop_nulls().max()
     span = f" in {shown(longest, 'ns')}" if isinstance(longest, int) and longest else ""
-    return [f"{devices} device{'s' * (devices != 1)}", f"{grouped(events)} events of the allocator{span}"]
+    return [f"{devices} device{'s' * (devices != 1)}", f"{grouped(int(events))} events of the allocator{span}"]
