@@ -5,12 +5,18 @@ from typing import Any
 
 from kinetoscope import Selection
 from kinetoscope.analyses.memory_curve import memory_curve
+from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, memory, op
+from tests.snapshots.process import Process
+from tests.snapshots.writing import write
+
+MIB = 1 << 20
 
 
 def curve(folder: Path, *events: Event, select: Selection | None = None) -> list[tuple[Any, ...]]:
     result = memory_curve(job(folder, *events), select=select or Selection())
-    return [row[1:] for row in result.frame.rows()]
+    assert set(result.frame.get_column("source")) <= {"trace"}
+    return [row[1:6] for row in result.frame.rows()]
 
 
 DEVICE = {"Total Allocated": 1100, "Total Reserved": 4096, "Addr": 64}
@@ -53,3 +59,24 @@ def test_numbers_that_no_memory_has_do_no_harm(tmp_path: Path) -> None:
     odd = memory(9, 1)
     odd["args"] = {"Bytes": "x", "Device Id": 1.5, "Device Type": None, "Addr": [1]}
     assert len(curve(tmp_path, *huge, odd)) == 4
+
+
+def test_of_a_snapshot_the_peak_is_among_the_instants_that_stand_for_all(tmp_path: Path) -> None:
+    process = Process(total=1 << 30, other=0)
+    process.record()
+    for size in (1, 2, 50, 3, 4) * 30:
+        process.free(process.alloc("aten::mm", size * MIB - 100))
+    kept = process.alloc("aten::mm", 7 * MIB)
+    taken = process.snapshot()
+    snapshots = read(write(tmp_path / "taken.pickle", taken), jobs=1)
+    whole, thin = (memory_curve(snapshots, points=points).frame for points in (0, 40))
+    assert whole.height == len(taken["device_traces"][0])
+    assert thin.height == 40
+    assert thin.get_column("requested").max() == whole.get_column("requested").max() == 50 * MIB - 100
+    last = whole.row(-1, named=True)
+    assert (last["allocated"], last["requested"], last["change"]) == (kept.size, 7 * MIB, kept.size)
+    assert whole.get_column("change").sum() == kept.size
+    assert last["source"] == "snapshot"
+    times = whole.get_column("time")
+    later = memory_curve(snapshots, select=Selection(time=(times[100], times[103]))).frame
+    assert later.rows() == whole[100:103].rows()

@@ -5,7 +5,13 @@ from typing import Any
 
 from kinetoscope import Selection
 from kinetoscope.analyses.memory_events import memory_events
+from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, memory, op, python
+from tests.snapshots.process import Process
+from tests.snapshots.stacks import python as python_frame
+from tests.snapshots.writing import write
+
+MIB = 1 << 20
 
 
 def events(folder: Path, *drawn: Event, select: Selection | None = None) -> list[dict[str, Any]]:
@@ -37,6 +43,7 @@ def test_a_block_and_who_took_it(tmp_path: Path) -> None:
             "module": "Linear_0",
             "python": "torch/nn/functional.py(9): linear",
             "use": "temporary",
+            "source": "trace",
         }
     ]
 
@@ -80,3 +87,24 @@ def test_it_says_what_is_missing(tmp_path: Path) -> None:
         "1 of 2 records of memory have no address and are in no row.",
         "Python calls were not recorded (with_stack=True records them): module and python are empty.",
     )
+
+
+def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
+    process = Process(total=1 << 30, other=0)
+    early = process.alloc("aten::mm", 3 * MIB)
+    process.record()
+    with process.at(python_frame("forward", "model.py", 61)):
+        block = process.alloc("mm", 5 * MIB)
+        process.alloc("aten::relu", 1 * MIB)
+    process.free(block, early)
+    snapshots = read(write(tmp_path / "taken.pickle", process.snapshot()), jobs=1)
+    frame = memory_events(snapshots).frame
+    assert frame.get_column("size").to_list() == [5 * MIB, 3 * MIB, MIB]
+    first, before, last = frame.to_dicts()
+    assert (first["operator"], first["python"], first["source"]) == ("aten::mm", "model.py:61", "snapshot")
+    assert first["duration"] == first["released_at"] - first["allocated_at"] > 0
+    assert (before["allocated_at"], before["operator"], last["released_at"]) == (None, None, None)
+    thin = memory_events(snapshots, largest=2)
+    assert thin.frame.rows() == frame[:2].rows()
+    assert thin.notes[-1] == "Of cuda:0 the 2 largest of 3 blocks; --largest 0 shows all."
+    assert memory_events(snapshots, select=Selection(time=(0, 1))).frame.height <= 1

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
 
+from kinetoscope.algorithms.layout.bands import highest_places
+from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
     NONE_SELECTED,
     NOT_RECORDED,
     Instants,
+    device_name,
     instants_in,
     memory_instants,
     out_of_memory,
 )
-from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
+from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.snapshot import NONE
+from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
+from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -34,17 +41,28 @@ RESULT = Schema(
     ),
     Column("allocated", pl.Int64, "Bytes in use on the device from then on.", "bytes"),
     Column("reserved", pl.Int64, "Bytes that the device's allocator holds, in use or not; null for the host.", "bytes"),
-    Column("change", pl.Int64, "Bytes taken, or given back if negative.", "bytes"),
-    across={"device": "device", "key": "time", "own": "allocated reserved change"},
+    Column("change", pl.Int64, "Bytes taken, or given back if negative; since the row before.", "bytes"),
+    Column("requested", pl.Int64, "Bytes in use as asked for, before rounding; null without a snapshot.", "bytes"),
+    Column("source", pl.String, "snapshot, or trace: Kineto's records."),
+    across={"device": "device", "key": "time", "own": "allocated reserved change requested"},
 )
 
+_CUDA: Final = 1
 
-def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
+
+def memory_curve(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    points: Annotated[int, Param("Instants of a device's curve from a snapshot; 0: one for each event.")] = 2000,
+) -> Result:
     """How much memory was in use on each device, over time?
 
     Method. A row for each instant at which an allocator took or gave back memory, in order of device and time.
     `allocated` is the allocator's own number (`Total Allocated`); old files lack it, and a note says that changes are
-    summed from the beginning of the recording.
+    summed from the beginning of the recording. Of the devices of a memory snapshot the levels follow from its history,
+    undone backwards; `points` instants stand for all: in each of as many stretches of events the one at which most was
+    in use as asked for.
 
     How to read it. The highest point is the peak; `memory_peak` says what was in use there. A floor that rises from
     step to step is growth; see `memory_growth`. `reserved` far above `allocated` is memory that the caching allocator
@@ -54,7 +72,9 @@ def memory_curve(job: Job, *, select: Selection = ALL) -> Result:
     torch's allocators (by NCCL, cuBLAS, the driver) is in no curve. A selection chooses instants; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, ANALYSIS, select)
+    if points < 0:
+        raise UsageError(f"points is {points}; give a number of instants, or 0 for all")
+    return job.map(_of_trace, ANALYSIS, select, points=points)
 
 
 ANALYSIS = Analysis(
@@ -62,21 +82,50 @@ ANALYSIS = Analysis(
 )
 
 
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view = scope(trace, select)
+def _of_trace(trace: Trace, select: Selection, *, points: int = 2000) -> Partial:
+    view, snapshot = memory_scope(trace, select), snapshot_of(trace)
     instants = memory_instants(trace)
+    told = () if snapshot is None else snapshot.devices
     rows = np.flatnonzero(instants_in(view))
     rows = rows[np.argsort(instants.device[rows], kind="stable")]
+    if told:  # of these the snapshot has all, and exactly
+        by_snapshot = np.array([kind == _CUDA and number in told for kind, number in instants.devices], np.bool_)
+        rows = rows[~by_snapshot[instants.device[rows]]]
     frame = pl.DataFrame(
         {
-            "device": polars_columns.labelled(instants.device[rows], instants.device_name),
+            "device": polars_columns.labelled(instants.device[rows], instants.device_name).cast(pl.String),
             "time": instants.time[rows] - origin_of_time(trace),
             "allocated": instants.allocated[rows],
             "reserved": polars_columns.rows(instants.reserved[rows]),
             "change": instants.size[rows],
         }
-    )
-    return Partial(frame, tuple(_notes(view, instants, frame)))
+    ).with_columns(requested=pl.lit(None, pl.Int64), source=pl.lit("trace"))
+    chosen = [device for device in told if select.devices is None or device in select.devices]
+    frames = [each for device in chosen if (each := _of_snapshot(view, device, points)) is not None]
+    frame = pl.concat([*frames, frame])
+    return Partial(frame, (*_notes(view, instants, frame), *(() if snapshot is None else snapshot.notes)))
+
+
+def _of_snapshot(view: Scope, device: int, points: int) -> pl.DataFrame | None:
+    trace, past = view.trace, history(view.trace, device)
+    if past is None:
+        return None
+    time = past.events.time - trace.base
+    chosen = np.flatnonzero(events_in(view, time))
+    requested, allocated, reserved = (level(trace, device, of) for of in ("requested", "allocated", "reserved"))
+    if points:
+        chosen = chosen[highest_places(requested[chosen + 1], points)]
+    before = np.concatenate([chosen[:1], chosen[:-1] + 1])
+    return pl.DataFrame(
+        {
+            "device": pl.Series([device_name(_CUDA, device)], dtype=pl.String).new_from_index(0, len(chosen)),
+            "time": polars_columns.column(time[chosen] - origin_of_time(trace), past.events.time[chosen] != NONE),
+            "allocated": allocated[chosen + 1],
+            "reserved": reserved[chosen + 1],
+            "change": allocated[chosen + 1] - allocated[before],
+            "requested": requested[chosen + 1],
+        }
+    ).with_columns(source=pl.lit("snapshot"))
 
 
 def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[str]:

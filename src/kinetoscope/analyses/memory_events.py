@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
+from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_module, enclosing_op
 from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
@@ -16,6 +18,7 @@ from kinetoscope.model.memory.allocator import (
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
+    device_name,
     gather_parent,
     innermost_calls,
     instants_in,
@@ -24,14 +27,19 @@ from kinetoscope.model.memory.allocator import (
 )
 from kinetoscope.model.memory.blocks import MemoryBlocks, memory_blocks
 from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.steps.scope import origin_of_time, scope
+from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
+from kinetoscope.model.snapshot.owners import CATEGORIES, owners
+from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.sites import stack_sites
+from kinetoscope.model.snapshot.snapshot import NONE
+from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Analysis, Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,15 +63,25 @@ RESULT = Schema(
     Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
     Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
     Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was taken earlier."),
+    Column("source", pl.String, "snapshot, or trace: Kineto's records."),
     across={"device": "device", "own": "size released_at duration step thread", "key": "allocated_at"},
 )
 
+_CUDA: Final = 1
 
-def memory_events(job: Job, *, select: Selection = ALL) -> Result:
+
+def memory_events(
+    job: Job,
+    *,
+    select: Selection = ALL,
+    largest: Annotated[int, Param("How many blocks of a device in a snapshot, the largest; 0: all.")] = 10_000,
+) -> Result:
     """Which blocks of memory were taken, by what, and how long did they live?
 
     Method. Allocations and releases are paired by device and address, over the whole recording: a block ends at the
-    next instant at its address. Its owner is what ran on that thread when it was taken.
+    next instant at its address. Its owner is what ran on that thread when it was taken. Of the devices of a memory
+    snapshot the blocks are those of its history and those that were there before, of sizes as asked for; `operator`,
+    `module` and `python` (the line of the program) follow from the stack of the request, `use` as in `memory_peak`.
 
     How to read it. Largest first. A block without `released_at` was still in use when the recording ended; one without
     `allocated_at` was taken before it began. `aten::empty` and its like take memory for the operator in `parent`. Large
@@ -74,20 +92,83 @@ def memory_events(job: Job, *, select: Selection = ALL) -> Result:
     no modules. A selection chooses blocks by the instant at which they were taken, else given back; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, ANALYSIS, select)
+    if largest < 0:
+        raise UsageError(f"largest is {largest}; give a number of blocks, or 0 for all")
+    return job.map(_of_trace, ANALYSIS, select, largest=largest)
 
 
 ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False)
 
 
-def _of_trace(trace: Trace, select: Selection) -> Partial:
+def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Partial:
     instants, blocks = memory_instants(trace), memory_blocks(trace)
-    chosen = np.flatnonzero(instants_in(scope(trace, select))[blocks.shown_at])
+    view, snapshot = memory_scope(trace, select), snapshot_of(trace)
+    chosen = np.flatnonzero(instants_in(view)[blocks.shown_at])
+    if snapshot is not None:  # of its devices it has all, and exactly
+        by_snapshot = [kind == _CUDA and number in snapshot.devices for kind, number in instants.devices]
+        chosen = chosen[~np.array(by_snapshot, np.bool_)[instants.device[blocks.shown_at[chosen]]]]
     shown = blocks.shown_at[chosen]
     chosen = chosen[np.lexsort((shown, -blocks.size[chosen], instants.device[shown]))]
     times, callers = _times(trace, blocks, chosen, select), _callers(trace, blocks, chosen)
-    frame = pl.DataFrame({**times, **callers}).select(RESULT.names[1:])
-    return Partial(frame, tuple(_notes(trace, blocks, frame, select)))
+    frames = [_fitted(pl.DataFrame({**times, **callers}).with_columns(source=pl.lit("trace")))]
+    notes: list[str] = []
+    for device in snapshot.devices if snapshot is not None else ():
+        if select.devices is None or device in select.devices:
+            frame, count = _of_snapshot(view, device, largest)
+            frames.append(frame)
+            if count > len(frame):
+                name = device_name(_CUDA, device)
+                notes.append(f"Of {name} the {len(frame):,} largest of {count:,} blocks; --largest 0 shows all.")
+    frame = pl.concat(frames)
+    return Partial(frame, (*_notes(trace, blocks, frame, select, snapshot is not None), *notes))
+
+
+def _fitted(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(kind) for name, kind in RESULT.per_rank.types.items())
+
+
+def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, int]:
+    """The blocks of a device of a snapshot, the largest first, and how many there are."""
+    trace, past = view.trace, history(view.trace, device)
+    sites, categories = stack_sites(trace), owners(trace, device)
+    assert past is not None  # the snapshot has the device
+    assert sites is not None
+    assert categories is not None
+    event = np.where(past.taken != NONE, past.taken, past.returned)
+    whole = view.select.steps is None and view.clip is None
+    is_chosen = np.ones(len(past), np.bool_) if whole else event != NONE
+    if not whole:
+        is_chosen[is_chosen] = events_in(view, past.events.time - trace.base)[event[is_chosen]]
+    rows = np.flatnonzero(is_chosen)
+    count = len(rows)
+    if largest and count > largest:
+        rows = rows[np.argpartition(-past.requested[rows], largest - 1)[:largest]]
+    rows = rows[np.lexsort((event[rows], -past.requested[rows]))]
+    known, ended = past.taken[rows] != NONE, past.returned[rows] != NONE
+    times = past.events.time if len(past.events) else np.full(1, NONE, np.int64)
+    begin, end = (times[np.maximum(each[rows], 0)] - trace.base for each in (past.taken, past.returned))
+    windows = steps(trace, view.select.steps_by)
+    step = np.where(known, step_of(windows.host, begin), NONE)
+    stack = past.stack[rows]
+
+    def told(text: Callable[[int], str]) -> pl.Series:
+        return polars_columns.labelled(stack, text).cast(pl.String).replace("", None)
+
+    origin, has_times = origin_of_time(trace), bool((past.events.time != NONE).all())
+    columns = {
+        "operator": told(lambda each: sites.operator_of(int(sites.operator[each]))),
+        "size": polars_columns.column(past.requested[rows]),
+        "allocated_at": polars_columns.column(begin - origin, known & has_times),
+        "released_at": polars_columns.column(end - origin, ended & has_times),
+        "duration": polars_columns.column(end - begin, known & ended & has_times),
+        "step": polars_columns.column(windows.number[step], step >= 0),
+        "module": told(lambda each: sites.line_of(int(sites.module[each]))),
+        "python": told(sites.line),
+        "use": polars_columns.labelled(categories.category[rows], CATEGORIES.__getitem__),
+    }
+    none = {name: pl.lit(None) for name in ("parent", "thread")}
+    facts = {"device": pl.lit(device_name(_CUDA, device)), "source": pl.lit("snapshot"), **none}
+    return _fitted(pl.DataFrame(columns).with_columns(**facts)), count
 
 
 def _times(trace: Trace, blocks: MemoryBlocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
@@ -121,7 +202,9 @@ def _callers(trace: Trace, blocks: MemoryBlocks, chosen: Int64s) -> dict[str, pl
     }
 
 
-def _notes(trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
+def _notes(
+    trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Selection, has_snapshot: bool
+) -> Iterator[str]:
     records = len(memory_instants(trace))
     if not len(frame):
         yield NOT_RECORDED if not records else NONE_SELECTED if len(blocks) else NO_ADDRESS
@@ -130,5 +213,5 @@ def _notes(trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Sele
         yield note
     if blocks.addressless:
         yield f"{blocks.addressless:,} of {records:,} records of memory have no address and are in no row."
-    if not (trace.kind == EventKind.PYTHON).any():
+    if not has_snapshot and not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")

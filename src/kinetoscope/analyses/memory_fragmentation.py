@@ -9,6 +9,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, device_name, instants_in, memory_instants
@@ -172,7 +173,7 @@ def _by_time(trace: Trace, past: SnapshotHistory, chosen: Int64s) -> pl.DataFram
     )
     unused = unused_levels(trace, past.device)
     places = chosen + 1
-    shown = places[highest_of_stretches((reserved - requested)[places], _POINTS)]
+    shown = places[highest_places((reserved - requested)[places], _POINTS)]
     columns = {
         "reserved": reserved,
         "allocated": allocated,
@@ -185,16 +186,6 @@ def _by_time(trace: Trace, past: SnapshotHistory, chosen: Int64s) -> pl.DataFram
     }
     frame = pl.DataFrame({name: values[shown] for name, values in columns.items()})
     return frame.with_columns(_time_of(trace, past, shown - 1).alias("time"))
-
-
-def highest_of_stretches(values: Int64s, count: int) -> Int64s:
-    """Of each of `count` stretches of values as long as each other the place of the greatest: int64, ascending."""
-    if len(values) <= count:
-        return np.arange(len(values), dtype=np.int64)
-    begins = np.arange(count, dtype=np.int64) * len(values) // count
-    most = np.repeat(np.maximum.reduceat(values, begins), np.diff(np.append(begins, len(values))))
-    places = np.flatnonzero(values == most)
-    return places[np.searchsorted(places, begins)].astype(np.int64)
 
 
 # --- at an instant
@@ -297,7 +288,7 @@ def _of_kineto(view: Scope, by: By, at: int | None) -> Partial:
         if kind == HOST or not len(here):
             continue
         unused = instants.reserved[here] - instants.allocated[here]
-        shown = here[highest_of_stretches(unused, _POINTS)] if by == "time" else here[-1:]
+        shown = here[highest_places(unused, _POINTS)] if by == "time" else here[-1:]
         rows += [
             {
                 "device": instants.device_name(device),

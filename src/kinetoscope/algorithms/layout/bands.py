@@ -18,6 +18,16 @@ def columns_of(first: int, last: int, count: int) -> Int64s:
     return first + np.arange(columns + 1, dtype=np.int64) * (last - first) // columns
 
 
+def highest_places(values: Int64s, count: int) -> Int64s:
+    """The place of the greatest value, the first of several, in each of so many columns: int64, ascending."""
+    if len(values) <= count:
+        return np.arange(len(values), dtype=np.int64)
+    begins = columns_of(0, len(values), count)
+    most = np.repeat(np.maximum.reduceat(values, begins[:-1]), np.diff(begins))
+    places = np.flatnonzero(values == most)
+    return places[np.searchsorted(places, begins[:-1])]
+
+
 @compiled
 def highest(code, size, begins, level, at, levels):  # type: ignore[no-untyped-def]
     """The instants at which the sum of all levels is highest, one in each column; the first of several.
