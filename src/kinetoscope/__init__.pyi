@@ -228,11 +228,13 @@ def memory_curve(
     job: Job,
     *,
     select: Selection = ...,
+    points: int = 2000,
 ) -> Result: ...
 def memory_events(
     job: Job,
     *,
     select: Selection = ...,
+    largest: int = 10000,
 ) -> Result: ...
 def memory_fragmentation(
     job: Job,
