@@ -91,5 +91,5 @@ def test_command_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     facts = ["log.py:7", "log.py:7", "new", "0", str(64 * MIB), str(64 * MIB)]
     assert text.splitlines()[1].split(",")[1:7] == facts
     shown = page(new, ALL, {}, base=base)
-    assert shown.sentence.startswith("The peak is 67.1\u00a0MB higher")
+    assert shown.sentence.startswith("The peak is 66.9\u00a0MB higher")
     assert [block.title for block in shown.blocks] == ["From the one peak to the other", "Memory by change"]

@@ -49,7 +49,7 @@ _MIN_PART_SHARE: Final = 0.1
 
 _LINE_CELLS: Final = 40
 
-_SAME_SHARE: Final = 0.001
+_SAME_MEMORY_SHARE: Final = 0.001
 """Share of what is in use by which it may change and count as the same."""
 
 
@@ -164,7 +164,7 @@ def _sentence(frame: pl.DataFrame, at: MemoryInstant) -> str:
     before, after = (int(frame[name].sum()) for name in ("base", "new"))
     what = "The peak" if at == "peak" else "What is in use at the end"
     from_to = f"{shown(before, 'bytes')} → {shown(after, 'bytes')}"
-    if abs(after - before) <= _SAME_SHARE * before:
+    if abs(after - before) <= _SAME_MEMORY_SHARE * before:
         return f"{what} is as high as before: {from_to}."
     uses = frame.group_by(pl.col("use").fill_null("unknown"), maintain_order=True).agg(
         pl.col("change").sum(),

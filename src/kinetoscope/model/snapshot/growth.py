@@ -16,7 +16,7 @@ HOLDERS: Final = ("references", "stream", "graph pool")
 """What keeps an allocation: references to its tensor, for its free was not requested; work of another stream that must
 end before its free completes; the private pool of a CUDA graph (or a `MemPool`), whose blocks replays write."""
 
-NEVER: Final = np.iinfo(np.int32).max
+NO_RETURN_EVENT: Final = np.iinfo(np.int32).max
 """Event of a return that the history does not have."""
 
 
@@ -92,5 +92,5 @@ def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> Ke
 
 
 def _over(past: SnapshotHistory) -> Int32s:
-    """The event that returned each allocation, NEVER for none: int32."""
-    return np.where(past.returned == NONE, np.int32(NEVER), past.returned)
+    """The event that returned each allocation, NO_RETURN_EVENT for none: int32."""
+    return np.where(past.returned == NONE, np.int32(NO_RETURN_EVENT), past.returned)
