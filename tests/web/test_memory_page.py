@@ -96,7 +96,7 @@ def test_a_drag_along_the_ruler_moves_through_the_history(page: Any) -> None:
     box = page.locator(".bands canvas").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 10)
     page.mouse.down()
-    events = []
+    events: list[int] = []
     for x in (100, 400, 700, 1000):
         before = said(page)
         page.mouse.move(box["x"] + x, box["y"] + 10)
