@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -13,8 +14,20 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.allocator import allocator_block, devices_of, peak_sentence
-from kinetoscope.pages.parts.blocks import Block, ChartBlock, Control, ControlsBlock, Page, TableBlock, chosen_value
+from kinetoscope.pages.flame import MAX_FLAME_NODES, totals
+from kinetoscope.pages.parts.allocator import allocator_block, devices_of
+from kinetoscope.pages.parts.blocks import (
+    Block,
+    ChartBlock,
+    Control,
+    ControlsBlock,
+    NoteBlock,
+    Page,
+    TableBlock,
+    chosen_value,
+)
+from kinetoscope.pages.parts.layers import icicle, joined
+from kinetoscope.pages.parts.memory_sentences import growth_sentence, memory_sentences
 from kinetoscope.pages.parts.pictures import Axis, Line, curves
 from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.pages.parts.tables import first_cycle
@@ -58,29 +71,90 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "memory",
         "Memory",
-        f"{_peak(frame, peak.frame, device)} {_growth(growth.frame, device)}",
+        f"{_peak(frame, peak.frame, device)} {growth_sentence(growth.frame, device)}",
         blocks=tuple(_blocks(job, frame, device, devices, by)),
         cannot=tuple(notes),
     )
+
+
+_MAX_REPLAYED_EVENTS: Final = 2_000_000
+"""Events up to which the page asks what other settings would do; more take tens of seconds."""
+
+_OWNERS_BY: Final = (("line", "line"), ("use", "category"), ("module", "module"), ("stack", "stack"))
 
 
 def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mapping[str, str]) -> Page:
     """What the allocator of torch recorded of itself."""
     devices = [str(device) for device in facts.get_column("device").unique().sort().to_list()]
     device = chosen_value(params, "device", devices, devices[0])
-    growth = named("memory_growth")(job, select=select)
-    peak = named("memory_peak")(job, select=select, group_by="class")
+    by = chosen_value(params, "by", [value for value, _ in _OWNERS_BY], _OWNERS_BY[0][0])
     name = f"cuda:{device}"
-    sentence = f"{peak_sentence(facts, int(device))} {_growth(growth.frame, name)}"
+    first, *others = memory_sentences(job, select, name) or (nothing("use of memory", select),)
+    picture, at = allocator_block(facts, int(device)), f"device:eq:{name}"
     choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
-    blocks = [
+    blocks: list[Block] = [
+        *([NoteBlock(" ".join(others))] if others else []),
         *([ControlsBlock(choice)] if len(devices) > 1 else []),
-        allocator_block(facts, int(device)),
-        TableBlock("In use at the peak", "memory_peak", {"group_by": "class"}, filter=f"device:eq:{name}", limit=50),
-        TableBlock("Growth from step to step", "memory_growth", filter=f"device:eq:{name}", limit=50),
+        picture,
+        ControlsBlock([Control("by", "Owners by", by, _OWNERS_BY)]),
+        _owners_table(by, at),
+        *_flame(job, select, name),
     ]
-    notes = dict.fromkeys((*peak.notes, *growth.notes))
-    return Page("memory", "Memory", sentence.strip(), blocks=blocks, cannot=tuple(notes))
+    oom = named("memory_oom")(job, select=select)
+    if oom.frame.filter(device=name).height:
+        shown_first = ("kind", "name", "verdict", "confidence", "size", "blocks", "use", "evidence", "remedy")
+        blocks.append(TableBlock("Out of memory", "memory_oom", columns=shown_first, filter=at, limit=50))
+    pins = (
+        "requests",
+        "reserved",
+        "allocated",
+        "inactive_split",
+        "largest_free",
+        "holes",
+        "pin",
+        "pin_size",
+        "pin_use",
+    )
+    by_segment = {"by": "segment"}
+    blocks.append(
+        TableBlock("What keeps segments", "memory_fragmentation", by_segment, columns=pins, filter=at, limit=50)
+    )
+    grows = ("kind", "name", "verdict", "per_step", "size", "steps", "evidence", "held_by", "stack")
+    blocks.append(TableBlock("Growth from step to step", "memory_growth", columns=grows, filter=at, limit=50))
+    if picture.events <= _MAX_REPLAYED_EVENTS:
+        blocks.append(TableBlock("With other settings", "memory_what_if", filter=at, limit=50))
+    results = [oom, *(named(each)(job, select=select) for each in ("memory_peak", "memory_growth"))]
+    notes = dict.fromkeys(note for result in results for note in result.notes if not note.startswith(name))
+    return Page("memory", "Memory", first, blocks=blocks, cannot=tuple(notes))
+
+
+def _owners_table(by: str, at: str) -> TableBlock:
+    columns = ("name", "use", "blocks", "size", "share", "module", "repeats", "evidence")
+    more = {"use": ("line",), "stack": ("stack",)}.get(by, ())
+    return TableBlock(
+        "In use at the peak", "memory_peak", {"group_by": by}, columns=(*columns, *more), filter=at, limit=50
+    )
+
+
+def _flame(job: Job, select: Selection, device: str) -> Iterator[Block]:
+    """What is in use at the peak by the stacks that asked for it; each place in the colour of its largest category."""
+    rows = named("memory_peak")(job, select=select, group_by="stack").frame.filter(device=device)
+    rows = rows.filter(pl.col("stack").is_not_null() & (pl.col("size") > 0))
+    if not rows.height:
+        return
+    paths = [
+        (tuple(stack.split(";")), size, blocks) for stack, size, blocks in rows.select("stack", "size", "blocks").rows()
+    ]
+    tree = joined(totals(paths), str)
+    note = "Bytes by the stacks that asked for them, in the colour of the category that has most. A click zooms."
+    picture, order = icicle("Who asked for it", tree, kind="unknown", note=note, max_nodes=MAX_FLAME_NODES)
+    uses: dict[tuple[str, ...], dict[str, int]] = {}
+    for (path, size, _), use in zip(paths, rows.get_column("use").to_list(), strict=True):
+        for depth in range(1, len(path) + 1):
+            sizes = uses.setdefault(path[:depth], {})
+            sizes[use] = sizes.get(use, 0) + size
+    kinds = [max(uses[path], key=lambda use: uses[path][use]) or "unknown" for path in order]
+    yield replace(picture, unit="bytes", kind=kinds, detail=[", ".join(uses[path]) for path in order])
 
 
 def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
@@ -96,19 +170,6 @@ def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
     if modules:
         owner = f"{modules} × {owner}" if modules > 1 else owner
     return f"{words}; {owner} took {shown(size, 'bytes')} of it."
-
-
-def _growth(growth: pl.DataFrame, device: str) -> str:
-    rows = growth.filter((pl.col("device") == device) & (pl.col("kind") == "device"))
-    if not rows.height:
-        return ""
-    verdict, per_step = rows.select("verdict", "per_step").row(0)
-    sentences = {
-        "leak": f"It grows by {shown(per_step, 'bytes')} a step: a leak.",
-        "no growth": "It does not grow from step to step.",
-        "unclear": "Whether it grows from step to step is not clear.",
-    }
-    return sentences.get(verdict, "There are too few steps to tell whether it grows.")
 
 
 def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:

@@ -22,7 +22,7 @@ from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.blocks import AllocatorBlock, Moment
 from kinetoscope.schema import Column, Schema
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped
 
 MAX_FAILURES: Final = 4
 """Requests that failed for want of memory which have a button: the first ones."""
@@ -48,9 +48,6 @@ MEANINGS: Final = {
 _DENSE_SHARE: Final = 0.1
 """Share of the time in which half of the events may happen at least, for a picture over time; else it is by event."""
 
-_NAMED_CATEGORIES: Final = 3
-"""Categories that the sentence names, those that have most at the peak."""
-
 _SWING_COLUMNS: Final = 400
 """Columns by which it is seen how much a category swings."""
 
@@ -61,25 +58,8 @@ _RESULT: Final = Schema(
     Column("label", pl.String, "Words."),
     Column("event", pl.Int64, "Place in the history; of the history its events; of a category its place from below."),
     Column("time", pl.Int64, "When it was, from the first event of the trace on.", "ns"),
-    Column("size", pl.Int64, "Bytes asked for then; of a category those that it has at the peak.", "bytes"),
-    across={"key": "device kind label event", "own": "time size"},
+    across={"key": "device kind label event", "own": "time"},
 )
-
-
-PEAK: Final = "Peak"
-"""Label of the instant at which most is asked for."""
-
-
-def peak_sentence(facts: pl.DataFrame, device: int) -> str:
-    """When most of a device was in use, and what of it the largest category has."""
-    here = facts.filter(device=device)
-    size, time = here.filter(kind="moment", label=PEAK).select("size", "time").row(0)
-    words = f"Memory of cuda:{device} peaks at {shown(size, 'bytes')}"
-    if time is not None:
-        words += f", {shown(abs(time), 'ns')} {'into the recording' if time >= 0 else 'before the trace begins'}"
-    owners = here.filter(kind="category").sort("size", descending=True).select("label", "size").rows()
-    named = [f"{name} {shown(each, 'bytes')}" for name, each in owners[:_NAMED_CATEGORIES]]
-    return f"{words}: {', '.join(named)}."
 
 
 def devices_of(job: Job, select: Selection) -> pl.DataFrame:
@@ -120,36 +100,33 @@ def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     snapshot = snapshot_of(trace)
-    rows: list[tuple[int, str, str, int, int | None, int]] = []
+    rows: list[tuple[int, str, str, int, int | None]] = []
     for device in () if snapshot is None else snapshot.devices:
         past = history(trace, device)
         if past is None:
             continue
         instants = event_instants(trace, device)
-        for kind, label, event, size in _rows(trace, past, select, instants):
+        for kind, label, event in _rows(trace, past, select, instants):
             at = min(max(event, 0), len(instants) - 1)
-            rows.append((device, kind, label, event, int(instants[at]) if len(instants) else None, size))
+            rows.append((device, kind, label, event, int(instants[at]) if len(instants) else None))
     return Partial(_RESULT.per_rank.frame(rows))
 
 
-def _rows(
-    trace: Trace, past: SnapshotHistory, select: Selection, instants: Int64s
-) -> Iterator[tuple[str, str, int, int]]:
+def _rows(trace: Trace, past: SnapshotHistory, select: Selection, instants: Int64s) -> Iterator[tuple[str, str, int]]:
     count, requested = len(past.events), level(trace, past.device, "requested")
-    yield from (("history", "", each, int(requested[each])) for each in (0, count))
+    yield from (("history", "", each) for each in (0, count))
     if _is_even(instants):
-        yield "even", "", 0, 0
+        yield "even", "", 0
     for label, event in _moments(past, select, instants, requested):
-        yield "moment", label, event, int(requested[event + 1])
+        yield "moment", label, event
     for label, event in _steps(trace, instants):
-        yield "step", label, event, int(requested[event + 1])
+        yield "step", label, event
     kind, changes = categories(trace, past.device), category_changes(trace, past.device)
     found = bands(past, kind, len(CATEGORIES), changes, columns_of(0, count, _SWING_COLUMNS))
     highest = found.levels.max(axis=0)
-    at_peak = found.levels[np.argmax(found.levels.sum(axis=1))]
     for place, category in enumerate(np.lexsort([-highest, highest - found.levels.min(axis=0)]).tolist()):
         if highest[category]:
-            yield "category", CATEGORIES[category], place, int(at_peak[category])
+            yield "category", CATEGORIES[category], place
 
 
 def _is_even(instants: Int64s) -> bool:
@@ -168,7 +145,7 @@ def _moments(
         first, last = np.searchsorted(instants, select.time).tolist()
         if last > first:
             yield "Peak of the selection", int(np.argmax(requested[first + 1 : last + 1])) + first
-    yield PEAK, int(np.argmax(requested)) - 1
+    yield "Peak", int(np.argmax(requested)) - 1
     failures = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     for number, event in enumerate(failures[:MAX_FAILURES].tolist(), 1):
         yield "Out of memory" + (f" {number} of {grouped(len(failures))}" if len(failures) > 1 else ""), event

@@ -1,0 +1,85 @@
+"""What a memory snapshot says, in sentences: why memory ran out, the peak and its owners, fragmentation, growth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.analyses import named
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.text import brief, printable
+
+_NAMED_OWNERS: Final = 3
+"""Categories that are named, those that have most at the peak."""
+
+_NAME_CELLS: Final = 60
+
+
+def memory_sentences(job: Job, select: Selection, device: str = "") -> tuple[str, ...]:
+    """The sentences about a device, what matters most first; of the one with the highest peak where none is named.
+
+    Empty where nothing is known of the device's memory.
+    """
+    peak = named("memory_peak")(job, select=select, group_by="use").frame
+    if not device and peak.height:
+        totals = peak.group_by("device", maintain_order=True).agg(pl.col("size").sum())
+        device = str(totals.sort("size", descending=True, maintain_order=True).row(0)[0])
+    return tuple(_sentences(job, select, device, peak.filter(device=device)))
+
+
+def growth_sentence(growth: pl.DataFrame, device: str) -> str:
+    """Whether memory of a device grows from step to step; "" where that was not asked of it."""
+    rows = growth.filter((pl.col("device") == device) & (pl.col("kind") == "device"))
+    if not rows.height:
+        return ""
+    verdict, per_step = rows.select("verdict", "per_step").row(0)
+    sentences = {
+        "leak": f"It grows by {shown(per_step, 'bytes')} a step: a leak.",
+        "no growth": "It does not grow from step to step.",
+        "unclear": "Whether it grows from step to step is not clear.",
+    }
+    return sentences.get(verdict, "There are too few steps to tell whether it grows.")
+
+
+def _sentences(job: Job, select: Selection, device: str, peak: pl.DataFrame) -> Iterator[str]:
+    failed = [note for note in named("memory_oom")(job, select=select).notes if note.startswith(device)]
+    if device and failed:
+        yield failed[0].partition(". ")[0].rstrip(".") + "."
+    if not peak.height:
+        return
+    size, time = int(peak.get_column("size").sum()), peak.get_column("time")[0]
+    owners = peak.sort("size", descending=True, maintain_order=True).select("name", "size").rows()[:_NAMED_OWNERS]
+    words = ", ".join(f"{printable(name)} {shown(each, 'bytes')}" for name, each in owners)
+    when = ""
+    if time is not None:
+        when = f", {shown(abs(time), 'ns')} {'into the recording' if time >= 0 else 'before the trace begins'}"
+    yield f"Memory of {device} peaks at {shown(size, 'bytes')}{when}: {words}."
+    if time is not None and time >= 0:
+        yield from _fragmentation(
+            named("memory_fragmentation")(job, select=select, at=time).frame.filter(device=device)
+        )
+    growth = named("memory_growth")(job, select=select).frame
+    yield from filter(None, [growth_sentence(growth, device)])
+    stacks = growth.filter((pl.col("device") == device) & (pl.col("kind") == "stack") & (pl.col("per_step") > 0))
+    if stacks.height:
+        name, per_step = stacks.sort("per_step", descending=True, maintain_order=True).select("name", "per_step").row(0)
+        yield f"`{brief(printable(name), _NAME_CELLS)}` keeps {shown(per_step, 'bytes')} of it a step."
+
+
+def _fragmentation(pools: pl.DataFrame) -> Iterator[str]:
+    columns = ("reserved", "internal_loss", "pending", "inactive_split", "releasable", "private")
+    if not pools.height or pools.get_column("reserved").null_count():
+        return
+    of = pools.select(pl.col(columns).sum()).row(0, named=True)
+    parts = {
+        "inactive_split": "are free between blocks in use",
+        "releasable": "are cached in unused segments",
+        "private": "are free in pools of CUDA graphs",
+        "pending": "wait to be returned",
+    }
+    words = [f"{shown(of[name], 'bytes')} {text}" for name, text in parts.items() if of[name]]
+    yield f"Then {shown(of['reserved'], 'bytes')} are reserved" + (f": {', '.join(words)}." if words else ".")
