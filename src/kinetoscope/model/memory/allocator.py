@@ -181,7 +181,8 @@ def out_of_memory(trace: Trace) -> int:
 
 def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
-    codes = np.where(rows >= 0, trace.name[rows], np.int32(NO_ROW))
+    codes = np.full(len(rows), NO_ROW, np.int32)
+    codes[rows >= 0] = trace.name[rows[rows >= 0]]
     return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
 
 

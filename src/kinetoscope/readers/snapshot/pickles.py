@@ -46,8 +46,9 @@ _MAX_SETTINGS: Final = 4096
 _MAX_SETTINGS_DEPTH: Final = 8
 MAX_DEVICES: Final = 1024
 MAX_POOLS: Final = 1 << 16
-MAX_BYTES: Final = 1 << 50
-"""Bytes of a block or segment that a device could have."""
+_SIZES: Final = (m.TOTAL_SIZE, m.ALLOCATED_SIZE, m.ACTIVE_SIZE, m.REQUESTED_SIZE)
+MAX_BYTES: Final = 1 << 62
+"""Bytes of all events, blocks or segments: sums of them must fit into 64 bits."""
 _PICKLE_START: Final = b"\x80"
 _COPY: Final = "copy the file again, or write it anew with torch.cuda.memory._dump_snapshot(...)"
 
@@ -131,7 +132,7 @@ class _Assembly:
         members = tables.rows("members", m.MEMBERS)
         self._members_by_dict = members[np.argsort(members[:, 0], kind="stable")]
         self._events = tables.events.whole()
-        self._require(tables.events.largest <= MAX_BYTES, "an event's size")
+        self._require(tables.events.bytes <= MAX_BYTES, "sizes of events")
         top = int(tables.arrays["kinds"][0]), int(tables.arrays["values"][0])
         if top[0] == m.SEGMENT_LIST:
             self._top = {"segments": top}
@@ -179,6 +180,10 @@ class _Assembly:
         if not condition:
             raise BrokenTraceError(f"{self._url}: {what} beyond what a memory snapshot can have; {_COPY}")
 
+    def _require_bytes(self, of: str, *columns: Int64s) -> None:
+        is_sound = all((each >= NOTHING).all() and each.sum(dtype=np.float64) <= MAX_BYTES for each in columns)
+        self._require(is_sound, f"sizes of {of}")
+
     def _rows(self, key: str, kind: int) -> tuple[int, int]:
         """First and number of the rows of a list at the top."""
         have, value = self._top.get(key, (m.NEW_LIST, 0))
@@ -202,6 +207,7 @@ class _Assembly:
             raise BrokenTraceError(f"{self._url}: segments share their blocks; {_COPY}")
         of_segment = np.repeat(np.arange(count), sizes)
         places = np.arange(first_block[-1]) + (spans[:, 0] - first_block[:-1])[of_segment]
+        self._require_bytes("segments", *(column[key] for key in _SIZES))
         in_order = bool((places == np.arange(len(places))).all())
         written = self._tables.arrays["blocks"]
         self._require(
@@ -228,7 +234,7 @@ class _Assembly:
     def _blocks(self, rows: Int64s, start: Int64s, first_block: Int64s, of_segment: Int64s) -> SegmentBlocks:
         column = {key: rows[:, place] for place, key in enumerate(m.BLOCK_KEYS)}
         size = np.maximum(column[m.SIZE], 0)
-        self._require(int(size.max(initial=0)) <= MAX_BYTES, "a block's size")
+        self._require_bytes("blocks", column[m.SIZE], column[m.REQUESTED_SIZE])
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
         inside = before[:-1] - before[first_block[:-1]][of_segment]
         state = column[m.STATE] - t.FIRST_STATE

@@ -43,7 +43,7 @@ class EventChunks:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.largest = 0
+        self.bytes = 0.0
         self._columns = {
             "action": np.int8, "address": np.int64, "size": np.int64, "stream": np.int64, "time": np.int64,
             "stack": np.int32, "pool": np.int32, "compile_context": np.int32, "metadata": np.int32,
@@ -58,7 +58,7 @@ class EventChunks:
 
     def append(self, rows: NDArray[np.int64]) -> None:
         """Add events as the machine left them: int64 [events, EVENT_COLUMNS], −1 where there is nothing."""
-        self.largest = max(self.largest, int(rows[:, m.SIZE].max(initial=0)))
+        self.bytes += np.abs(rows[:, [m.SIZE, m.DEVICE_FREE]], dtype=np.float64).sum()
         action = rows[:, m.ACTION] - FIRST_ACTION
         action[(action < 0) | (action >= len(ACTIONS))] = OTHER_ACTION
         time = rows[:, m.TIME_US] * 1000
