@@ -45,6 +45,13 @@ def test_whole_numbers_may_be_written_as_real_ones() -> None:
     ]
 
 
+def test_integers_have_up_to_64_bits() -> None:
+    integers = [(1 << 64) - 1, (1 << 64) - 6, 1 << 63, (1 << 63) - 1, -(1 << 63)]
+    assert loaded(json.dumps(integers).encode(), 5) == integers
+    with pytest.raises(BrokenTraceError):
+        loaded(b"[18446744073709551616]", 1 << 20)
+
+
 def test_long_lists_are_appended_in_batches() -> None:
     values = list(range(2500))
     text = json.dumps([values, []]).encode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -13,9 +12,10 @@ import pytest
 from kinetoscope.errors import InputError, NotATraceError
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, STATES, Segments, Snapshot, SnapshotEvents
 from kinetoscope.readers.snapshot import is_snapshot, load
+from tests.conftest import SHARED, first_quick
 from tests.snapshots.writing import content, written_by
 
-SAMPLES = Path("../shared/samples/memory")
+SAMPLES = SHARED.parent / "samples" / "memory"
 
 
 def blocks(content: bytes, size: int = 1 << 22) -> Iterator[bytes]:
@@ -244,11 +244,11 @@ def test_what_is_cut_is_refused_wherever_it_is_cut() -> None:
         assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["medium_128_inference", "medium_128_training"])
+@pytest.mark.parametrize("name", first_quick(["medium_128_inference", "medium_128_training"]))
 def test_real_snapshots_are_read_as_pickle_reads_them(name: str) -> None:
     path = SAMPLES / f"{name}.pickle"
     if not path.exists():
-        pytest.skip("no samples beside the checkout")
+        pytest.skip("needs ../shared/samples/memory")
     content = path.read_bytes()
     same_but_texts(load(name, blocks(content)), pickle.loads(content))
 

@@ -32,7 +32,7 @@ MORE, DONE, BROKEN = range(3)
 POSITION, WRITTEN, LEVEL, NEXT, STATES = range(5)
 VALUE, VALUE_OR_END, KEY, KEY_OR_END, COLON, COMMA = range(6)
 
-MAX_MANTISSA = np.uint64(1844674407370955160)  # ten times it, and a digit, fit into 64 bits
+MAX_TENTH = np.uint64(1844674407370955161)  # ten times it, and a digit up to 5, fit into 64 bits
 MAX_EXACT = np.uint64(1 << 53)
 _POWERS = np.array([10.0**k for k in range(23)])  # all of them exact
 
@@ -120,7 +120,7 @@ def _number(text, start, end, out, at, reals, bits):  # type: ignore[no-untyped-
     while i < end and (48 <= text[i] <= 57 or (text[i] == 46 and dot < 0)):
         if text[i] == 46:
             dot = i
-        elif mantissa > MAX_MANTISSA:
+        elif mantissa > MAX_TENTH or (mantissa == MAX_TENTH and text[i] > 53):
             return np.int64(-1)
         else:
             mantissa = mantissa * np.uint64(10) + np.uint64(text[i] - 48)
