@@ -17,6 +17,9 @@ from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.trace.source import Source
 from tests.catalog.samples import SHARED, required
 from tests.cli.run import MLP, RANKS
+from tests.snapshots.process import Process
+from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import write
 
 
 def test_a_trace_for_perfetto_has_counters_and_the_critical_path(tmp_path: Path) -> None:
@@ -28,6 +31,25 @@ def test_a_trace_for_perfetto_has_counters_and_the_critical_path(tmp_path: Path)
     assert written.additions.counters == len({event["name"] for event in events if event.get("ph") == "C"}) > 0
     assert sum("critical" in event.get("args", {}) for event in events) == written.additions.marked > 0
     assert "on the critical path. Open it at" in repr(written)
+
+
+def test_a_memory_snapshot_for_perfetto_has_a_counter_for_each_use(tmp_path: Path) -> None:
+    process = Process(stacks="python")
+    process.record()
+    training = Training(process, Model(layers=1, width=64, batch=1, tokens=32, vocabulary=100), metadata=True)
+    training.build()
+    training.run(2)
+    write(tmp_path / "memory.pickle", process.snapshot())
+    kinetoscope.convert(tmp_path / "memory.pickle", tmp_path / "out.json.gz", to="perfetto")
+    events = json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes()))["traceEvents"]
+    level: dict[str, float] = {}
+    highest = 0.0
+    for event in sorted((each for each in events if each.get("ph") == "C"), key=lambda each: float(each["ts"])):
+        if event["name"].startswith("memory by use: "):
+            level[event["name"]] = event["args"]["bytes"]
+            highest = max(highest, sum(level.values()))
+    assert {"memory by use: activation, cuda:0", "memory by use: parameter, cuda:0"} <= set(level)
+    assert highest >= kinetoscope.memory_peak(kinetoscope.read(tmp_path / "memory.pickle")).frame["size"].sum()
 
 
 def test_each_rank_has_its_file(tmp_path: Path) -> None:

@@ -45,15 +45,30 @@ CURVES: Final = (
     Curve("memory_bandwidth_series", "bandwidth", "bandwidth {direction}", "GB/s", 1e-9),
     Curve("memory_curve", "allocated", "memory allocated, {device}", "bytes"),
     Curve("memory_curve", "reserved", "memory reserved, {device}", "bytes"),
+    Curve("memory_timeline", "size", "memory by use: {use}, {device}", "bytes"),
 )
+
+_TIMELINE_POINTS: Final = 10_000
+"""Instants of a track of one use of memory."""
 
 
 def series(job: Job) -> Iterator[CounterSeries]:
     """The tracks of a job of one trace, in the order of `CURVES`."""
     trace = job.engine.trace(job.sources[0])
-    answers = {name: named(name)(job).frame for name in dict.fromkeys(curve.analysis for curve in CURVES)}
+    others = dict.fromkeys(curve.analysis for curve in CURVES if curve.analysis != "memory_timeline")
+    answers = {name: named(name)(job).frame for name in others} | {"memory_timeline": _uses(job)}
     for curve in CURVES:
         yield from _tracks(trace, answers[curve.analysis], curve)
+
+
+def _uses(job: Job) -> pl.DataFrame:
+    """`memory_timeline` of a memory snapshot, with 0 at the instants at which a use has nothing."""
+    if not job.sources[0].snapshots:
+        return named("memory_timeline").schema.empty()
+    rows = named("memory_timeline")(job, points=_TIMELINE_POINTS).frame.filter(pl.col("source") == "snapshot")
+    instants, uses = rows.select("device", "time").unique(), rows.select("device", "use").unique()
+    whole = instants.join(uses, on="device").join(rows, on=["device", "time", "use"], how="left")
+    return whole.with_columns(pl.col("size").fill_null(0)).sort("device", "use", "time")
 
 
 def critical_path(job: Job) -> Marked:

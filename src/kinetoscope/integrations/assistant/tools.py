@@ -199,8 +199,13 @@ def _explain(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     from kinetoscope.compare.diff.diff import diff
+    from kinetoscope.compare.diff.memory import memory_diff
 
-    difference = diff(folders.job(given, "base"), folders.job(given, "new"), select=selection(given))
+    base, new = folders.job(given, "base"), folders.job(given, "new")
+    if all(source.reader == "snapshot" for source in (*base.sources, *new.sources)):
+        memory = memory_diff(base, new, select=selection(given))
+        return {"answer": clean(memory.notes[0], MAX_LEVELS), **table(memory, {"limit": _CALLS, **given})}
+    difference = diff(base, new, select=selection(given))
     waterfall, rows = (
         table(difference.waterfall, {"limit": MAX_ROWS}, "waterfall"),
         table(difference.rows, {"limit": _CALLS, **given}),
