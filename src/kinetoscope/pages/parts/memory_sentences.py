@@ -20,15 +20,24 @@ _NAME_CELLS: Final = 60
 
 
 def memory_sentences(job: Job, select: Selection, device: str = "") -> tuple[str, ...]:
-    """The sentences about a device, what matters most first; of the one with the highest peak where none is named.
+    """The sentences about a device, what matters most first; of the fullest of all ranks where none is named.
 
     Empty where nothing is known of the device's memory.
     """
     peak = named("memory_peak")(job, select=select, group_by="use").frame
-    if not device and peak.height:
-        totals = peak.group_by("device", maintain_order=True).agg(pl.col("size").sum())
-        device = str(totals.sort("size", descending=True, maintain_order=True).row(0)[0])
-    return tuple(_sentences(job, select, device, peak.filter(device=device)))
+    peak = fullest(peak.filter(device=device) if device else peak)
+    if not peak.height:
+        return ()
+    return tuple(_sentences(job, select, peak))
+
+
+def fullest(peak: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `memory_peak` about the device that has most in use at its peak, the first of several."""
+    if not peak.height:
+        return peak
+    totals = peak.group_by("rank", "device", maintain_order=True).agg(pl.col("size").sum())
+    rank, device = totals.sort("size", descending=True, maintain_order=True).select("rank", "device").row(0)
+    return peak.filter(rank=rank, device=device)
 
 
 def growth_sentence(growth: pl.DataFrame, device: str) -> str:
@@ -45,24 +54,23 @@ def growth_sentence(growth: pl.DataFrame, device: str) -> str:
     return sentences.get(verdict, "There are too few steps to tell whether it grows.")
 
 
-def _sentences(job: Job, select: Selection, device: str, peak: pl.DataFrame) -> Iterator[str]:
-    failed = [note for note in named("memory_oom")(job, select=select).notes if note.startswith(device)]
-    if device and failed:
-        yield failed[0].partition(". ")[0].rstrip(".") + "."
-    if not peak.height:
-        return
-    size, time = int(peak.get_column("size").sum()), peak.get_column("time")[0]
+def _sentences(job: Job, select: Selection, peak: pl.DataFrame) -> Iterator[str]:
+    rank, device, time = peak.select("rank", "device", "time").row(0)
+    failed = named("memory_oom")(job, select=select)
+    if failed.frame.filter(rank=rank, device=device).height:
+        notes = [note for note in failed.notes if device in note]
+        yield from (note.partition(". ")[0].rstrip(".") + "." for note in notes[:1])
     owners = peak.sort("size", descending=True, maintain_order=True).select("name", "size").rows()[:_NAMED_OWNERS]
     words = ", ".join(f"{printable(name)} {shown(each, 'bytes')}" for name, each in owners)
     when = ""
     if time is not None:
         when = f", {shown(abs(time), 'ns')} {'into the recording' if time >= 0 else 'before the trace begins'}"
-    yield f"Memory of {device} peaks at {shown(size, 'bytes')}{when}: {words}."
+    of_rank = f" of rank {rank}" if len(job.ranks) > 1 else ""
+    yield f"Memory of {device}{of_rank} peaks at {shown(int(peak.get_column('size').sum()), 'bytes')}{when}: {words}."
     if time is not None and time >= 0:
-        yield from _fragmentation(
-            named("memory_fragmentation")(job, select=select, at=time).frame.filter(device=device)
-        )
-    growth = named("memory_growth")(job, select=select).frame
+        pools = named("memory_fragmentation")(job, select=select, at=time).frame
+        yield from _fragmentation(pools.filter(rank=rank, device=device))
+    growth = named("memory_growth")(job, select=select).frame.filter(rank=rank)
     yield from filter(None, [growth_sentence(growth, device)])
     stacks = growth.filter((pl.col("device") == device) & (pl.col("kind") == "stack") & (pl.col("per_step") > 0))
     if stacks.height:
@@ -82,4 +90,4 @@ def _fragmentation(pools: pl.DataFrame) -> Iterator[str]:
         "pending": "wait to be returned",
     }
     words = [f"{shown(of[name], 'bytes')} {text}" for name, text in parts.items() if of[name]]
-    yield f"Then {shown(of['reserved'], 'bytes')} are reserved" + (f": {', '.join(words)}." if words else ".")
+    yield f"At the peak {shown(of['reserved'], 'bytes')} are reserved" + (f": {', '.join(words)}." if words else ".")

@@ -9,7 +9,8 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.allocator import PEAK, devices_of, peak_sentence
+from kinetoscope.pages.parts.allocator import devices_of
+from kinetoscope.pages.parts.memory_sentences import fullest, memory_sentences
 from kinetoscope.views.numbers import grouped, shown
 
 
@@ -33,24 +34,10 @@ def snapshot_words(job: Job, *, select: Selection) -> SnapshotWords | None:
     facts = devices_of(job, select)
     if not facts.height:
         return None
-    failed, growth = named("memory_oom")(job, select=select), named("memory_growth")(job, select=select)
-    peaks = facts.filter(kind="moment", label=PEAK).sort("size", descending=True)
-    rank, device = peaks.select("rank", "device").row(0)
-    here = facts.filter(rank=rank, device=device)
-    requests = failed.frame.filter(pl.col("kind") == "request").height
-    of_rank = f"Rank {rank}: " if facts.get_column("rank").n_unique() > 1 else ""
-    sentences = [*failed.notes[:1]] if requests else []
-    sentences.append(f"{of_rank}{peak_sentence(here, device)}")
-    sentences += _grows(growth.frame.filter(rank=rank, device=f"cuda:{device}"))
-    named_categories = here.filter(kind="category").sort("size", descending=True).select("label", "size").rows()
-    categories = tuple((str(label), int(size)) for label, size in named_categories if size > 0)
-    return SnapshotWords(tuple(_facts(facts)), tuple(sentences), categories)
-
-
-def _grows(growth: pl.DataFrame) -> list[str]:
-    """Growth from step to step, where there is any."""
-    leaks = growth.filter((pl.col("kind") == "device") & (pl.col("verdict") == "leak"))
-    return [f"It grows by {shown(each, 'bytes')} a step: a leak." for each in leaks.get_column("per_step").head(1)]
+    at_peak = fullest(named("memory_peak")(job, select=select, group_by="use").frame)
+    largest = at_peak.filter(pl.col("size") > 0).sort("size", descending=True, maintain_order=True)
+    categories = tuple((str(label), int(size)) for label, size in largest.select("name", "size").rows())
+    return SnapshotWords(tuple(_facts(facts)), memory_sentences(job, select), categories)
 
 
 def _facts(facts: pl.DataFrame) -> list[str]:
