@@ -7,7 +7,7 @@ import pytest
 
 from kinetoscope import Job, Selection, memory_curve, memory_peak, memory_timeline, read
 from kinetoscope.errors import UsageError
-from tests.drawn import annotation, job, memory, op
+from tests.drawn import Event, annotation, job, memory, op
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
 from tests.snapshots.training import Model, Training
@@ -42,7 +42,7 @@ def test_steps_of_a_snapshot(tmp_path: Path) -> None:
 
 
 def test_from_the_events_of_a_trace(tmp_path: Path) -> None:
-    def took(time: int, size: int, address: int, total: int) -> object:
+    def took(time: int, size: int, address: int, total: int) -> Event:
         return memory(time, size, device=0, **{"Addr": address, "Total Allocated": total})
 
     drawn = job(

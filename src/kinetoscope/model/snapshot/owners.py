@@ -344,11 +344,12 @@ def _in_annotations(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
     if not len(here) or not len(past.events):
         return np.zeros(len(past.events), np.bool_)
     here = here[np.argsort(ranges.time[here], kind="stable")]
-    depth = np.cumsum(np.where(ranges.is_start[here], 1, -1))
-    depth -= min(int(depth.min()), 0)  # an end without its beginning: it began before the history
-    place = np.searchsorted(ranges.time[here], past.events.time, side="right") - 1
-    before = int(depth[0]) - (1 if ranges.is_start[here[0]] else -1)
-    inside: Bools = np.where(place >= 0, depth[np.maximum(place, 0)], before) > 0
+    sign = np.where(ranges.is_start[here], 1, -1)
+    change = np.zeros(len(past.events) + 1, np.int32)
+    # An end without its beginning: it began before the history.
+    change[0] = -min(int(np.cumsum(sign).min()), 0)
+    np.add.at(change, np.searchsorted(past.events.time, ranges.time[here]), sign)
+    inside: Bools = np.cumsum(change[:-1]) > 0
     return inside
 
 
