@@ -64,6 +64,9 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "dense_embedding_gradient",
         "recomputed_activations",
         "emptied_caches",
+        "large_optimizer_state",
+        "activations_of_layers",
+        "short_lived_peak",
     ),
     "Across ranks": (
         "data_parallel",

@@ -79,12 +79,12 @@ def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...
     events = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     reserved = level(trace, device, "reserved")
     had = int(max((reserved[events + 1] + past.events.address[events]).max(initial=0), reserved.max()))
-    total = _total(trace, snapshot, device)
+    total = total_memory(trace, snapshot, device)
     failed = (_failure(trace, snapshot, past, event) for event in events[-limit:].tolist())
     return tuple(replace(each, request=replace(each.request, most_held=had, total=total)) for each in failed)
 
 
-def _total(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
+def total_memory(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
     """Memory of the device: as the recorder notes when memory runs out, else as the trace lists the device."""
     for code in np.unique(snapshot.annotations.name)[::-1].tolist():
         name = snapshot.strings.label(code)

@@ -57,7 +57,7 @@ def memory_scope(trace: Trace, select: Selection) -> Scope:
 def events_in(view: Scope, time: Int64s) -> Bools:
     """Events of a history, by time on the trace's clock, in the selected steps and range of time: bool [events]."""
     chosen = np.ones(len(time), np.bool_)
-    if view.select.steps is not None:
+    if view.select.steps is not None and view.steps.origin != "window":
         chosen = step_of(view.steps.host, time) >= 0
     if view.clip is not None:
         chosen &= (time >= view.clip[0]) & (time < view.clip[1])

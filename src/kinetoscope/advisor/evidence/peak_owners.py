@@ -1,0 +1,66 @@
+"""What memory is for at the peak of a rank's memory snapshot, as the rules about its owners see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.advisor.finding import Evidence
+from kinetoscope.advisor.rule import RankView
+from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.snapshot.failures import total_memory
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
+
+_TIGHT_SHARE: Final = 0.7
+"""Share of the device's memory from which on less of it is worth an effort."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakOwners:
+    """The peak of a device.
+
+    Attributes:
+        device: as torch names it, `cuda:0`.
+        size: bytes in use, as asked for.
+        ran_out: whether a request failed.
+        stacks: rows of `memory_peak` by stack; uses: by use.
+    """
+
+    device: str
+    size: int
+    ran_out: bool
+    stacks: pl.DataFrame
+    uses: pl.DataFrame
+
+    def size_of(self, use: str) -> int:
+        """Bytes of one use."""
+        return int(self.uses.filter(pl.col("use") == use).get_column("size").sum())
+
+    def evidence(self, text: str, group_by: str = "use") -> Evidence:
+        """The table that shows it."""
+        return Evidence(text, "memory_peak", {"group_by": group_by})
+
+
+def peak_owners(rank: RankView) -> Iterator[PeakOwners]:
+    """Of each device of the snapshot whose memory is nearly full, ran out, or has a size that the file does not say."""
+    trace, snapshot = rank.trace, snapshot_of(rank.trace)
+    if snapshot is None:
+        return
+    uses, stacks = (rank.ask("memory_peak", group_by=each).frame for each in ("use", "stack"))
+    for device in snapshot.devices:
+        past, name = history(trace, device), device_name(DEVICE_TYPES.index("cuda"), device)
+        here = uses.filter(device=name, source="snapshot")
+        if past is None or not len(here):
+            continue
+        ran_out = bool((past.events.action == OUT_OF_MEMORY).any())
+        total = total_memory(trace, snapshot, device)
+        if total and not ran_out and int(np.max(level(trace, device, "reserved"))) < _TIGHT_SHARE * total:
+            continue
+        of_stacks = stacks.filter(device=name, source="snapshot")
+        yield PeakOwners(name, int(here.get_column("size").sum()), ran_out, of_stacks, here)

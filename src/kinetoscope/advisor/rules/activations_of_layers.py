@@ -1,0 +1,83 @@
+"""MEMORY011: activations of layers take most of the peak, and checkpointing would free them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from kinetoscope.advisor.evidence.peak_owners import peak_owners
+from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.intervals.intervals import intersection, union
+from kinetoscope.model.execution.autograd import in_backward
+from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.model.execution.marks import is_optimizer_range
+from kinetoscope.model.snapshot.sites import RECOMPUTATION, stack_sites
+from kinetoscope.views.numbers import shown
+
+_MIN_SHARE: Final = 0.3
+"""Share of the peak that checkpointing has to free to be reported."""
+
+
+def activations_of_layers(rank: RankView) -> Iterator[Finding]:
+    """Would activation checkpointing free much of the memory?
+
+    What it checks. Activations at the peak of a memory snapshot that several layers hold alike: as many blocks of one
+    stack and size as there are layers. Of n layers, checkpointing keeps the activations of one, and the input of each.
+    It reports three tenths of the peak or more, unless layers are checkpointed already, or the device is known to have
+    much memory left.
+
+    Why it matters. What a layer keeps for the backward pass grows with the batch and the length of sequences. Computed
+    again, it costs the forward pass of these layers a second time: with a trace of the run, at most the time of all
+    device work of the forward pass is named. No time is gained, so it is a note.
+
+    What to do. Checkpoint the layers, or only some of them, or only attention.
+    """
+    sites = stack_sites(rank.trace)
+    if sites is None or (sites.marks & RECOMPUTATION).any():
+        return
+    for peak in peak_owners(rank):
+        uses = peak.uses.filter((pl.col("use") == "activation") & (pl.col("repeats") > 1))
+        if not len(uses):
+            continue
+        count = int(uses["repeats"][0])
+        layers = peak.stacks.filter((pl.col("use") == "activation") & (pl.col("repeats") >= count))
+        held = int(layers["size"].sum())
+        inputs = count * min((size // blocks for size, blocks in layers.select("size", "blocks").rows()), default=0)
+        freed = held - held // count - inputs
+        if freed < _MIN_SHARE * peak.size:
+            continue
+        line = layers["line"][0]
+        again = _forward_time(rank)
+        cost = f" Computing them again takes up to {again} a step." if again else ""
+        yield Finding(
+            message=f"Activations of {count} layers alike{f' (`{line}`)' if line else ''} take"
+            f" {shown(held, 'bytes')} of the {shown(peak.size, 'bytes')} in use at the peak of {peak.device}"
+            f" ({share(held, peak.size)}). Checkpointing frees about {shown(freed, 'bytes')} of it.{cost}",
+            stake=NO_STAKE,
+            change="- x = layer(x)\n+ x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
+            why="No time is gained. With checkpointing one layer at a time has its activations, and each its input,"
+            " counted as large as the smallest of its activations.",
+            confidence="medium",
+            evidence=(peak.evidence("the lines that took it", "line"),),
+            key=peak.device,
+            at_most="note",
+        )
+
+
+def _forward_time(rank: RankView) -> str:
+    """The time of the device's work of the forward pass in a step and its share; "" without a trace of it."""
+    if not rank.has_device or not rank.step_count:
+        return ""
+    trace, work = rank.trace, rank.work
+    others = in_backward(trace) | inside(trace, is_optimizer_range(trace))
+    forward = rank.scope.device_work_mask & (work.launch >= 0) & ~others[np.maximum(work.launch, 0)]
+    busy = intersection(union(work.start[forward], work.end[forward]), rank.time)
+    return f"{rank.time_per_step(busy.length)} ({share(busy.length, rank.time.length)} of it)" if busy.length else ""
+
+
+RULE = Rule("MEMORY011", "Activations that checkpointing would free", of_rank=activations_of_layers)

@@ -1,0 +1,61 @@
+"""MEMORY010: the optimizer's state takes much of the peak, and may be smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kinetoscope.advisor.evidence.peak_owners import peak_owners
+from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.views.numbers import shown
+
+_MIN_SHARE: Final = 0.1
+"""Share of the peak from which on the state is reported."""
+
+_LEAST_RATIO: Final = 1.9
+"""State / parameters of two values for each parameter in its own type; momentum alone has 1, 8-bit states 0.5 to 1."""
+
+_SURE_RATIO: Final = 3.5
+"""Ratio from which on the state has more bits than the parameters: two FP32 values for 16 bits have 4."""
+
+_LEFT_IN_8_BITS: Final = 0.25
+"""Share of FP32 that 8 bits take; the scales of blocks of 256 values add a hundredth."""
+
+
+def large_optimizer_state(rank: RankView) -> Iterator[Finding]:
+    """Does the optimizer's state take much of the memory, though 8 bits or sharding would do?
+
+    What it checks. Optimizer state at the peak of a memory snapshot: a tenth of it or more, and about twice the bytes
+    of the parameters or more, as the two moments of Adam in FP32 are. Where the device is known to have much memory
+    left, nothing is reported.
+
+    Why it matters. Two FP32 values for each parameter are eight bytes; in 8 bits with a scale for each block they are
+    two. Sharded over n data-parallel ranks, each holds the n-th part. No time is at stake, so it is a note.
+
+    What to do. Use an optimizer with 8-bit states, or shard the state over the ranks. Both keep what the optimizer
+    computes: the first nearly, the second exactly.
+    """
+    for peak in peak_owners(rank):
+        state, parameters = peak.size_of("optimizer state"), peak.size_of("parameter")
+        if state < _MIN_SHARE * peak.size or not parameters or state < _LEAST_RATIO * parameters:
+            continue
+        left = int(_LEFT_IN_8_BITS * state)
+        if_fp32 = "" if state >= _SURE_RATIO * parameters else ", if it is FP32"
+        yield Finding(
+            message=f"The optimizer's state takes {shown(state, 'bytes')} of the {shown(peak.size, 'bytes')} in use at"
+            f" the peak of {peak.device} ({share(state, peak.size)}), {state / parameters:.1f} times the parameters. In"
+            f" 8 bits it takes {shown(left, 'bytes')}{if_fp32}.",
+            stake=NO_STAKE,
+            change="- optimizer = torch.optim.AdamW(parameters)\n+ optimizer = bitsandbytes.optim.AdamW8bit(parameters)"
+            "  # or torchao's\n+ # several ranks: ZeroRedundancyOptimizer or fully_shard give each its part",
+            why="No time is at stake. Adam has eight bytes of state for each parameter in FP32, two in 8 bits.",
+            confidence="medium",
+            evidence=(peak.evidence("what memory is used for at the peak"),),
+            key=peak.device,
+            at_most="note",
+        )
+
+
+RULE = Rule("MEMORY010", "Optimizer state that could be smaller", of_rank=large_optimizer_state)

@@ -1,0 +1,82 @@
+"""The rules about what memory is for at the peak of a snapshot, each with a twin that has nothing to report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinetoscope import read
+from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.finding import Finding
+from tests.snapshots.allocator import Settings
+from tests.snapshots.process import Process
+from tests.snapshots.stacks import python
+from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import write
+
+MIB = 1 << 20
+LAYERS = Model(layers=6, width=256, batch=8, tokens=128, vocabulary=100)
+WIDE = Model(layers=1, width=1024, batch=1, tokens=16, vocabulary=100)
+LOGITS = Model(layers=1, width=64, batch=4, tokens=128, vocabulary=20_000)
+
+
+def findings(folder: Path, process: Process, code: str) -> list[Finding]:
+    path = write(folder / "memory.pickle", process.snapshot())
+    return [each for each in advise(read(path, jobs=1)).findings if each.code == code]
+
+
+def trained(model: Model, stacks: str = "python", total: int = 16 << 30, **how: Any) -> Process:
+    process = Process(Settings(), total=total, stacks=stacks)
+    process.record()
+    training = Training(process, model, **how)
+    training.build()
+    training.run(3)
+    return process
+
+
+def test_optimizer_state_of_four_times_the_parameters(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, trained(WIDE), "MEMORY010")
+    message = finding.message.replace("\xa0", " ")
+    assert "4.0 times the parameters. In 8 bits it takes 25.6 MB." in message
+    assert finding.severity == "note"
+
+
+def test_an_optimizer_without_state(tmp_path: Path) -> None:
+    assert findings(tmp_path, trained(WIDE, optimizer="SGD"), "MEMORY010") == []
+
+
+def test_activations_of_layers(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, trained(LAYERS), "MEMORY011")
+    message = finding.message.replace("\xa0", " ")
+    assert message.startswith("Activations of 6 layers alike (`model.py:37`) take")
+    assert "Checkpointing frees about" in message
+
+
+def test_layers_that_are_checkpointed(tmp_path: Path) -> None:
+    assert findings(tmp_path, trained(LAYERS, checkpoint=True), "MEMORY011") == []
+
+
+@pytest.mark.parametrize("stacks", ["python", "all"])
+def test_logits_that_make_the_peak(tmp_path: Path, stacks: str) -> None:
+    [finding] = findings(tmp_path, trained(LOGITS, stacks), "MEMORY012")
+    message = finding.message.replace("\xa0", " ")
+    assert message.startswith("The logits and their loss (`train.py:22`) take")
+    assert findings(tmp_path, trained(WIDE, stacks), "MEMORY012") == []
+
+
+def test_temporaries_of_the_optimizer_that_make_the_peak(tmp_path: Path) -> None:
+    process = Process(Settings(), stacks="python")
+    process.record()
+    with process.at(python("_apply", "torch/nn/modules/module.py", 942)):
+        process.alloc("_to_copy", 100 * MIB)
+    with process.at(
+        python("wrapper", "torch/optim/optimizer.py", 533), python("_multi_tensor_adam", "torch/optim/adam.py", 700)
+    ):
+        process.free(*(process.alloc("_foreach_sqrt", 10 * MIB) for _ in range(5)))
+    with process.at(python("main", "train.py", 3)):
+        process.alloc("empty", MIB)
+    [finding] = findings(tmp_path, process, "MEMORY012")
+    assert "Temporaries of the optimizer make the peak of cuda:0." in finding.message
+    assert "fused=True" in finding.change
