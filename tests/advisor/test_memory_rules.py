@@ -267,3 +267,41 @@ def test_a_cache_that_the_allocator_empties_itself_is_not_the_programs_doing(tmp
     for size in range(30, 60):
         process.free(process.alloc("empty", size << 20))
     assert advised(tmp_path, process, "MEMORY008") == []
+
+
+def test_a_request_that_failed_is_critical(tmp_path: Path) -> None:
+    process = halves(range(40, 140, 10), total=900 << 20)
+    with pytest.raises(OutOfMemory):
+        process.alloc("empty", 420 << 20)
+    [finding] = advised(tmp_path, process, "MEMORY009")
+    message = finding.message.replace("\xa0", " ")
+    assert message.startswith("A request for memory failed: fragmentation. cuda:0 had no 440 MB for the request of")
+    assert (finding.severity, finding.confidence) == ("critical", "high")
+    assert finding.change == "+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment"
+    assert not advised(tmp_path, halves(range(40, 140, 10)), "MEMORY009")
+
+
+@pytest.mark.parametrize(("shared", "count"), [(False, 1), (True, 0)])
+def test_graphs_with_pools_of_their_own(tmp_path: Path, shared: bool, count: int) -> None:
+    process = Process(stacks="python")
+    process.record()
+    for number in range(3):
+        with process.capture((0, 1) if shared else (number + 1, 0)):
+            process.free(process.alloc("mm", (40 + 10 * number) << 20))
+    found = advised(tmp_path, process, "MEMORY014")
+    assert len(found) == count
+    for finding in found:
+        message = finding.message.replace("\xa0", " ")
+        assert "3 private pools of cuda:0 hold 157 MB without use; if they shared one, 94.4 MB (60%" in message
+
+
+@pytest.mark.parametrize(("total", "count"), [(100 << 20, 1), (1 << 30, 0)])
+def test_requests_for_which_the_cache_had_to_be_returned(tmp_path: Path, total: int, count: int) -> None:
+    process = Process(stacks="python", total=total, other=0)
+    process.record()
+    for size in (60, 70, 60):
+        process.free(process.alloc("mm", size << 20))
+    found = advised(tmp_path, process, "MEMORY002")
+    assert len(found) == count
+    for finding in found:
+        assert "1 time cuda:0 had no more for a request" in finding.message

@@ -97,6 +97,7 @@ class Finding:
             the same time are not counted twice. None where it is not known, and in an answer.
         key: tells several findings of one rule apart: the name of an operator, a source line.
         at_most: the greatest severity that it can have, whatever is at stake.
+        at_least: the least: more than a note where the run itself failed.
         broad: 1 or more: other findings may explain the same time better; this one counts only what none of those
             that are less broad counts.
         code: of its rule, such as DATA001.
@@ -115,6 +116,7 @@ class Finding:
     time: Intervals | None = field(default=None, compare=False)
     key: str = ""
     at_most: Severity = "critical"
+    at_least: Severity = "note"
     broad: int = 0
     code: str = ""
     severity: Severity = "note"
@@ -160,7 +162,7 @@ class Finding:
 
     def with_stake(self, stake: Stake, step: float, at_most: Severity) -> Finding:
         """The same finding with another stake, and the severity that follows from it."""
-        weight = severity(stake, step, self.confidence, at_most)
+        weight = max(severity(stake, step, self.confidence, at_most), self.at_least, key=SEVERITIES.index)
         return dataclasses.replace(self, stake=stake, step=step, severity=weight)
 
 

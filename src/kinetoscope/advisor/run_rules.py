@@ -30,7 +30,8 @@ _EVIDENCE: Final = pl.Struct(
 )
 _FINDING: Final = pl.Struct(
     {
-        **dict.fromkeys(("code", "severity", "message", "change", "why", "confidence", "key", "at_most"), pl.String),
+        **dict.fromkeys(("code", "severity", "message", "change", "why", "confidence", "key"), pl.String),
+        **dict.fromkeys(("at_most", "at_least"), pl.String),
         **dict.fromkeys(("low", "high", "step"), pl.Float64),
         "evidence": pl.List(_EVIDENCE),
         "ranks": pl.List(pl.Int64),

@@ -64,9 +64,11 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "dense_embedding_gradient",
         "recomputed_activations",
         "emptied_caches",
+        "failed_request",
         "large_optimizer_state",
         "activations_of_layers",
         "short_lived_peak",
+        "many_graph_pools",
     ),
     "Across ranks": (
         "data_parallel",

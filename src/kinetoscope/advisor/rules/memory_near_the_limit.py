@@ -7,10 +7,14 @@ from typing import Final
 
 from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.model.memory.allocator import out_of_memory
+from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name, out_of_memory
+from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.releases import RETRY, releases
+from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.views.numbers import shown
 
@@ -22,7 +26,8 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
     """Is the device's memory nearly full?
 
     What it checks. The peak of allocated memory on each device against the device's memory; and whether the allocator
-    reported that memory had run out.
+    reported that memory had run out. A memory snapshot tells it without the device's memory: how often the device had
+    no more, so that the allocator returned what it did not use and asked again.
 
     Why it matters. From nine tenths on, the next longer sentence or a batch of another shape fails, or makes the
     allocator return all its reserve and ask the driver anew, which waits for the device each time. The reserve itself
@@ -32,6 +37,7 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
     What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
     accumulated gradients.
     """
+    yield from _retries(rank)
     failed = out_of_memory(rank.trace)
     if rank.program == "serving" and not failed:  # engines fill it with their cache, on purpose
         return
@@ -47,6 +53,32 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
             evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),
             key=use.device,
+            at_most="note",
+        )
+
+
+def _retries(rank: RankView) -> Iterator[Finding]:
+    """Requests that a snapshot records for which the device had no more at first; those that failed are MEMORY009's."""
+    snapshot = snapshot_of(rank.trace)
+    for device in snapshot.devices if snapshot is not None else ():
+        past, went = history(rank.trace, device), releases(rank.trace, device)
+        rows = went.of(RETRY)
+        if past is None or not len(rows):
+            continue
+        failures = int((past.events.action == OUT_OF_MEMORY).sum())
+        if len(rows) <= failures:
+            continue
+        name = device_name(DEVICE_TYPES.index("cuda"), device)
+        peak = int(level(rank.trace, device, "active").max())
+        yield Finding(
+            message=f"Device memory is nearly full. {number_of(len(rows) - failures, 'time')} {name} had no more for a"
+            f" request until the allocator had returned its cache, {shown(int(went.size[rows].sum()), 'bytes')} in all;"
+            f" {shown(peak, 'bytes')} are in use at the peak.",
+            stake=NO_STAKE,
+            change=_CHECKPOINT if rank.program == "training" else "",
+            why="A snapshot does not measure time: each of these requests waits until the device is idle.",
+            evidence=(Evidence("the levels of memory", "memory_curve"),),
+            key=name,
             at_most="note",
         )
 

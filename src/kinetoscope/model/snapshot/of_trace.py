@@ -55,7 +55,10 @@ def memory_scope(trace: Trace, select: Selection) -> Scope:
 
 
 def events_in(view: Scope, time: Int64s) -> Bools:
-    """Events of a history, by time on the trace's clock, in the selected steps and range of time: bool [events]."""
+    """Events of a history, by time on the trace's clock, in the selected steps and range of time: bool [events].
+
+    Where the trace has no steps, its window is no step of the history, which may be longer: all events are selected.
+    """
     chosen = np.ones(len(time), np.bool_)
     if view.select.steps is not None and view.steps.origin != "window":
         chosen = step_of(view.steps.host, time) >= 0
