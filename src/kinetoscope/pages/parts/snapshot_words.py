@@ -32,9 +32,10 @@ class SnapshotWords:
 def snapshot_words(job: Job, *, select: Selection) -> SnapshotWords | None:
     """The words; None where no rank has a snapshot. Of several devices and ranks the one that peaks highest."""
     facts = devices_of(job, select)
-    if not facts.height:
+    peak = named("memory_peak")(job, select=select, group_by="use").frame
+    if not facts.height or not peak.height:
         return None
-    at_peak = fullest(named("memory_peak")(job, select=select, group_by="use").frame)
+    at_peak = fullest(peak)
     largest = at_peak.filter(pl.col("size") > 0).sort("size", descending=True, maintain_order=True)
     categories = tuple((str(label), int(size)) for label, size in largest.select("name", "size").rows())
     return SnapshotWords(tuple(_facts(facts)), memory_sentences(job, select), categories)

@@ -1,0 +1,34 @@
+"""What the summary says of memory snapshots: the same sentences as the page, and the fullest device's categories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kinetoscope import memory_peak, read
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.parts.memory_sentences import memory_sentences
+from kinetoscope.pages.parts.snapshot_words import snapshot_words
+from tests.conftest import OURS
+from tests.snapshots.allocator import Settings
+from tests.snapshots.process import Process
+from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import write
+
+
+def test_words_of_a_training(tmp_path: Path) -> None:
+    process = Process(Settings())
+    process.record()
+    training = Training(process, Model(layers=1, width=64, batch=1, tokens=32, vocabulary=100), metadata=True)
+    training.build()
+    training.run(3)
+    job = read(write(tmp_path / "taken.pickle", process.snapshot()), jobs=1)
+    words = snapshot_words(job, select=ALL)
+    assert words is not None
+    assert words.facts[0] == "1 device"
+    assert words.sentences == memory_sentences(job, ALL)
+    assert words.sentences[0].startswith("Memory of cuda:0 peaks at ")
+    assert sum(size for _, size in words.categories) == memory_peak(job).frame.get_column("size").sum()
+
+
+def test_no_words_without_a_snapshot() -> None:
+    assert snapshot_words(read(OURS / "mlp.pt.trace.json.gz", jobs=1), select=ALL) is None
