@@ -1,7 +1,8 @@
 """The guides are executed: what a page tells the reader to type works, and prints what the page says it prints.
 
 In each page under docs/, README.md, CONTRIBUTING.md and the skill file, in a folder where `trace.json.gz` is the demo
-trace and `runs/compiled` and `runs/recompiled` are recordings of compiled models:
+trace, `runs/compiled` and `runs/recompiled` are recordings of compiled models, and `oom.pickle.gz`, `leak.pickle.gz` and
+`training.pickle.gz` are memory snapshots:
 
 - fenced `python` blocks run in order in one namespace a page; one that opens with `# file: NAME` is written there too;
 - in fenced `console` blocks each line `$ kinetoscope ...` goes to the command line's main(); the lines below it must be
@@ -71,6 +72,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(trace, tmp_path / "trace.json.gz")
     shutil.copytree(ROOT / "tests/traces/compiled", tmp_path / "runs/compiled")
     shutil.copytree(ROOT / "tests/traces/recompiled/torch-2.15", tmp_path / "runs/recompiled")
+    for name, program in (("oom", "fragmentation"), ("leak", "leak"), ("training", "training")):
+        shutil.copy(ROOT / f"tests/snapshots/real/{program}_2.15.0.pickle.gz", tmp_path / f"{name}.pickle.gz")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
