@@ -1,8 +1,8 @@
 """The guides are executed: what a page tells the reader to type works, and prints what the page says it prints.
 
 In each page under docs/, README.md, CONTRIBUTING.md and the skill file, in a folder where `trace.json.gz` is the demo
-trace, `runs/compiled` and `runs/recompiled` are recordings of compiled models, and `oom.pickle.gz`, `leak.pickle.gz` and
-`training.pickle.gz` are memory snapshots:
+trace, `runs/compiled` and `runs/recompiled` are recordings of compiled models, and `oom.pickle.gz`, `leak.pickle.gz`
+and `training.pickle.gz` are memory snapshots:
 
 - fenced `python` blocks run in order in one namespace a page; one that opens with `# file: NAME` is written there too;
 - in fenced `console` blocks each line `$ kinetoscope ...` goes to the command line's main(); the lines below it must be

@@ -191,7 +191,7 @@ def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest
     """The digest of snapshots that were opened without a trace: nothing but memory is known."""
     total = sum(size for _, size in memory.categories)
     rows = [TopRow(name, "memory", None, size, size / total) for name, size in memory.categories[:MAX_CATEGORIES]]
-    findings = digest.advice.findings[:_MAX_CHANGES] if digest.advice is not None else ()
+    findings = digest.advice.findings[:1] if digest.advice is not None else ()  # none has time at stake
     show, quoted = "kinetoscope show", _quoted(path)
     return replace(
         digest,

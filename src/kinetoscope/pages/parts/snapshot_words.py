@@ -38,7 +38,11 @@ def snapshot_words(job: Job, *, select: Selection) -> SnapshotWords | None:
     at_peak = fullest(peak)
     largest = at_peak.filter(pl.col("size") > 0).sort("size", descending=True, maintain_order=True)
     categories = tuple((str(label), int(size)) for label, size in largest.select("name", "size").rows())
-    return SnapshotWords(tuple(_facts(facts)), memory_sentences(job, select), categories)
+    sentences = memory_sentences(job, select)
+    if not sentences:
+        return None
+    failed = (note for note in named("memory_oom")(job, select=select).notes if note.startswith(sentences[0][:-1]))
+    return SnapshotWords(tuple(_facts(facts)), (next(failed, sentences[0]), *sentences[1:]), categories)
 
 
 def _facts(facts: pl.DataFrame) -> list[str]:
