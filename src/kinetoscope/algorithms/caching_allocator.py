@@ -26,8 +26,9 @@ TAKE, ATTEMPT, REQUEST_RETURN, RETURN, EMPTY_CACHE, HOLD = range(6)
 REQUEST_RETURN: its return waits for another stream. RETURN: gives it back. EMPTY_CACHE: gives unused segments back to
 the device. HOLD: so many bytes are held besides; negative, if no longer."""
 
-ADD_SEGMENT, DROP_SEGMENT, MAP_RANGE, UNMAP_RANGE, PLACE = range(6, 11)
-"""The same of a record that is followed: segments that come and go; PLACE: what was there when the record began."""
+ADD_SEGMENT, DROP_SEGMENT, MAP_RANGE, UNMAP_RANGE, ASK_DEVICE, PLACE = range(6, 12)
+"""The same of a record that is followed: segments that come and go; ASK_DEVICE: they went so that the device has memory
+for the next request, which is served from there; PLACE: what was there when the record began."""
 
 MAX_SPLIT, MAX_ROUNDING, EXPANDABLE, SPAN, LIMIT, COLLECT_ABOVE, FOLLOWS, OPTION_COUNT = range(8)
 """Places in `options`: bytes from which on blocks are not split; how many bytes larger than asked for those may be;
@@ -46,7 +47,7 @@ SEGMENTS_TAKEN, SEGMENTS_RETURNED, RETRIES, FAILURES, FAILED_OPERATION = range(5
 gave none; how often that did not help, and at which operation that ended all (−1)."""
 
 _IN_USE_ROWS, _UNUSED_ROW, _FRESH_ROW, _LAST_REST, _NEXT_ADDRESS, _SEED = range(10, 16)
-_FIRST_WAITING, _SMALL_SEARCHES, _LARGE_SEARCHES, _JUST_TAKEN, _STATE_SIZE = range(16, 21)
+_FIRST_WAITING, _SMALL_SEARCHES, _LARGE_SEARCHES, _JUST_TAKEN, _IS_ASKING, _STATE_SIZE = range(16, 22)
 
 _ADDRESS, _SIZE, _KEY, _BEFORE, _AFTER, _QUEUE, _STATUS, _IS_EXPANDABLE, _AGE, _OWNER = range(10)
 _WAITS_BEFORE, _WAITS_AFTER, _FIELD_COUNT = range(10, 13)
@@ -174,8 +175,8 @@ def _play(operations: AllocatorOperations, done: int, heap: _AllocatorState) -> 
                 heap.state[FAILED_OPERATION] = place
         else:
             _follow(does, size, address, queue, row, heap)
-        if does != ADD_SEGMENT and does != MAP_RANGE:
-            heap.state[_JUST_TAKEN] = _NO_BLOCK
+        if does != ADD_SEGMENT and does != MAP_RANGE and does != ASK_DEVICE:
+            heap.state[_JUST_TAKEN], heap.state[_IS_ASKING] = _NO_BLOCK, 0
         if heap.state[RESERVED] > heap.state[PEAK]:
             heap.state[PEAK], heap.state[PEAK_OPERATION] = heap.state[RESERVED], place
         heap.state[MOST_IN_USE] = max(heap.state[MOST_IN_USE], heap.state[IN_USE])
@@ -195,6 +196,9 @@ def _follow(does: int, size: int, address: int, queue: int, row: int, heap: _All
         return
     if does == MAP_RANGE:
         _map_recorded(address, size, queue, heap)
+        return
+    if does == ASK_DEVICE:
+        heap.state[_IS_ASKING] = 1
         return
     block = _free_block_with(address, size, queue, heap)
     if block < 0:
@@ -235,7 +239,7 @@ def _take_recorded(size: int, address: int, queue: int, heap: _AllocatorState) -
     is_new = new >= 0 and heap.blocks[new, _QUEUE] == queue and heap.blocks[new, _SIZE] >= size
     if is_new:
         _remove(new, heap)
-    block = _best_fit(size, queue, heap)
+    block = _NO_BLOCK if heap.state[_IS_ASKING] else _best_fit(size, queue, heap)
     if is_new and block < 0:
         block, is_new = new, False
     if block < 0 and heap.options[EXPANDABLE]:  # one that was rejected as too large is next in turn
@@ -428,7 +432,10 @@ def _unmap(block: int, begin: int, end: int, heap: _AllocatorState) -> None:
     heap.state[RESERVED] -= end - begin
     heap.state[SEGMENTS_RETURNED] += 1
     _merge(block, heap)
-    _insert(block, heap)
+    if heap.blocks[block, _BEFORE] < 0 and heap.blocks[block, _AFTER] < 0:  # nothing of its segment is left
+        _forget(block, heap)
+    else:
+        _insert(block, heap)
 
 
 @inlined

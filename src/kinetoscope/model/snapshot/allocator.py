@@ -19,6 +19,7 @@ from kinetoscope.algorithms import caching_allocator as replica
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.snapshot.held import HeldSegments, held_after
+from kinetoscope.model.snapshot.releases import EMPTIED, releases_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, rounded
 from kinetoscope.model.snapshot.settings import AllocatorSettings, recorded_settings
@@ -121,10 +122,13 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, 
     does = np.zeros(len(changes), np.int8)
     for action, operation in _SEGMENT_OPERATIONS.items():
         does[events.action[changes] == action] = operation
+    went = releases_of(snapshot, past)
+    asking = went.last[(went.reason != EMPTIED) & went.serves].astype(np.int64)
     operations = _Operations.sorted(
         _Operations(np.full(len(order), NONE), first.astype(np.int8)[order], first_rows[order]),
         operations,
         _Operations(changes, does, of_changes),
+        _Operations(asking, np.full(len(asking), replica.ASK_DEVICE, np.int8), np.zeros(len(asking), np.int64)),
     )
     change_small, change_pool = _of_changes(past, changes, lives, is_small, is_private)
     start_pool = np.where(is_private[start.pool], start.pool, NONE)

@@ -43,6 +43,7 @@ class Releases:
         size: int64, bytes that went back.
         count: int32, segments that did.
         reason: int8, a place in RELEASE_REASONS.
+        serves: bool, whether the request behind it got memory; false where it failed, or there is none.
     """
 
     first: Int32s
@@ -50,6 +51,7 @@ class Releases:
     size: Int64s
     count: Int32s
     reason: Int8s
+    serves: Bools
 
     def __len__(self) -> int:
         return len(self.first)
@@ -65,7 +67,7 @@ def releases(trace: Trace, device: int) -> Releases:
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
         none = np.zeros(0, np.int32)
-        return Releases(none, none, np.zeros(0, np.int64), none, np.zeros(0, np.int8))
+        return Releases(none, none, np.zeros(0, np.int64), none, np.zeros(0, np.int8), np.zeros(0, np.bool_))
     return releases_of(snapshot, past)
 
 
@@ -88,9 +90,9 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     grows = any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
     grown = np.concatenate([[0], np.cumsum(grows)])
     taken = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
-    precedes = (place < len(requests)) & (request - last - 1 == taken)
-    if len(events):
-        precedes &= (taken > 0) | (events.action[request] == OUT_OF_MEMORY)
+    is_next = (place < len(requests)) & (request - last - 1 == taken)
+    fails = events.action[request] == OUT_OF_MEMORY if len(events) else np.zeros(0, np.bool_)
+    precedes = is_next & ((taken > 0) | fails)
 
     stack = events.stack[first]
     stackless = stack == NONE
@@ -98,14 +100,15 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     wanted = reserved[first] + np.where(precedes, _taken_bytes(past, grows, last, request), 0)
     is_retry = precedes & np.where(stackless, wanted > reserved.max(), False)
     if len(requests):
-        is_retry |= precedes & ~stackless & (stack == events.stack[request])
-        is_retry |= precedes & (events.action[request] == OUT_OF_MEMORY) & stackless
+        is_retry |= is_next & ~stackless & (stack == events.stack[request])
+        is_retry |= precedes & fails & stackless
     collects = recorded_settings(snapshot.settings).garbage_collection_threshold > 0
     is_retry |= precedes & stackless & collects
     is_retry &= ~_calls(snapshot)[stack]
     reason = np.where(is_retry, COLLECTION if collects else RETRY, EMPTIED)
-    count = last - first + 1
-    return Releases(first.astype(np.int32), last.astype(np.int32), size, count.astype(np.int32), reason.astype(np.int8))
+    count = (last - first + 1).astype(np.int32)
+    first, last = first.astype(np.int32), last.astype(np.int32)
+    return Releases(first, last, size, count, reason.astype(np.int8), is_next & ~fails)
 
 
 def _taken_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:
