@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.snapshot.allocator import ReplayedAllocator, Trust, replayed, trust_of
+from kinetoscope.model.snapshot.allocator import ReplayedAllocator, Trust, device_limit, replayed, trust_of
 from kinetoscope.model.snapshot.held import lives_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history_of, level_of
 from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES
-from kinetoscope.model.snapshot.settings import AllocatorSettings, recorded_settings
-from kinetoscope.model.snapshot.snapshot import SEGMENT_ALLOC, SEGMENT_MAP, Snapshot
+from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
+from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY, SEGMENT_ALLOC, SEGMENT_MAP, Snapshot
 from kinetoscope.readers.snapshot import load
 from tests.conftest import SHARED
 from tests.snapshots.allocator import UNLIMITED, Allocator, Block, OutOfMemory, Settings
@@ -171,7 +172,7 @@ def test_the_recorded_settings_hold_what_was_held(settings: Settings, program: l
     answer = replayed(snapshot, past, lives, of(settings), memory=total, limit=total, emptied=emptied(snapshot, past))
     assert answer.failed is None
     assert facts(answer) == recorded_facts(snapshot, past)
-    assert answer.failures == int((past.events.action == 8).sum())
+    assert answer.failures == int((past.events.action == OUT_OF_MEMORY).sum())
     np.testing.assert_array_equal(answer.levels.max(initial=0), level_of(snapshot, past, "reserved").max())
 
 
@@ -273,3 +274,46 @@ def test_every_address_of_a_real_history_is_predicted(path: Path) -> None:
     assert trust.predicted == trust.requests == int((past.events.action == 0).sum())
     again = replayed(snapshot, past, lives, recorded_settings(snapshot.settings))
     assert again.reserved == pytest.approx(int(level_of(snapshot, past, "reserved").max()), rel=0.005)
+
+
+# --- files of torch's own allocator
+
+REAL = sorted((Path(__file__).parents[2] / "snapshots" / "real").glob("*.pickle.gz"))
+
+
+def real(name: str) -> tuple[Snapshot, SnapshotHistory, Any]:
+    [path] = [path for path in REAL if path.name.startswith(name)]
+    snapshot = load(str(path), [gzip.decompress(path.read_bytes())])
+    past = history_of(snapshot, 0)
+    assert past is not None
+    return snapshot, past, lives_of(snapshot, past)
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name.removesuffix(".pickle.gz"))
+def test_every_address_of_torch_is_predicted_and_replayed(path: Path) -> None:
+    snapshot = load(str(path), [gzip.decompress(path.read_bytes())])
+    for device in snapshot.devices:
+        past = history_of(snapshot, device)
+        assert past is not None
+        lives, reserved = lives_of(snapshot, past), level_of(snapshot, past, "reserved")
+        limit = device_limit(past, reserved)
+        trust = trust_of(snapshot, past, lives, memory=limit)
+        assert trust.predicted == trust.requests > 0
+        again = replayed(snapshot, past, lives, recorded_settings(snapshot.settings), memory=limit, limit=limit)
+        assert again.reserved == reserved.max()
+        assert again.failures == int((past.events.action == OUT_OF_MEMORY).sum())
+
+
+@pytest.mark.parametrize("version", ["2.13.0", "2.15.0"])
+@pytest.mark.parametrize(
+    ("recorded", "other", "conf"),
+    [
+        ("training", "training_expandable", "expandable_segments:True"),
+        ("training_expandable", "training", "expandable_segments:False"),
+    ],
+)
+def test_the_same_program_holds_what_was_predicted(recorded: str, other: str, conf: str, version: str) -> None:
+    snapshot, past, lives = real(f"{recorded}_{version}")
+    truth, true_past, _ = real(f"{other}_{version}")
+    answer = replayed(snapshot, past, lives, changed(recorded_settings(snapshot.settings), conf))
+    assert facts(answer) == recorded_facts(truth, true_past)
