@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 from tests.snapshots.allocator import OutOfMemory, Settings
 from tests.snapshots.case import MIB
 from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.training import Model, Training
+from tests.snapshots.writing import written_by
 
 
 def everything(*, expandable: bool = False, max_entries: int | None = None) -> Process:
@@ -42,3 +45,35 @@ def everything(*, expandable: bool = False, max_entries: int | None = None) -> P
     allocator.record_stream(waiting, 0)
     process.free(waiting)
     return process
+
+
+def odd_snapshots() -> Iterator[tuple[str, Any]]:
+    """Snapshots that lack something, or that no allocator can have written, by name."""
+    yield "all", everything().snapshot()
+    yield "expandable", everything(expandable=True).snapshot()
+    yield "a short ring", everything(max_entries=100).snapshot()
+    for version in ((2, 0), (2, 1), (2, 4), (2, 6), (2, 9), (2, 12)):
+        yield f"torch {version[0]}.{version[1]}", written_by(everything().snapshot(), version)
+    yield "nothing", Process().snapshot()
+    process = Process()
+    process.alloc("empty", 5 * MIB)
+    yield "no history", process.snapshot()
+    for context, frames in (("state", "all"), ("alloc", "all"), ("all", "cpp"), ("all", "python")):
+        process = Process(stacks=frames)
+        process.record(context=context)
+        loop = Training(process, Model(layers=1, width=256, batch=2, tokens=64, vocabulary=500))
+        loop.build()
+        loop.run(3)
+        yield f"{context}, {frames} stacks", process.snapshot()
+    yield "segments alone", everything().snapshot()["segments"]
+    for name, change in (
+        ("no events", lambda snapshot: snapshot.update(device_traces=[[], []])),
+        ("no segments", lambda snapshot: snapshot.update(segments=[])),
+        ("backwards", lambda snapshot: snapshot["device_traces"][0].reverse()),
+        ("every third is lost", lambda snapshot: snapshot["device_traces"][0].__delitem__(slice(0, None, 3))),
+        ("no times", lambda snapshot: [event.update(time_us=0) for event in snapshot["device_traces"][0]]),
+        ("all on one address", lambda snapshot: [event.update(addr=512) for event in snapshot["device_traces"][0]]),
+    ):
+        snapshot = everything().snapshot()
+        change(snapshot)
+        yield name, snapshot
