@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.snapshots.allocator import OutOfMemory, Settings
 from tests.snapshots.case import MIB
-from tests.snapshots.process import SIDE_STREAM, Process
+from tests.snapshots.process import SIDE_STREAM, Process, Snapshot
 from tests.snapshots.training import Model, Training
 from tests.snapshots.writing import written_by
 
@@ -47,33 +48,56 @@ def everything(*, expandable: bool = False, max_entries: int | None = None) -> P
     return process
 
 
-def odd_snapshots() -> Iterator[tuple[str, Any]]:
-    """Snapshots that lack something, or that no allocator can have written, by name."""
-    yield "all", everything().snapshot()
-    yield "expandable", everything(expandable=True).snapshot()
-    yield "a short ring", everything(max_entries=100).snapshot()
-    for version in ((2, 0), (2, 1), (2, 4), (2, 6), (2, 9), (2, 12)):
-        yield f"torch {version[0]}.{version[1]}", written_by(everything().snapshot(), version)
-    yield "nothing", Process().snapshot()
+def trained(context: str, frames: str) -> Snapshot:
+    process = Process(stacks=frames)
+    process.record(context=context)
+    loop = Training(process, Model(layers=1, width=256, batch=2, tokens=64, vocabulary=500))
+    loop.build()
+    loop.run(3)
+    return process.snapshot()
+
+
+def without_history() -> Snapshot:
     process = Process()
     process.alloc("empty", 5 * MIB)
-    yield "no history", process.snapshot()
-    for context, frames in (("state", "all"), ("alloc", "all"), ("all", "cpp"), ("all", "python")):
-        process = Process(stacks=frames)
-        process.record(context=context)
-        loop = Training(process, Model(layers=1, width=256, batch=2, tokens=64, vocabulary=500))
-        loop.build()
-        loop.run(3)
-        yield f"{context}, {frames} stacks", process.snapshot()
-    yield "segments alone", everything().snapshot()["segments"]
-    for name, change in (
-        ("no events", lambda snapshot: snapshot.update(device_traces=[[], []])),
-        ("no segments", lambda snapshot: snapshot.update(segments=[])),
-        ("backwards", lambda snapshot: snapshot["device_traces"][0].reverse()),
-        ("every third is lost", lambda snapshot: snapshot["device_traces"][0].__delitem__(slice(0, None, 3))),
-        ("no times", lambda snapshot: [event.update(time_us=0) for event in snapshot["device_traces"][0]]),
-        ("all on one address", lambda snapshot: [event.update(addr=512) for event in snapshot["device_traces"][0]]),
-    ):
-        snapshot = everything().snapshot()
-        change(snapshot)
-        yield name, snapshot
+    return process.snapshot()
+
+
+def of_version(minor: int) -> Snapshot:
+    return written_by(everything().snapshot(), (2, minor))
+
+
+def changed(**values: object) -> Snapshot:
+    """Each event of the first device has other values."""
+    snapshot = everything().snapshot()
+    for event in snapshot["device_traces"][0]:
+        event.update(values)
+    return snapshot
+
+
+def reordered(step: int) -> Snapshot:
+    """Of the events of the first device each so manieth, backwards if it is negative."""
+    snapshot = everything().snapshot()
+    snapshot["device_traces"][0] = snapshot["device_traces"][0][::step]
+    return snapshot
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "all": lambda: everything().snapshot(),
+    "expandable": lambda: everything(expandable=True).snapshot(),
+    "a short ring": lambda: everything(max_entries=100).snapshot(),
+    "nothing": lambda: Process().snapshot(),
+    "no history": without_history,
+    "no stacks of events": lambda: trained("state", "all"),
+    "no stacks of frees": lambda: trained("alloc", "all"),
+    "no frames of Python": lambda: trained("all", "cpp"),
+    "no frames of C++": lambda: trained("all", "python"),
+    "segments alone": lambda: everything().snapshot()["segments"],
+    "no events": lambda: {**everything().snapshot(), "device_traces": [[], []]},
+    "no segments": lambda: {**everything().snapshot(), "segments": []},
+    "no times": lambda: changed(time_us=0),
+    "all on one address": lambda: changed(addr=512),
+    "backwards": lambda: reordered(-1),
+    "every second is lost": lambda: reordered(2),
+} | {f"torch 2.{minor}": partial(of_version, minor) for minor in (0, 1, 4, 6, 9, 12)}
+"""Snapshots that lack something, or that no allocator can have written."""

@@ -123,7 +123,7 @@ def _of_trace(trace: Trace, select: Selection, *, error: str = "") -> Partial:
     if snapshot is None:
         rows += _of_kineto(trace)
     if select.time is not None:
-        rows = [row for row in rows if select.time[0] <= row["time"] < select.time[1]]
+        rows = [row for row in rows if row["time"] is not None and select.time[0] <= row["time"] < select.time[1]]
     if text is not None and not any(row["kind"] == "request" and _is_same(text, row["size"]) for row in rows):
         request = request_of(text)
         name = device_name(CUDA, max(text.device, 0))

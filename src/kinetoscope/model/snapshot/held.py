@@ -31,6 +31,9 @@ from kinetoscope.model.trace.trace import Trace
 GRANULE_BYTES: Final = 2 << 20
 """What expandable segments are mapped by, and the size of a segment of the small pool (kSmallBuffer)."""
 
+MAX_GRANULES: Final = 1 << 26
+"""Granules of all ranges of a history up to which they are told apart: 128 TiB that were mapped."""
+
 
 @dataclass(frozen=True)
 class HeldSegments:
@@ -141,7 +144,9 @@ class _Granules(NamedTuple):
 
 
 def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
-    counts = np.where(by_granule, -(-size // GRANULE_BYTES), 1)
+    counts = np.where(by_granule, np.maximum(-(-size // GRANULE_BYTES), 0), 1)
+    if counts.sum(dtype=np.float64) > MAX_GRANULES:  # no device has as much memory; a wrong file may say so
+        by_granule, counts = np.zeros_like(by_granule), np.ones_like(counts)
     of = np.repeat(np.arange(len(address)), counts)
     offset = (np.arange(len(of)) - (np.cumsum(counts) - counts)[of]) * GRANULE_BYTES
     rest = size[of] - offset

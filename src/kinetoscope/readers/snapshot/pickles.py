@@ -213,10 +213,11 @@ class _Assembly:
         self._require(
             bool(((column[m.DEVICE] >= NOTHING) & (column[m.DEVICE] < MAX_DEVICES)).all()), "a device's number"
         )
+        self._require(int(column[m.TOTAL_SIZE].max(initial=0)) <= MAX_BYTES, "a segment's size")
         segments = Segments(
             device=_narrow(column[m.DEVICE]),
             address=column[m.ADDRESS].copy(),
-            size=column[m.TOTAL_SIZE].copy(),
+            size=np.maximum(column[m.TOTAL_SIZE], 0),
             allocated=column[m.ALLOCATED_SIZE].copy(),
             active=column[m.ACTIVE_SIZE].copy(),
             requested=column[m.REQUESTED_SIZE].copy(),
