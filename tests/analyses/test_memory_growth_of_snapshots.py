@@ -15,6 +15,7 @@ from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.training import Model, Training
 from tests.snapshots.writing import write
 
+RECORDED = Path(__file__).parents[1] / "snapshots" / "real"
 MIB = 1 << 20
 TINY = Model(layers=1, width=64, batch=1, tokens=32, vocabulary=100)
 Plant = Callable[[Process, int], None]
@@ -140,3 +141,19 @@ def test_selection_and_warmup_choose_steps_and_devices(tmp_path: Path) -> None:
     assert rows(of, warmup=0)[0]["steps"] == 8
     assert rows(of, select=Selection(steps=(2, 3, 5, 6)))[0]["size"] == 4 * MIB
     assert memory_growth(of, select=Selection(devices=(3,))).frame.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "line", "holder"),
+    [
+        ("leak_2.13.0", "leak", "programs.py:45", "references"),
+        ("leak_2.15.0", "leak", "programs.py:45", "references"),
+        ("pending_2.15.0", "leak", "programs.py:109", "stream"),
+        ("training_2.15.0", "no growth", None, None),
+        ("training_expandable_2.13.0", "no growth", None, None),
+    ],
+)
+def test_recorded_snapshots(name: str, verdict: str, line: str | None, holder: str | None) -> None:
+    whole, kept = rows(read(RECORDED / f"{name}.pickle.gz", jobs=1))
+    assert whole["verdict"] == verdict
+    assert [(row["name"], row["held_by"]) for row in kept[:1]] == ([(line, holder)] if line else [])
