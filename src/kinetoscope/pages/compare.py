@@ -87,7 +87,7 @@ def _of_snapshots(base: Job, job: Job, select: Selection) -> Page:
         return Page("compare", "Compare", "One of the snapshots has nothing to compare.", cannot=(str(error),))
     names = distinct_names([base.path, job.path])
     facts = (f"from {names[0]}", f"to {names[1]}")
-    return Page("compare", "Compare", difference.notes[0], facts, tuple(_memory(difference)), difference.notes[1:])
+    return Page("compare", "Compare", difference.notes[0], facts, tuple(_memory(difference)), difference.notes[2:])
 
 
 def _memory(difference: Result) -> Iterator[Block]:
@@ -102,7 +102,8 @@ def _memory(difference: Result) -> Iterator[Block]:
     changed = frame.filter(pl.col("change") != 0).head(_MAX_BARS).rename(_MEMORY_LABELS)
     columns = (replace(column, name=_MEMORY_LABELS.get(column.name, column.name)) for column in difference.schema)
     shown = tuple(column for column in columns if column.name in _MEMORY_COLUMNS)
-    yield table("Memory by change", Schema(*shown), changed, "The changes of all rows sum to the change of the peak.")
+    note = f"{difference.notes[1]} The changes of all rows sum to the change of the peak."
+    yield table("Memory by change", Schema(*shown), changed, note)
 
 
 _MEMORY_LABELS: Final = {"base": "before", "new": "now", "base_blocks": "blocks_before", "new_blocks": "blocks_now"}

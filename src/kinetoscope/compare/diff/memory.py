@@ -173,7 +173,7 @@ def _sentence(frame: pl.DataFrame, at: MemoryInstant) -> str:
     uses = uses.filter(pl.col("change") != 0).sort(pl.col("change").abs(), "use", descending=[True, False])
     least = _MIN_PART_SHARE * float(uses["change"].abs().max() or 0)  # type: ignore[arg-type]
     words = [
-        f"{use} {signed(change, 'bytes')} (most at {brief(line, _LINE_CELLS)})"
+        f"{use} {signed(change, 'bytes')}{f' (most at {brief(line, _LINE_CELLS)})' if line else ''}"
         for use, change, line in uses.head(_PARTS).iter_rows()
         if abs(change) >= least
     ]
