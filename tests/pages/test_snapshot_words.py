@@ -30,5 +30,16 @@ def test_words_of_a_training(tmp_path: Path) -> None:
     assert sum(size for _, size in words.categories) == memory_peak(job).frame.get_column("size").sum()
 
 
+def test_fragmentation_is_followed_by_what_removes_it(tmp_path: Path) -> None:
+    process = Process()
+    process.record()
+    for size in range(40, 140, 10):
+        process.free(process.alloc("empty", size << 20))
+        process.alloc("empty", (size // 2 + 2) << 20)
+    sentences = memory_sentences(read(write(tmp_path / "halves.pickle", process.snapshot()), jobs=1), ALL)
+    [said] = [sentence.replace("\xa0", " ") for sentence in sentences if sentence.startswith("With ")]
+    assert said == "With expandable_segments:True, cuda:0 peaks at 545 MB reserved instead of 891 MB."
+
+
 def test_no_words_without_a_snapshot() -> None:
     assert snapshot_words(read(OURS / "mlp.pt.trace.json.gz", jobs=1), select=ALL) is None

@@ -75,8 +75,9 @@ _CUDA: Final = DEVICE_TYPES.index("cuda")
 
 RECORDED: Final = "recorded"
 REPLAYED: Final = "replayed"
+GROWING_SEGMENTS: Final = "expandable_segments:True"
 ALTERNATIVES: Final = (
-    *("expandable_segments:True", "max_split_size_mb:128", "max_split_size_mb:512", "roundup_power2_divisions:4"),
+    *(GROWING_SEGMENTS, "max_split_size_mb:128", "max_split_size_mb:512", "roundup_power2_divisions:4"),
 )
 """Settings that are tried, as `PYTORCH_CUDA_ALLOC_CONF` has them; those that the job had already are left out."""
 
@@ -266,7 +267,7 @@ def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: 
         yield f"The replica of the allocator predicts only {share}: it gives no numbers for other settings."
         return
     yield f"The replica of the allocator predicts {share} ({math.floor(trust.share * 1000) / 10:g} %)."
-    recorded, control, *others = rows
+    recorded, control = rows[:2]
     if scale:
         yield f"All but the recorded row has other sizes: {scale}."
     elif abs(control["saved"]) >= MIN_GAIN * recorded["reserved"]:
@@ -276,21 +277,23 @@ def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: 
         )
     if control["ended"] is not None:
         yield f"With the recorded settings, a request on {name} fails that had not failed: the replay ends there."
-    yield from sentences(name, control, others)
+    yield from what_if_sentences(name, rows)
     if trust.private:
         yield f"{trust.private:,} requests of private pools are not replayed: these hold what they held."
     if recorded_settings(snapshot.settings).garbage_collection_threshold:
         yield "The recorded garbage_collection_threshold is not replayed."
 
 
-def sentences(name: str, control: Row, others: list[Row]) -> Iterator[str]:
-    """What the setting that holds least would bring, and which setting lets a request succeed that failed."""
-    fits = [row for row in others if control["failed"] and row["failed"] == 0]
-    best = min(fits or others, key=lambda row: int(row["reserved"]), default=None)
-    if best is None:
+def what_if_sentences(name: str, rows: list[Row]) -> Iterator[str]:
+    """What the best setting would bring to a device, from its rows: that nothing fails, or else that least is held."""
+    control = next((row for row in rows if row["settings"] == REPLAYED), None)
+    others = [row for row in rows if row["settings"] not in (RECORDED, REPLAYED)]
+    if control is None or not others:
         return
+    fitting = [row for row in others if control["failed"] and row["failed"] == 0]
+    best = min(fitting or others, key=lambda row: int(row["reserved"]))
     held, gain = shown(best["reserved"], "bytes"), control["reserved"] - best["reserved"]
-    if fits:
+    if fitting:
         yield f"With {best['settings']}, no request on {name} fails, and it peaks at {held} reserved."
     elif not best["failed"] and not control["failed"] and gain >= MIN_GAIN * control["reserved"]:
         instead = shown(control["reserved"], "bytes")

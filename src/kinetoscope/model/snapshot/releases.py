@@ -107,8 +107,8 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     is_retry &= ~_calls(snapshot)[stack]
     reason = np.where(is_retry, COLLECTION if collects else RETRY, EMPTIED)
     count = (last - first + 1).astype(np.int32)
-    first, last = first.astype(np.int32), last.astype(np.int32)
-    return Releases(first, last, size, count, reason.astype(np.int8), is_next & ~fails)
+    serves = is_next & ~fails
+    return Releases(first.astype(np.int32), last.astype(np.int32), size, count, reason.astype(np.int8), serves)
 
 
 def _taken_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:

@@ -8,6 +8,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.analyses.memory_what_if import GROWING_SEGMENTS, what_if_sentences
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.views.numbers import shown
@@ -17,6 +18,9 @@ _NAMED_OWNERS: Final = 3
 """Categories that are named, those that have most at the peak."""
 
 _NAME_CELLS: Final = 60
+
+_UNUSED_SHARE: Final = 0.1
+"""Share of what is reserved that is free at the peak, from which on the history is replayed with growing segments."""
 
 
 def memory_sentences(job: Job, select: Selection, device: str = "") -> tuple[str, ...]:
@@ -68,14 +72,25 @@ def _sentences(job: Job, select: Selection, peak: pl.DataFrame) -> Iterator[str]
     of_rank = f" of rank {rank}" if len(job.ranks) > 1 else ""
     yield f"Memory of {device}{of_rank} peaks at {shown(int(peak.get_column('size').sum()), 'bytes')}{when}: {words}."
     if time is not None and time >= 0:
-        pools = named("memory_fragmentation")(job, select=select, at=time).frame
-        yield from _fragmentation(pools.filter(rank=rank, device=device))
+        pools = named("memory_fragmentation")(job, select=select, at=time).frame.filter(rank=rank, device=device)
+        yield from _fragmentation(pools)
+        if failed.frame.height or _unused_share(pools) >= _UNUSED_SHARE:
+            others = named("memory_what_if")(job, select=select, conf=GROWING_SEGMENTS).frame
+            yield from what_if_sentences(device, others.filter(rank=rank, device=device).to_dicts())
     growth = named("memory_growth")(job, select=select).frame.filter(rank=rank)
     yield from filter(None, [growth_sentence(growth, device)])
     stacks = growth.filter((pl.col("device") == device) & (pl.col("kind") == "stack") & (pl.col("per_step") > 0))
     if stacks.height:
         name, per_step = stacks.sort("per_step", descending=True, maintain_order=True).select("name", "per_step").row(0)
         yield f"`{brief(printable(name), _NAME_CELLS)}` keeps {shown(per_step, 'bytes')} of it a step."
+
+
+def _unused_share(pools: pl.DataFrame) -> float:
+    """Share of what is reserved that lies free between blocks in use, or in segments without any."""
+    if not pools.height or pools.get_column("reserved").null_count():
+        return 0.0
+    reserved, *unused = pools.select(pl.col("reserved", "inactive_split", "releasable").sum()).row(0)
+    return float(sum(unused) / max(reserved, 1))
 
 
 def _fragmentation(pools: pl.DataFrame) -> Iterator[str]:
