@@ -222,6 +222,11 @@ def test_other_files_are_no_snapshots() -> None:
         assert not is_snapshot(other)
 
 
+def test_json_that_is_cut_says_after_how_many_bytes() -> None:
+    with pytest.raises(InputError, match=r"ends before the snapshot does, after (1,00|9[0-9])\d bytes"):
+        load("cut", blocks(json.dumps(drawn()).encode()[:1003]))
+
+
 class Calls:
     """Pickles as a call."""
 

@@ -50,7 +50,8 @@ _SIZES: Final = (m.TOTAL_SIZE, m.ALLOCATED_SIZE, m.ACTIVE_SIZE, m.REQUESTED_SIZE
 MAX_BYTES: Final = 1 << 62
 """Bytes of all events, blocks or segments: sums of them must fit into 64 bits."""
 _PICKLE_START: Final = b"\x80"
-_COPY: Final = "copy the file again, or write it anew with torch.cuda.memory._dump_snapshot(...)"
+_WRITE_ANEW: Final = "write it anew with torch.cuda.memory._dump_snapshot(...)"
+_COPY: Final = f"copy the file again, or {_WRITE_ANEW}"
 
 
 def load(url: str, blocks: Iterable[bytes]) -> Snapshot:
@@ -96,9 +97,8 @@ def _run(url: str, blocks: Iterable[bytes], tables: MachineTables) -> int:
             raise _refusal(url, place, int(at[m.WHAT]), int(at[m.DETAIL]))
         rest = text[position:limit].tobytes()
         offset += position
-    raise BrokenTraceError(
-        f"{url}: the file ends before the snapshot does, after {offset + len(rest):,} bytes; {_COPY}"
-    )
+    read = blocks.taken if isinstance(blocks, JsonOpcodes) else offset + len(rest)
+    raise BrokenTraceError(f"{url}: the file ends before the snapshot does, after {read:,} bytes; {_COPY}")
 
 
 def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
@@ -106,7 +106,8 @@ def _refusal(url: str, place: int, what: int, detail: int) -> Exception:
         name = _OPCODES.get(detail)
         reason = f"the opcode {name}" if name else f"the byte 0x{detail:02x}, which is no opcode,"
         return NotATraceError(
-            f"{url}: {reason} at byte {place:,} is none of a memory snapshot; the file was not executed: {_COPY}"
+            f"{url}: {reason} at byte {place:,} is none of a memory snapshot, so the file is not read, and "
+            f"nothing of it ran; {_WRITE_ANEW}"
         )
     if what == m.PROTOCOL:
         return NotATraceError(f"{url}: pickle protocol {detail} is none of 2 to 5; {_COPY}")
