@@ -1,110 +1,110 @@
-"""Files of torch's own allocator (`real/README.md`): read whole, played backwards without a fault, causes named."""
+"""The plain allocator does what torch's own did in recordings: the same events, at the same addresses."""
 
 from __future__ import annotations
 
 import gzip
-import json
-import re
-from itertools import pairwise
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinetoscope.model.snapshot.replay import Level, history_of, level_of
-from kinetoscope.model.snapshot.snapshot import NONE
-from kinetoscope.outputs.summary import summary
-from kinetoscope.readers.snapshot import load
-from kinetoscope.reading import read
-from tests.snapshots.allocator import Settings
-from tests.snapshots.process import Process
-from tests.snapshots.real.record import RECORDED
-from tests.snapshots.writing import write
-
-LEVELS: tuple[Level, ...] = ("allocated", "active", "reserved")
+from tests.conftest import first_quick
+from tests.snapshots.allocator import DEFAULT_POOL, UNLIMITED, Allocator, OutOfMemory, Settings
 
 FILES = sorted((Path(__file__).parent / "real").glob("*.pickle.gz"))
+OTHER_STREAM = -1
+
+Event = dict[str, Any]
 
 
-def test_each_program_was_recorded_with_two_versions() -> None:
-    assert {path.name for path in FILES} == {
-        f"{name}_{version}.pickle.gz" for name in RECORDED for version in ("2.13.0", "2.15.0")
-    }
+@pytest.mark.parametrize("file", first_quick(FILES), ids=lambda file: file.name.split(".pickle")[0])
+def test_events_are_those_of_torch(file: Path) -> None:
+    snapshot = pickle.loads(gzip.decompress(file.read_bytes()))
+    for device, trace in enumerate(snapshot["device_traces"]):
+        trace = [event for event in trace if event["action"] not in ("snapshot", "annotate")]
+        played = Played(snapshot["allocator_settings"], trace).run()
+        assert played == [told(event) for event in trace], device
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".pickle.gz"))
-def test_it_is_read_whole_and_played_back_to_nothing(path: Path) -> None:
-    snapshot = load(str(path), iter([gzip.decompress(path.read_bytes())]))
-    assert list(snapshot.devices) == ([0, 1] if path.name.startswith("two_devices") else [0])
-    for device in snapshot.devices:
-        past = history_of(snapshot, device)
-        assert past is not None
-        assert past.impossible == 0
-        assert not (past.taken == NONE).any()  # the history began before the first allocation
-        levels = [level_of(snapshot, past, what) for what in LEVELS]
-        assert all(each[0] == 0 for each in levels)
-        for lower, upper in pairwise(levels):
-            assert (lower <= upper).all()
-        held = snapshot.segments.device == device
-        assert levels[-1][-1] == snapshot.segments.size[held].sum()
+def told(event: Event) -> tuple[str, int, int, int]:
+    """What of an event is compared; what others left free on the device is not known."""
+    free = event["action"] == "oom"
+    return event["action"], 0 if free else event["addr"], event["size"], event["stream"]
 
 
-def said(name: str, version: str = "2.15.0") -> str:
-    folder = Path(__file__).parent / "real"
-    return " ".join(str(summary(str(folder / f"{name}_{version}.pickle.gz"))).split())
+class Played:
+    """The requests of a history, made again: addresses of new segments are given, all others must follow."""
+
+    def __init__(self, settings: dict[str, Any], trace: list[Event]) -> None:
+        split = settings["max_split_size"]
+        self.trace = trace
+        self.allocator = RecordedDevice(
+            Settings(
+                max_split_size=split if 0 <= split < 1 << 60 else UNLIMITED,
+                garbage_collection_threshold=settings["garbage_collection_threshold"],
+                expandable_segments=settings["expandable_segments"],
+                roundup_power2_divisions=tuple(settings["roundup_power2_divisions"].values()),
+            ),
+            total=sum(event["size"] for event in trace if event["action"].startswith("segment_")) or 1,
+        )
+        self.allocator.addresses = [event["addr"] for event in trace if event["action"] == "segment_alloc"][::-1]
+
+    def run(self) -> list[tuple[str, int, int, int]]:
+        allocator, trace, blocks = self.allocator, self.trace, dict[int, Any]()
+        while (at := len(allocator.history)) < len(trace):
+            event = trace[at]
+            if event["action"] == "free_requested":
+                block = blocks.pop(event["addr"])
+                following = trace[at + 1] if at + 1 < len(trace) else {}
+                if (following.get("action"), following.get("addr")) != ("free_completed", event["addr"]):
+                    allocator.record_stream(block, OTHER_STREAM)
+                allocator.free(block)
+                continue
+            request = next((each for each in trace[at:] if each["action"] in ("alloc", "oom")), None)
+            if request is None or self._empties(at):
+                allocator.empty_cache()
+            else:
+                self._prepare(at, request)
+                try:
+                    block = allocator.malloc(request["size"], request["stream"])
+                    blocks[block.address] = block
+                except OutOfMemory:
+                    pass
+            assert len(allocator.history) > at
+        return [(each.action, 0 if each.action == "oom" else each.addr, *each[2:4]) for each in allocator.history]
+
+    def _empties(self, at: int) -> bool:
+        """Whether the segments that go next go by `empty_cache`."""
+        names = {str(frame["name"]) for frame in self.trace[at].get("frames", ())}
+        return self.trace[at]["action"] in ("segment_free", "segment_unmap") and "empty_cache" in names
+
+    def _prepare(self, at: int, request: Event) -> None:
+        """What the device does before a request: it passes events, has or has no room, is capturing or not."""
+        allocator = self.allocator
+        until = self.trace.index(request, at)
+        before = self.trace[at:until]
+        completed = {each["addr"] for each in before if each["action"] == "free_completed"}
+        for block, done in (each for queue in allocator.events.values() for each in queue):
+            done[0] = block.address in completed
+        new = [each for each in before if each["action"] == "segment_map"]
+        if new and not any(each.address <= new[0]["addr"] < each.address + each.size for each in allocator.ranges):
+            allocator.next_range = new[0]["addr"]
+        # Where cached memory was given back, or nothing helped, the device was full.
+        full = request["action"] == "oom" or any(each["action"].startswith("segment_free") for each in before)
+        grown = sum(each["size"] for each in before if each["action"] in ("segment_alloc", "segment_map"))
+        shrunk = sum(each["size"] for each in before if each["action"] in ("segment_free", "segment_unmap"))
+        allocator.other = allocator.total - allocator.reserved - (max(grown - shrunk, 0) if full or shrunk else grown)
+        pool = tuple(request.get("pool_id", DEFAULT_POOL))
+        allocator.captures.clear()
+        if pool != DEFAULT_POOL:
+            allocator.begin_capture(pool)
 
 
-@pytest.mark.parametrize("version", ["2.13.0", "2.15.0"])
-def test_the_summary_leads_with_what_was_planted(version: str) -> None:
-    assert re.search(r"cuda:0 had no 524 MB for the request at programs.py:\d+: live data", said("too_much", version))
-    assert re.search(r"had no 105 MB for the request at programs.py:\d+: fragmentation", said("fragmentation", version))
-    leak = said("leak", version)
-    assert "It grows by 32.8 MB a step: a leak." in leak
-    assert "MEMORY005" in leak
-    healthy = said("training", version)
-    assert "leak" not in healthy
-    assert "had no" not in healthy
-    for text in (leak, healthy):  # what a trace would be told of
-        assert not re.search("device work|A step takes|No memory events|costs time", text)
+class RecordedDevice(Allocator):
+    """A device that gives the addresses that it gave."""
 
+    addresses: list[int]
 
-def test_doctor_has_nothing_to_say_of_whole_snapshots() -> None:
-    assert not [path.name for path in FILES if read(str(path)).trace().health]
-
-
-def codes(snapshot: dict[str, Any], folder: Path, beside: str = "") -> dict[str, str]:
-    write(folder / f"{beside.removesuffix('.json') or 'snapshot'}.memory.pickle", snapshot)
-    path = folder / beside if beside else folder / "snapshot.memory.pickle"
-    return {each.code: each.message for each in read(str(path)).trace().health}
-
-
-def test_doctor_says_what_a_snapshot_lacks(tmp_path: Path) -> None:
-    process = Process(Settings(), total=1 << 32)
-    kept = process.alloc("aten::empty", 1 << 20)
-    assert list(codes(process.snapshot(), tmp_path)) == ["SNAPSHOT_WITHOUT_HISTORY"]
-    process.record(max_entries=1000)
-    for _ in range(600):
-        process.free(process.alloc("aten::empty", 1 << 10))
-    process.free(kept)
-    found = codes(process.snapshot(), tmp_path)
-    assert "SNAPSHOT_TRUNCATED" in found
-    assert "its last 1,000 events" in found["SNAPSHOT_TRUNCATED"]
-    late = Process(Settings(), total=1 << 32)
-    late.alloc("aten::empty", 9 << 20)
-    late.record()
-    late.alloc("aten::empty", 1 << 20)
-    assert codes(late.snapshot(), tmp_path)["SNAPSHOT_WITHOUT_STACKS"].startswith("90% of the bytes that cuda:0 held")
-
-
-def test_doctor_says_that_a_snapshot_is_of_another_time_than_its_trace(tmp_path: Path) -> None:
-    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 5.0}
-    process = Process(Settings(), total=1 << 32)
-    process.record()
-    process.alloc("aten::empty", 1 << 20)
-    began = process.snapshot()["device_traces"][0][0]["time_us"]
-    for apart, said_so in ((0, False), (3_600_000_000, True)):
-        base = (began - 1000 + apart) * 1000
-        (tmp_path / "a.json").write_text(json.dumps({"baseTimeNanoseconds": base, "traceEvents": [event]}))
-        found = codes(process.snapshot(), tmp_path, "a.json")
-        assert ("SNAPSHOT_APART" in found) == said_so, found
-        assert "NO_MEMORY" not in found
+    def _find_address(self, size: int) -> int:
+        return self.addresses.pop()

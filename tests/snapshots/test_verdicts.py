@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.snapshots import failing
 from tests.snapshots.case import Case
-from tests.snapshots.verdicts import judge, judged
+from tests.snapshots.verdicts import CASES, judge, judged
 
-QUICK = ["batch too large", "lengths vary", "graph, no text", "another process"]
+QUICK = ["batch too large", "lengths vary", "graph, no text", "outputs in a list", "bounded queue"]
 
 
-@pytest.mark.parametrize("case", [case for case in failing.CASES if case.name in QUICK], ids=lambda case: case.name)
-def test_why_it_ran_out(case: Case, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK], ids=lambda case: case.name)
+def test_some_jobs(case: Case, tmp_path: Path) -> None:
     assert judge(case, tmp_path).is_right
 
 
 @pytest.mark.slow
-def test_why_all_ran_out() -> None:
-    wrong = [verdict for verdict in judged(failing.CASES) if not verdict.is_right]
+def test_all_jobs() -> None:
+    wrong = [verdict for verdict in judged(CASES) if not verdict.is_right]
     assert not wrong, "\n".join(map(str, wrong))
