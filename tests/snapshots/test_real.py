@@ -106,5 +106,5 @@ class RecordedDevice(Allocator):
 
     addresses: list[int]
 
-    def _find_address(self, size: int) -> int:
+    def _find_address(self, size: int) -> int:  # noqa: ARG002 - what was recorded says where
         return self.addresses.pop()
