@@ -146,3 +146,21 @@ def test_a_full_device_of_the_text_is_said_in_one_sentence(tmp_path: Path) -> No
         .replace("\xa0", " ")
         .startswith("cuda:0 had no 268 MB for the request: live data. 50.7 GB were reserved")
     )
+
+
+REAL = Path(__file__).parents[1] / "snapshots/real"
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "confidence", "line"),
+    [
+        ("fragmentation_2.15.0", "fragmentation", "high", "programs.py:84"),
+        ("too_much_2.13.0", "live data", "medium", None),
+    ],
+)
+def test_failures_of_torchs_own_allocator(name: str, verdict: str, confidence: str, line: str | None) -> None:
+    """As planted: 100 MiB fail with 200 MiB in holes of 20 MiB; batches that grow until what is live does not fit."""
+    frame = memory_oom(read(REAL / f"{name}.pickle.gz", jobs=1)).frame
+    assert frame.select("verdict", "confidence").row(0) == (verdict, confidence)
+    if line is not None:
+        assert frame.filter(kind="holder").select("name", "blocks").row(0) == (line, 2)

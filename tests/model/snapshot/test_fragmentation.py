@@ -79,3 +79,13 @@ def test_levels_at_each_instant(tmp_path: Path, settings: Settings) -> None:
             split,
             private,
         )
+
+
+def test_a_range_that_no_device_has_takes_no_memory(tmp_path: Path) -> None:
+    process = Process(Settings(expandable_segments=True), total=900 * MIB, other=0)
+    process.record()
+    process.alloc("mm", 30 * MIB)
+    snapshot = process.snapshot()
+    next(event for event in snapshot["device_traces"][0] if event["action"] == "segment_map")["size"] = 1 << 46
+    job = read(write(tmp_path / "hostile.pickle", snapshot), jobs=1)
+    assert len(unused_levels(job.trace(job.ranks[0]), 0).split) == len(snapshot["device_traces"][0]) + 1
