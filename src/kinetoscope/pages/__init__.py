@@ -60,7 +60,7 @@ CHOSEN: Final = "runs"
 """The parameter of a page about all runs that holds the ids of those that its reader chose, separated by commas."""
 
 PAGES: Final[dict[str, View]] = {
-    "overview": View("Overview", ranks="job", snapshots=True),
+    "overview": View("Overview", ranks="job"),
     "findings": View("What to change", ranks="all", snapshots=True),
     "timeline": View("Timeline", recorded=True, composed=False),
     "operators": View("Operators", sums=True),
@@ -87,6 +87,11 @@ def menu() -> tuple[str, ...]:
     from kinetoscope.analyses import OWN, groups
 
     return tuple(name for name in PAGES if name != "own" or OWN in groups())
+
+
+def first_view(program: str) -> str:
+    """The view that a run opens with."""
+    return "memory" if program == SNAPSHOT else "overview"
 
 
 class Composer(Protocol):

@@ -21,6 +21,7 @@ from kinetoscope.pages.parts.blocks import (
     ChartBlock,
     Control,
     ControlsBlock,
+    ElsewhereBlock,
     NoteBlock,
     Page,
     TableBlock,
@@ -78,7 +79,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
 
 
 _MAX_REPLAYED_EVENTS: Final = 2_000_000
-"""Events up to which the page asks what other settings would do; more take tens of seconds."""
+"""Events up to which the page asks what other settings would do, as rules do; more take tens of seconds."""
 
 _OWNERS_BY: Final = (("line", "line"), ("use", "category"), ("module", "module"), ("stack", "stack"))
 
@@ -91,11 +92,13 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     name = f"cuda:{device}"
     first, *others = memory_sentences(job, select, name) or (nothing("use of memory", select),)
     picture, at = allocator_block(facts, int(device)), f"device:eq:{name}"
+    replays = picture.events <= _MAX_REPLAYED_EVENTS
     choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
     blocks: list[Block] = [
         *([NoteBlock(" ".join(others))] if others else []),
         *([ControlsBlock(choice)] if len(devices) > 1 else []),
         picture,
+        *([ElsewhereBlock("What to change", "findings")] if replays and _is_alone(job) else []),
         ControlsBlock([Control("by", "Owners by", by, _OWNERS_BY)]),
         _owners_table(by, at),
         *_flame(job, select, name),
@@ -121,11 +124,16 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     )
     grows = ("kind", "name", "verdict", "per_step", "size", "steps", "evidence", "held_by", "stack")
     blocks.append(TableBlock("Growth from step to step", "memory_growth", columns=grows, filter=at, limit=50))
-    if picture.events <= _MAX_REPLAYED_EVENTS:
+    if replays:
         blocks.append(TableBlock("With other settings", "memory_what_if", filter=at, limit=50))
     results = [oom, *(named(each)(job, select=select) for each in ("memory_peak", "memory_growth"))]
     notes = dict.fromkeys(note for result in results for note in result.notes if not note.startswith(name))
     return Page("memory", "Memory", first, blocks=blocks, cannot=tuple(notes))
+
+
+def _is_alone(job: Job) -> bool:
+    """Whether there are snapshots without traces: then no other view has the findings."""
+    return all(source.snapshots == (source.url,) for source in job.sources)
 
 
 def _owners_table(by: str, at: str) -> TableBlock:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
+from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.pages.parts.joined_tables import with_joined_tables
@@ -62,7 +63,9 @@ class Server:
         """Answer in advance what a page asks first about the newest run."""
         for run in self.workspace.runs().runs[:1]:
             with suppress(Exception):  # raised again when the page asks
-                request = ApiRequest({"run": run.id, "page": next(iter(pages.PAGES))}, QueryParams(), Headers())
+                alone = is_snapshot_alone(self.workspace.run(run.id).trace())
+                first = pages.first_view(pages.SNAPSHOT if alone else "")
+                request = ApiRequest({"run": run.id, "page": first}, QueryParams(), Headers())
                 self.page(request)
                 self.run(request)
 

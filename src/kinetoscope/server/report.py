@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.steps.grammar import time_range_text
-from kinetoscope.pages import PAGES, menu
+from kinetoscope.pages import PAGES, first_view, menu
 from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
 
@@ -139,7 +139,8 @@ def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mappi
             _timeline(kept, run, shown.get("rank") or str(facts.plain()["ranks"][0]))
         elif PAGES[name].composed:
             _page(kept, run, name, shown, {"ranks": "all"} if of_job and PAGES[name].sums else _NO_PAIRS)
-    first = next(iter(sections), "overview")
+    first = first_view(program)
+    first = first if first in sections else next(iter(sections), first)
     return _html(str(about.get("name", run)), f"#/{address(run, first, pairs=shown.items())}", kept.answers)
 
 

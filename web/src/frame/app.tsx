@@ -49,9 +49,11 @@ export function App() {
   }, []);
   useEffect(() => {
     const first = listed.find((run) => run.state === "ready") ?? listed[0];
-    if (first && !state.run) go({ run: first.id, view: state.view || "overview" }, { replace: true });
-    else if (state.run && !state.view) go({ view: "overview" }, { replace: true });
-  }, [listed.length > 0, state.run, state.view]);
+    if (first && !state.run) go({ run: first.id }, { replace: true });
+    // The first view depends on what the run is; one that cannot be read has none.
+    else if (state.run && !state.view && (about.data?.id === state.run || about.error || chosen?.state === "error"))
+      go({ view: about.data?.program === "snapshot" ? "memory" : "overview" }, { replace: true });
+  }, [listed.length > 0, state.run, state.view, about.data, about.error, chosen?.state]);
   // A run may have come since the list was asked for.
   useEffect(() => {
     if (runs.data && state.run && !chosen && !api.embedded) runs.again();
@@ -79,7 +81,7 @@ export function App() {
   const facts = server.data ?? NOTHING;
   const props = useMemo<ViewProps | null>(
     () =>
-      about.data && chosen && about.data.id === chosen.id
+      about.data && chosen && about.data.id === chosen.id && state.view
         ? {
             run: chosen.id,
             version: chosen.version,

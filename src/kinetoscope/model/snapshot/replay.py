@@ -82,7 +82,11 @@ class SnapshotHistory:
 
     def alive_after(self, event: int) -> Bools:
         """Allocations that are not returned after an event (−1: before all of them): bool [allocations]."""
-        return (self.taken <= event) & ((self.returned == NONE) | (self.returned > event))
+        alive = np.zeros(len(self), np.bool_)
+        taken = int(np.searchsorted(self.taken, event, side="right"))  # they are in order of it
+        # As unsigned numbers NONE is above all events.
+        alive[:taken] = event < 0 or self.returned[:taken].view(np.uint32) > np.uint32(max(event, 0))
+        return alive
 
 
 @derived
@@ -191,12 +195,14 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
 
 def waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
     """Allocations whose return was requested before the history began."""
-    pending = snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE]
-    is_unasked = past.free_requested == NONE
+    before = int(np.searchsorted(past.taken, 0))  # they come first
+    is_pending = np.isin(past.address[:before], snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE])
+    is_unasked = past.free_requested[:before] == NONE
     if not (past.events.action == FREE_REQUESTED).any():  # not recorded (`skip_actions`)
-        is_unasked &= np.isin(past.address, pending)
-    was_returned = past.returned != NONE
-    return is_unasked & (past.taken == NONE) & (was_returned | np.isin(past.address, pending))
+        is_unasked &= is_pending
+    waiting = np.zeros(len(past), np.bool_)
+    waiting[:before] = is_unasked & ((past.returned[:before] != NONE) | is_pending)
+    return waiting
 
 
 def _segment_at(snapshot: Snapshot, device: int, address: Int64s) -> Int32s:
