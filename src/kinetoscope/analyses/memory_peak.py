@@ -70,9 +70,10 @@ RESULT = Schema(
     Column("line", pl.String, "The line of the user's program that took it; of several the one that most bytes share."),
     Column("stack", pl.String, "By stack: the frames that took it, the outermost first, parted by semicolons."),
     Column("repeats", pl.Int64, "From a snapshot: blocks of one stack and size, where most of the bytes are: layers."),
+    Column("each", pl.Int64, "Bytes of all blocks that are so many of one stack and size / repeats.", "bytes"),
     Column("evidence", pl.String, "From a snapshot: how the use is known, the most bytes first; see limits."),
     Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
-    across={"device": "device", "own": "time repeats", "sum": "blocks size modules", ShareOf("size"): "share"},
+    across={"device": "device", "own": "time repeats each", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
 
 _NAME_OF_EARLIER: Final = "[before the recording]"
@@ -116,11 +117,12 @@ def memory_peak(
     constructors, collectives, workspaces), by an annotation, by the pool (of a CUDA graph), or by the lifetime: a
     gradient outlives the backward pass that took it, an activation is there until one, what is temporary neither. Of
     what was there before the history, as many blocks as there are gradients of their size are parameters, further ones
-    the optimizer's state (size). `line` is the innermost one that four fifths of the bytes were taken through.
+    the optimizer's state (size). `line` is the innermost one that
+    four fifths of the bytes (where they repeat, of those that do) were taken through.
 
     How to read it. Activations stand under operators such as `aten::addmm` with a module, gradients under those of the
     backward pass; weights and the optimizer's state are mostly `before`. With `at`, it is any other instant: the floor
-    between two steps, say. By use, `repeats` × size / `repeats` reads as layers × bytes of each. By stack, the rows are
+    between two steps, say. By use, `repeats` × `each` reads as layers × bytes of each. By stack, the rows are
     those of a flame graph.
 
     Limits. Records without an address (old files) cannot be paired: their changes are one row, `unpaired`. If the file

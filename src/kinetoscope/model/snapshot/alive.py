@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from pathlib import PurePosixPath
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.model.execution.call_stacks import call_stacks, user_source
+from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.memory.allocator import names_of_modules
-from kinetoscope.model.memory.blocks import charged_modules
+from kinetoscope.model.memory.blocks import charged_calls, charged_modules
 from kinetoscope.model.snapshot.joined import joined_instants
 from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, GRADIENT, TEMPORARY, owners
 from kinetoscope.model.snapshot.replay import history
@@ -31,7 +34,7 @@ NO_STACK_NAME: Final = "[no stack]"
 COLUMNS: Final = pl.Schema(
     {
         **dict.fromkeys(("name", "kind", "module", "line", "stack", "use", "evidence"), pl.String()),
-        **dict.fromkeys(("blocks", "repeats", "size"), pl.Int64()),
+        **dict.fromkeys(("blocks", "repeats", "each", "size"), pl.Int64()),
     }
 )
 
@@ -42,9 +45,10 @@ _COMMON_SHARE: Final = 0.8
 def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
     """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as asked for.
 
-    Blocks that a trace of the same run has too are of the module that it names. The line of an owner is the innermost
-    of its largest stack that four fifths of its bytes were taken through. Its repeats are how many
-    blocks of one stack and size there are where most of its bytes are: the number of layers, as a rule.
+    Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
+    operator and line. Repeats are how many blocks of one stack and size there are, where most of an owner's bytes are:
+    the number of layers, as a rule; `each` is the bytes of all such blocks / repeats. The line of an owner is the
+    innermost of its largest stack that four fifths of these bytes, or of all, were taken through.
     """
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
     if past is None or owned is None or sites is None:
@@ -53,12 +57,20 @@ def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.D
     instants = joined_instants(trace, device)[rows]
     called = np.where(instants >= 0, charged_modules(trace)[instants], NONE) if (instants >= 0).any() else instants
     module = np.where(called >= 0, trace.name[called], NONE) if len(trace) else called
+    call = np.where(instants >= 0, charged_calls(trace)[instants], NONE) if (instants >= 0).any() else instants
+    call = np.where(sites.operator[past.stack[rows]] == NONE, call, NONE)
     stack, category, taken = past.stack[rows], owned.category[rows], past.taken[rows]
     forward = np.where(taken >= 0, past.events.forward_stack[taken], NONE) if len(past.events) else taken
     forward = np.where(sites.user[stack] == NONE, forward, NONE)
+    source = (
+        np.where((sites.user[stack] == NONE) & (call >= 0), _stack_codes(trace)[call], NONE) if len(trace) else call
+    )
+    operation = np.where(call >= 0, call_names(trace)[call], NONE) if len(trace) else call
     where = np.where(stack != NONE, np.where(sites.marks[stack] & BACKWARD, 1, 0), np.where(taken == NONE, 2, 0))
     where[(stack == NONE) & (taken != NONE) & np.isin(category, (GRADIENT, TEMPORARY))] = 1
-    codes, first = group(stack, category, owned.evidence[rows], module, forward, where, past.requested[rows])
+    codes, first = group(
+        stack, category, owned.evidence[rows], module, forward, where, source, operation, past.requested[rows]
+    )
     sums = pl.DataFrame(
         {
             "stack": stack[first],
@@ -71,11 +83,18 @@ def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.D
             "forward": _texts(forward[first], sites.forward_line),
             "caller": _texts(sites.module[stack[first]], sites.line_of),
             "operator": _texts(sites.operator[stack[first]], sites.operator_of),
+            "operation": names_of_calls(trace, call[first].astype(np.int32)).cast(pl.String),
+            "source": _texts(source[first], lambda code: _line_of_text(call_stacks(trace, True, True).texts[code])),
             "nothing": _texts(where[first], (NO_STACK_NAME, BACKWARD_NAME, BEFORE_NAME).__getitem__),
         }
     )
     folded = pl.lit(_texts(stack[first], sites.folded) if by == "stack" else None, pl.String)
-    sums = sums.with_columns(folded=folded, line=pl.coalesce("line", "forward"), module=pl.coalesce("module", "caller"))
+    sums = sums.with_columns(
+        folded=folded,
+        line=pl.coalesce("line", "forward", "source"),
+        module=pl.coalesce("module", "caller"),
+        operator=pl.coalesce("operator", "operation"),
+    )
     return _by(sums, sites, by)
 
 
@@ -102,10 +121,17 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: OwnerKind) -> pl.DataFrame:
         sizes="size",
         counts="blocks",
     )
-    of_each = list(zip(*(owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts")), strict=True))
-    found = {"repeats": pl.Series([_repeats(*each) for each in of_each], dtype=pl.Int64)}
+    columns = (owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts"))
+    alike = [_alike(*each) for each in zip(*columns, strict=True)]
+    found = {
+        "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
+        "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
+    }
     if by != "call":
-        found["line"] = pl.Series([_line(sites, stacks, sizes) for stacks, sizes, _ in of_each], dtype=pl.String)
+        lines = [_line(sites, each.bytes_of) for each in alike]
+        found["line"] = pl.Series(lines, dtype=pl.String)
+        if by == "line":
+            found["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
         found["module"] = pl.Series([None] * len(owned), dtype=pl.String)
     stacks_of = pl.col("folded") if by == "stack" else pl.lit(None)
     return (
@@ -120,20 +146,53 @@ def _texts(codes: Int32s | Int8s, label: Callable[[int], str]) -> pl.Series:
     return polars_columns.labelled(codes, label).cast(pl.String).replace("", None)
 
 
-def _line(sites: StackSites, stacks: Sequence[int], sizes: Sequence[int]) -> str | None:
-    """The innermost line of the first stack, the largest, that most of the bytes were taken through."""
-    bytes_of = Counter[int]()
-    for stack, size in zip(stacks, sizes, strict=True):
-        bytes_of.update(dict.fromkeys(sites.user_frames(stack).tolist(), size))
-    least = _COMMON_SHARE * sum(sizes)
-    common = (frame for frame in sites.user_frames(stacks[0]).tolist() if bytes_of[frame] >= least)
+class _Alike(NamedTuple):
+    """The blocks of an owner that are as many of one stack and size as most of its bytes.
+
+    Attributes:
+        repeats: how many; None for 1, and without stacks.
+        size: bytes of one repeat; None without repeats.
+        bytes_of: bytes by stack, of these blocks, or of all without repeats.
+    """
+
+    repeats: int | None
+    size: int | None
+    bytes_of: Counter[int]
+
+
+def _alike(stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> _Alike:
+    number_of, bytes_of = Counter[tuple[int, int]](), Counter[int]()
+    for stack, size, count in zip(stacks, sizes, counts, strict=True):
+        number_of[stack, size // count] += count
+        bytes_of[stack] += size
+    by_number = Counter[int]()
+    for (stack, each), count in number_of.items():
+        by_number[count if stack != NONE else 1] += each * count
+    repeats, total = by_number.most_common(1)[0]
+    if repeats == 1:
+        return _Alike(None, None, bytes_of)
+    chosen = Counter[int]()
+    for (stack, each), count in number_of.items():
+        if count == repeats and stack != NONE:
+            chosen[stack] += each * count
+    return _Alike(repeats, total // repeats, chosen)
+
+
+def _line(sites: StackSites, bytes_of: Counter[int]) -> str | None:
+    """The innermost line of the largest stack that most of the bytes were taken through."""
+    through = Counter[int]()
+    for stack, size in bytes_of.items():
+        for frame in set(sites.user_frames(stack).tolist()):
+            through[frame] += size
+    least, largest = _COMMON_SHARE * bytes_of.total(), bytes_of.most_common(1)[0][0]
+    common = (frame for frame in sites.user_frames(largest).tolist() if through[frame] >= least)
     return sites.line_of(next(common, NONE)) or None
 
 
-def _repeats(stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> int | None:
-    """The number of blocks of one stack and size that most bytes are of; None for 1, and without stacks."""
-    bytes_of = Counter[int]()
-    for stack, size, count in zip(stacks, sizes, counts, strict=True):
-        bytes_of[count if stack != NONE else 1] += size
-    number = bytes_of.most_common(1)[0][0]
-    return number if number > 1 else None
+def _stack_codes(trace: Trace) -> Int32s:
+    return call_stacks(trace, True, True).code
+
+
+def _line_of_text(stack: str) -> str:
+    file, line, _ = user_source(stack)
+    return f"{PurePosixPath(file).name}:{line}" if file else ""

@@ -10,6 +10,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.memory.allocator import HOST, MISSING_INTEGER, memory_instants
 from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.rounding import SMALL_BYTES
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -23,7 +24,8 @@ MAX_CLOCK_ERROR_NS: Final = 1_000_000
 def joined_instants(trace: Trace, device: int) -> Int32s:
     """The instant of `memory_instants` that took each allocation of a history: int32 [allocations], NONE for none.
 
-    It has the same device, address and rounded size, and is the nearest within a millisecond.
+    It has the same device and address, is the nearest within a millisecond, and has the rounded size: of a large block
+    with what was too small to be split off.
     """
     past, instants = history(trace, device), memory_instants(trace)
     if past is None:
@@ -35,12 +37,11 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
     if not len(places) or not len(taken):
         return joined
     address = arguments.integers(trace, "address", instants.rows[places], missing=MISSING_INTEGER)
-    codes, _ = group(
-        np.concatenate([address, past.address[taken]]), np.concatenate([instants.size[places], past.size[taken]])
-    )
+    codes, _ = group(np.concatenate([address, past.address[taken]]))
     time = np.concatenate([instants.time[places], past.events.time[past.taken[taken]] - trace.base])
     nearest = _nearest(codes, time, len(places))
-    near = nearest != NONE
+    rest = instants.size[places[np.maximum(nearest, 0)]] - past.size[taken]
+    near = (nearest != NONE) & (rest >= 0) & (rest <= SMALL_BYTES)
     joined[taken[near]] = places[nearest[near]]
     return joined
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import polars as pl
 
@@ -64,8 +64,8 @@ def _sentences(job: Job, select: Selection, peak: pl.DataFrame) -> Iterator[str]
     if failed.frame.filter(rank=rank, device=device).height:
         notes = [note for note in failed.notes if device in note]
         yield from (note.partition(". ")[0].rstrip(".") + "." for note in notes[:1])
-    owners = peak.sort("size", descending=True, maintain_order=True).select("name", "size").rows()[:_NAMED_OWNERS]
-    words = ", ".join(f"{printable(name)} {shown(each, 'bytes')}" for name, each in owners)
+    owners = peak.sort("size", descending=True, maintain_order=True).head(_NAMED_OWNERS).iter_rows(named=True)
+    words = ", ".join(map(_owner, owners))
     when = ""
     if time is not None:
         when = f", {shown(abs(time), 'ns')} {'into the recording' if time >= 0 else 'before the trace begins'}"
@@ -91,6 +91,15 @@ def _unused_share(pools: pl.DataFrame) -> float:
         return 0.0
     reserved, *unused = pools.select(pl.col("reserved", "inactive_split", "releasable").sum()).row(0)
     return float(sum(unused) / max(reserved, 1))
+
+
+def _owner(row: Mapping[str, Any]) -> str:
+    """`activation 34.0 GB (24 × 1.30 GB, `model.py:88`)`."""
+    words = f"{printable(row['name'])} {shown(row['size'], 'bytes')}"
+    if row["name"] != "activation" or not row["repeats"]:
+        return words
+    line = f", `{brief(printable(row['line']), _NAME_CELLS)}`" if row["line"] else ""
+    return f"{words} ({row['repeats']:,} × {shown(row['each'], 'bytes')}{line})"
 
 
 def _fragmentation(pools: pl.DataFrame) -> Iterator[str]:
