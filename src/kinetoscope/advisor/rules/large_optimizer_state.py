@@ -14,10 +14,10 @@ from kinetoscope.views.numbers import shown
 _MIN_SHARE: Final = 0.1
 """Share of the peak from which on the state is reported."""
 
-_LEAST_RATIO: Final = 1.9
+_TWO_MOMENTS_RATIO: Final = 1.9
 """State / parameters of two values for each parameter in its own type; momentum alone has 1, 8-bit states 0.5 to 1."""
 
-_SURE_RATIO: Final = 3.5
+_FP32_STATE_RATIO: Final = 3.5
 """Ratio from which on the state has more bits than the parameters: two FP32 values for 16 bits have 4."""
 
 _LEFT_IN_8_BITS: Final = 0.25
@@ -39,10 +39,10 @@ def large_optimizer_state(rank: RankView) -> Iterator[Finding]:
     """
     for peak in peak_owners(rank):
         state, parameters = peak.size_of("optimizer state"), peak.size_of("parameter")
-        if state < _MIN_SHARE * peak.size or not parameters or state < _LEAST_RATIO * parameters:
+        if state < _MIN_SHARE * peak.size or not parameters or state < _TWO_MOMENTS_RATIO * parameters:
             continue
         left = int(_LEFT_IN_8_BITS * state)
-        if_fp32 = "" if state >= _SURE_RATIO * parameters else ", if it is FP32"
+        if_fp32 = "" if state >= _FP32_STATE_RATIO * parameters else ", if it is FP32"
         yield Finding(
             message=f"The optimizer's state takes {shown(state, 'bytes')} of the {shown(peak.size, 'bytes')} in use at"
             f" the peak of {peak.device} ({share(state, peak.size)}), {state / parameters:.1f} times the parameters. In"
