@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -30,12 +31,16 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
 
     Args:
         of: a job, or what `read` takes.
-        select: what is looked at; by default all steps without the warm-up.
+        select: what is looked at; by default all steps without the warm-up. Of snapshots of memory alone the last of a
+            rank counts.
 
     Raises:
         InputError: no rank can be read.
     """
     job, recorded, select = opened(of), select, default_to_steady(select)
+    alone = all(each.snapshots == (each.url,) for each in job.sources)
+    if alone:  # later snapshots of a rank have what earlier ones have
+        job = replace(job, sources=tuple({each.rank: each for each in job.sources}.values()))
     several = len(job.ranks) > 1
     asked = QUESTIONS | (QUESTIONS_ACROSS_RANKS if several else {})
     questions: dict[str, Callable[[Job], Any]] = {
@@ -51,8 +56,7 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     results = job.ask(questions)
     memory = results.pop("snapshots", None)
     whole = digest(job.path, results, results.pop("advise", None), memory)
-    alone = memory is not None and all(each.snapshots == (each.url,) for each in job.sources)
-    return digest_of_memory(whole, memory, job.path) if alone else whole
+    return digest_of_memory(whole, memory, job.path) if alone and memory is not None else whole
 
 
 def _ranks_to_examine(job: Job) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import kinetoscope
 from kinetoscope.model.snapshot.replay import history_of
 from kinetoscope.model.snapshot.snapshot import Snapshot
 from kinetoscope.readers.snapshot import load
+from kinetoscope.record.always_on.idle import agreed_window
 from kinetoscope.record.output import memory_snapshots
 from tests.record import jobs
 from tests.record.processes import SOURCE, environment
@@ -90,6 +91,12 @@ def test_a_job_without_a_device_is_as_without_us_and_says_so_once(tmp_path: Path
     ]
     assert len(jobs.traces(tmp_path / "True")) == 2
     assert not (tmp_path / "True" / "snapshots").exists()
+
+
+def test_a_request_may_want_a_snapshot() -> None:
+    asked = agreed_window({"id": "1", "memory_snapshot": True}, None)
+    assert asked.options == {"memory_snapshot": True}
+    assert agreed_window({"id": "1", "memory_snapshot": False}, None).options == {}
 
 
 def device(program: str, folder: Path, *, size: int = 4 << 30, **variables: object) -> jobs.Done:

@@ -53,16 +53,22 @@ def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tup
 
 
 def _of(source: Source, sources: Sequence[Source], snapshots: Sequence[str]) -> tuple[str, ...]:
-    """The snapshots of a source: those named after it, then none of those named after another."""
-    own = tuple(url for url in snapshots if os.path.basename(url).startswith(_stem(source)))
+    """The snapshots of a source: those named after it, but none named after another.
+
+    Those that are named after no trace, as where memory ran out between two, belong to the last of the rank, and to
+    each that has none of its own.
+    """
+    of_rank = [each for each in sources if each.rank == source.rank]
     of_others = {
         url
-        for each in sources
-        if each is not source and each.rank == source.rank
+        for each in of_rank
+        if each is not source
         for url in snapshots
         if os.path.basename(url).startswith(_stem(each))
     }
-    return own or tuple(url for url in snapshots if url not in of_others)
+    own = tuple(url for url in snapshots if os.path.basename(url).startswith(_stem(source)))
+    is_last = source.cycle == max(each.cycle for each in of_rank)
+    return own if own and not is_last else tuple(url for url in snapshots if url not in of_others)
 
 
 def _stem(source: Source) -> str:
