@@ -54,7 +54,7 @@ def said(name: str, version: str = "2.15.0") -> str:
     return " ".join(str(summary(str(folder / f"{name}_{version}.pickle.gz"))).split())
 
 
-@pytest.mark.parametrize("version", ["2.13.0", "2.15.0"])
+@pytest.mark.parametrize("version", [pytest.param("2.13.0", marks=pytest.mark.slow), "2.15.0"])
 def test_the_summary_leads_with_what_was_planted(version: str) -> None:
     assert re.search(r"cuda:0 had no 524 MB for the request at programs.py:\d+: live data", said("too_much", version))
     assert re.search(r"had no 105 MB for the request at programs.py:\d+: fragmentation", said("fragmentation", version))
