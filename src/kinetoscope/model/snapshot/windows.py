@@ -14,6 +14,7 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
 from kinetoscope.model.steps.proposed_steps import dividers
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import STEADY_STEPS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -63,7 +64,7 @@ class HistoryWindows:
 def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
     """The steps of a selection in the history of a device; those of which the history has nothing are left out.
 
-    Where the trace has no steps, and none are selected, they are the periods of the allocations.
+    Where the trace has no steps, and none are selected by number, they are the periods of the allocations.
 
     Raises:
         UsageError: the trace does not have what is selected.
@@ -73,7 +74,7 @@ def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
     if past is None or not len(past.events):
         none = np.zeros(0, np.int64)
         return HistoryWindows(none, none, none, view.steps.note)
-    if view.steps.origin == "window" and select.steps is None and select.time is None:
+    if view.steps.origin == "window" and select.steps in (None, STEADY_STEPS) and select.time is None:
         at = periods(trace, device)
         if len(at):
             note = f"No steps were marked; {len(at) - 1} are proposed from a sequence of allocations that repeats."
