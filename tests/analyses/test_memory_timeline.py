@@ -7,11 +7,12 @@ import pytest
 
 from kinetoscope import Job, Selection, memory_curve, memory_peak, memory_timeline, read
 from kinetoscope.errors import UsageError
+from kinetoscope.views.terminal import screen
 from tests.drawn import Event, annotation, job, memory, op
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
 from tests.snapshots.training import Model, Training
-from tests.snapshots.writing import write
+from tests.snapshots.writing import write, written_by
 
 
 def trained(folder: Path) -> Job:
@@ -34,6 +35,24 @@ def test_the_highest_instant_is_that_of_the_peak(tmp_path: Path, points: int) ->
     highest = frame.filter(pl.col("time") == peak.get_column("time")[0], pl.col("size") > 0)
     assert dict(highest.select("use", "size").rows()) == dict(peak.select("name", "size").rows())
     assert set(frame.get_column("source")) == {"snapshot"}
+
+
+def test_a_snapshot_without_times_is_cut_by_events(tmp_path: Path) -> None:
+    process = Process(Settings())
+    process.record()
+    training = Training(process, Model(layers=1, width=64, batch=1, tokens=32, vocabulary=100))
+    training.build()
+    training.run(2)
+    old = read(write(tmp_path / "old.pickle", written_by(process.snapshot(), (2, 1))), jobs=1)
+    timed = read(write(tmp_path / "new.pickle", process.snapshot()), jobs=1)
+    frame, peak = memory_timeline(old, points=50).frame, memory_peak(old, group_by="use").frame
+    assert frame.get_column("time").null_count() == frame.height > 50
+    assert peak.get_column("time").null_count() == peak.height
+    assert peak.get_column("size").sum() == memory_peak(timed, group_by="use").frame.get_column("size").sum()
+    kinds = frame.get_column("use").n_unique()
+    levels = frame.get_column("size").to_numpy().reshape(-1, kinds).sum(axis=1)
+    assert levels.max() == peak.get_column("size").sum()
+    assert list(screen.lines(memory_timeline(old), width=100, limit=5))
 
 
 def test_steps_of_a_snapshot(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.snapshot.alive import OwnerKind, alive_by_owner
 from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
 from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
@@ -165,7 +166,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
     return Partial(pl.concat([RESULT.per_rank.empty(), *frames]), tuple(notes))
 
 
-def _placed(frame: pl.DataFrame, device: str, time: int, source: str) -> pl.DataFrame:
+def _placed(frame: pl.DataFrame, device: str, time: int | None, source: str) -> pl.DataFrame:
     """With the device, the instant, the shares and the source, in the order of the result."""
     facts = {"device": pl.lit(device), "time": pl.lit(time), "source": pl.lit(source)}
     facts |= {name: pl.lit(None) for name in RESULT.names[1:] if name not in frame.columns and name not in facts}
@@ -210,7 +211,9 @@ def _of_snapshot(
                 notes.append(f"The history of {name} has nothing in what is selected.")
                 continue
             event = int(np.where(touched, height, -1).argmax()) - 1
-        when = at if at is not None else max(int(time[max(event, 0)]) - origin, 0) if len(time) else 0
+        when: int | None = at if at is not None else max(int(time[max(event, 0)]) - origin, 0) if len(time) else 0
+        if len(time) and past.events.time[max(event, 0)] == NONE:  # torch wrote no times before 2.2
+            when = None
         kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
         owned = alive_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
         frames.append(_placed(owned, name, when, "snapshot"))

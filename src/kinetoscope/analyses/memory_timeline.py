@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
@@ -26,6 +26,7 @@ from kinetoscope.model.snapshot.bands import bands, categories, category_changes
 from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
@@ -101,11 +102,16 @@ def _of_snapshot(view: Scope, points: int) -> Iterator[pl.DataFrame]:
         if not len(chosen):
             continue
         first, last = int(chosen[0]), int(chosen[-1])
-        begins = _parts(np.maximum.accumulate(time[first : last + 1]), points) + first
+        known = past.events.time != NONE
+        # Before torch 2.2 events have no times: then the history is cut into parts of as many events.
+        axis = np.maximum.accumulate(time[first : last + 1]) if known.all() else np.arange(first, last + 1)
+        begins = _parts(axis, points) + first
         kinds = len(CATEGORIES)
         found = bands(past, categories(trace, device), kinds, category_changes(trace, device), begins)
-        at = time[np.maximum(found.event, 0)]
-        yield _frame(view, device_name(_CUDA, device), at, found.levels, CATEGORIES, "snapshot")
+        event = np.maximum(found.event, 0)
+        yield _frame(
+            view, device_name(_CUDA, device), time[event], found.levels, CATEGORIES, "snapshot", known=known[event]
+        )
 
 
 def _of_series(view: Scope, points: int) -> Iterator[pl.DataFrame]:
@@ -144,20 +150,27 @@ def _of_instants(view: Scope, points: int, recorded: set[str]) -> Iterator[pl.Da
 
 
 def _frame(
-    view: Scope, device: str | None, time: Int64s, levels: Int64s, uses: tuple[str, ...], source: str
+    view: Scope,
+    device: str | None,
+    time: Int64s,
+    levels: Int64s,
+    uses: tuple[str, ...],
+    source: str,
+    known: Bools | None = None,
 ) -> pl.DataFrame:
     """A row for each instant and each use that there ever is."""
     present = np.flatnonzero(levels.any(axis=0))
     step = step_of(view.steps.host, time)
     number = np.append(view.steps.number, -1)[step]
     count = len(present)
+    known = np.ones(len(time), np.bool_) if known is None else known
     return pl.DataFrame(
         {
             "device": pl.Series([device], dtype=pl.String).new_from_index(0, len(time) * count),
-            "time": np.repeat(time - origin_of_time(view.trace), count),
+            "time": polars_columns.column(np.repeat(time - origin_of_time(view.trace), count), np.repeat(known, count)),
             "use": pl.Series([uses[each] for each in present.tolist()] * len(time), dtype=pl.String),
             "size": levels[:, present].ravel(),
-            "step": polars_columns.column(np.repeat(number, count), np.repeat(step, count) >= 0),
+            "step": polars_columns.column(np.repeat(number, count), np.repeat((step >= 0) & known, count)),
             "source": pl.Series([source], dtype=pl.String).new_from_index(0, len(time) * count),
         },
         schema=RESULT.per_rank.types,

@@ -148,10 +148,10 @@ def names_of_calls(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of calls as tables know them (see `call_name`), null for row −1."""
     # One text may name an operator and an annotation, and only the operator loses its overload.
     kinds = len(EventKind)
-    codes = call_names(trace)[rows].astype(np.int64) * kinds + trace.kind[rows]
-    return polars_columns.labelled(
-        np.where(rows >= 0, codes, -1), lambda code: call_name(trace.strings.label(code // kinds), code % kinds)
-    )
+    is_call = rows >= 0
+    codes = np.full(len(rows), -1)
+    codes[is_call] = call_names(trace)[rows[is_call]].astype(np.int64) * kinds + trace.kind[rows[is_call]]
+    return polars_columns.labelled(codes, lambda code: call_name(trace.strings.label(code // kinds), code % kinds))
 
 
 def _renamed(trace: Trace, kind: EventKind) -> Bools:

@@ -28,7 +28,7 @@ def drawn(result: Result, width: int) -> Iterator[Line]:
     Each line has a scale of its own, from 0 to its greatest value, which stands behind it.
     """
     facts, frame = result.chart_facts, result.frame
-    if not isinstance(facts, Lines) or not frame.get_column(facts.y).count():
+    if not isinstance(facts, Lines) or not all(frame.get_column(each).count() for each in (facts.x, facts.y)):
         return
     every = list(series.each(frame, facts, LINES))
     label = min(max(cells(each.label) for each in every), width // 3)
