@@ -31,8 +31,11 @@ from kinetoscope.model.trace.trace import Trace
 GRANULE_BYTES: Final = 2 << 20
 """What expandable segments are mapped by, and the size of a segment of the small pool (kSmallBuffer)."""
 
-MAX_GRANULES: Final = 1 << 26
-"""Granules of all ranges of a history up to which they are told apart: 128 TiB that were mapped."""
+MAX_GRANULES: Final = 1 << 22
+"""Granules of all ranges of a history up to which they are told apart: 8 TiB that were mapped; more of long ones."""
+
+_GRANULES_OF_A_RANGE: Final = 64
+"""Granules of a range, on average, up to which those of a long history are told apart."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ class _Granules(NamedTuple):
 
 def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
     counts = np.where(by_granule, np.maximum(-(-size // GRANULE_BYTES), 0), 1)
-    if counts.sum(dtype=np.float64) > MAX_GRANULES:  # no device has as much memory; a wrong file may say so
+    most = max(MAX_GRANULES, _GRANULES_OF_A_RANGE * len(address))
+    if counts.sum(dtype=np.float64) > most:  # no device has as much memory; a wrong file may say so
         by_granule, counts = np.zeros_like(by_granule), np.ones_like(counts)
     of = np.repeat(np.arange(len(address)), counts)
     offset = (np.arange(len(of)) - (np.cumsum(counts) - counts)[of]) * GRANULE_BYTES
