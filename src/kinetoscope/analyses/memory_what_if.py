@@ -12,9 +12,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.errors import UsageError
-from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.allocator import (
     TRUSTED_SHARE,
     ReplayedAllocator,
@@ -24,6 +23,7 @@ from kinetoscope.model.snapshot.allocator import (
     replayed,
     trust_of,
 )
+from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.held import segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES, owners
@@ -70,8 +70,6 @@ RESULT = Schema(
         "least": "trust",
     },
 )
-
-_CUDA: Final = DEVICE_TYPES.index("cuda")
 
 RECORDED: Final = "recorded"
 REPLAYED: Final = "replayed"
@@ -138,9 +136,11 @@ def _of_trace(
         past = history(trace, device)
         if snapshot is None or past is None or (select.devices is not None and device not in select.devices):
             continue
-        name = device_name(_CUDA, device)
+        name = device_name(CUDA, device)
         limit = memory if memory is not None else device_limit(past, level(trace, device, "reserved"))
-        trust = trust_of(snapshot, past, segment_lives(trace, device), memory=_memory(trace, device, limit))
+        trust = trust_of(
+            snapshot, past, segment_lives(trace, device), memory=total_memory(trace, snapshot, device) or limit
+        )
         here = [_recorded(trace, snapshot, past)]
         if trust.share is not None and trust.share >= TRUSTED_SHARE:
             here += _replays(trace, snapshot, past, limit, _choices(conf), _factors(scale))
@@ -169,12 +169,6 @@ def _factors(scale: str) -> dict[int, float]:
         if not 0 < factors[CATEGORIES.index(use)] < math.inf:
             raise UsageError(f"{each!r}: sizes are multiplied by a number above 0")
     return factors
-
-
-def _memory(trace: Trace, device: int, limit: int | None) -> int | None:
-    """Bytes of the device, as far as that is known."""
-    listed = [each.memory for each in devices(trace) if each.number == device and each.memory]
-    return listed[0] if listed else limit
 
 
 def _recorded(trace: Trace, snapshot: Snapshot, past: SnapshotHistory) -> Row:
@@ -216,7 +210,7 @@ def _replays(
             past,
             segment_lives(trace, past.device),
             tried,
-            memory=_memory(trace, past.device, limit),
+            memory=total_memory(trace, snapshot, past.device) or limit,
             limit=limit,
             emptied=went.last[went.of(EMPTIED)].astype(np.int64),
             requested=requested,

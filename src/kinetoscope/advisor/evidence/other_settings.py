@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.analyses.memory_what_if import RECORDED, REPLAYED
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.memory.allocator import CUDA, device_name
+from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 
 
@@ -44,7 +45,7 @@ def setting_gains(rank: RankView) -> list[SettingGain]:
     if snapshot is None:
         return []
     conf = str(snapshot.settings.get("PYTORCH_CUDA_ALLOC_CONF") or "")
-    total = {f"cuda:{device.number}": device.memory or 0 for device in devices(rank.trace)}
+    total = {device_name(CUDA, each): total_memory(rank.trace, snapshot, each) or 0 for each in snapshot.devices}
     gains = []
     for (name,), frame in rank.ask("memory_what_if").frame.group_by("device", maintain_order=True):
         rows = {str(row["settings"]): row for row in frame.iter_rows(named=True)}

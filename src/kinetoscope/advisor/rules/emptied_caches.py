@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import any_of
-from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.releases import EMPTIED, releases
 from kinetoscope.model.snapshot.replay import history
@@ -54,7 +54,7 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
             again = min(int(taken[went.last[here[0]] :].sum()), back)
             if len(here) < _LOOP or again < _RETAKEN * back:
                 continue
-            name = device_name(DEVICE_TYPES.index("cuda"), device)
+            name = device_name(CUDA, device)
             line = sites.line_of(frame)
             yield Finding(
                 message=f"The allocator's cache is emptied in the loop. `{line}` calls it {len(here):,} times:"

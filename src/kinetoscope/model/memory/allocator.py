@@ -48,6 +48,9 @@ DEVICE_TYPES: Final = (
 )
 """Names of devices by c10's numbers of their types (c10/core/DeviceType.h)."""
 
+CUDA: Final = DEVICE_TYPES.index("cuda")
+"""Device type of the devices of memory snapshots."""
+
 
 @dataclass(frozen=True)
 class Instants:
