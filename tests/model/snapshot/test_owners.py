@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from kinetoscope import read
-from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, owners
-from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, PARAMETER, STATE, UNKNOWN, WORKSPACE, owners
+from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.trace.trace import Trace
+from tests.conftest import ROOT
 from tests.snapshots.allocator import Block, OutOfMemory, Settings
 from tests.snapshots.process import Process
 from tests.snapshots.stacks import python
@@ -159,6 +160,21 @@ def test_what_a_step_leaves_when_memory_runs_out_is_told_by_earlier_steps(tmp_pa
     assert counts["activation"] > 10 * SMALL.layers
     assert counts["unknown"] <= 3  # tokens, labels, loss
     assert {known[address][0] for address in blocks} == {"unknown"}
+
+
+@pytest.mark.parametrize("torch", ["2.13.0", "2.15.0"])
+def test_nearly_nothing_of_a_real_training_is_unknown(torch: str) -> None:
+    """2.13 takes the workspaces of cuBLAS from the allocator, one for each thread; stacks of Python do not show it."""
+    trace = opened(ROOT / f"tests/snapshots/real/training_{torch}.pickle.gz")
+    past, owned = history(trace, 0), owners(trace, 0)
+    assert past is not None
+    assert owned is not None
+    highest = int(level(trace, 0, "requested").argmax()) - 1
+    alive = past.alive_after(highest)
+    size = np.bincount(owned.category[alive], past.requested[alive], len(CATEGORIES))
+    assert size[UNKNOWN] < 0.001 * size.sum()
+    assert size[WORKSPACE] == (2 << 25 if torch == "2.13.0" else 0)
+    assert size[STATE] == pytest.approx(2 * size[PARAMETER], rel=1e-4)
 
 
 def test_a_stack_leads_to_a_line_a_module_and_an_operator(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
 from kinetoscope.model.memory.uses import backward_spans, is_in_spans, optimizer_spans
@@ -44,7 +45,8 @@ CATEGORIES: Final = (
 parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient.
 gradient: taken in the backward pass, and outlives it. optimizer state: taken in the optimizer, and outlives its step.
 activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one. temporary: returned
-in the pass in which it was taken. workspace, collective buffer, KV cache, input: by a function of the stack.
+in the pass in which it was taken. workspace, collective buffer, KV cache, input: by a function of the stack; a
+workspace of cuBLAS also by its size.
 graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
 """
 
@@ -67,6 +69,9 @@ EVIDENCE: Final = ("stack", "annotation", "trace", "lifetime", "size", "pool")
 snapshot; by a range of the trace; by the passes in which it was taken and returned; by its size; by its pool."""
 
 BY_STACK, BY_ANNOTATION, BY_TRACE, BY_LIFETIME, BY_SIZE, BY_POOL = range(len(EVIDENCE))
+
+CUBLAS_WORKSPACE_BYTES: Final = (8_519_680, 33_554_432)
+"""Defaults of torch (CublasHandlePool.cpp): two of 4 MiB and eight of 16 KiB; 32 MiB from Hopper on."""
 
 _FORWARD, _BACKWARD, _OPTIMIZER = range(3)
 _PASS_NAMES: Final = {"forward": _FORWARD, "backward": _BACKWARD, "optimizer": _OPTIMIZER, "step": _OPTIMIZER}
@@ -143,6 +148,7 @@ def owners_of(
     rules: tuple[tuple[Bools, int, int | Int8s], ...] = (
         (_is_private(snapshot, past), GRAPH_POOL, BY_POOL),
         (shown(sites.WORKSPACE), WORKSPACE, BY_STACK),
+        (_is_cublas_workspace(past, passes.number), WORKSPACE, BY_SIZE),
         (shown(sites.COLLECTIVE), COLLECTIVE, BY_STACK),
         (shown(sites.OPTIMIZER_STATE), STATE, BY_STACK),
         ((kind == _OPTIMIZER) & in_pass, TEMPORARY, BY_LIFETIME),
@@ -170,6 +176,17 @@ def owners_of(
     _by_size(past, found, is_early & ~is_over, passes.optimizes)
     _give(found, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
     return found
+
+
+def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
+    """What stays from its pass on through two more, alone of its stack and size, and is as large as cuBLAS's workspace.
+
+    Stacks of Python alone do not show the handle that takes it at the first product of each thread and stream.
+    """
+    stays = (past.taken != NONE) & (past.returned == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
+    rows = np.flatnonzero(stays & (number[-2] - number[past.taken] >= 2))
+    codes, first = group(past.stack[rows], past.requested[rows])
+    return _at(rows[np.bincount(codes, minlength=len(first))[codes] == 1], len(past))
 
 
 def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
