@@ -90,9 +90,10 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     device = chosen_value(params, "device", devices, devices[0])
     by = chosen_value(params, "by", [value for value, _ in _OWNERS_BY], _OWNERS_BY[0][0])
     name = f"cuda:{device}"
-    first, *others = memory_sentences(job, select, name) or (nothing("use of memory", select),)
     picture, at = allocator_block(facts, int(device)), f"device:eq:{name}"
     replays = picture.events <= _MAX_REPLAYED_EVENTS
+    sentences = memory_sentences(job, select, name, replays=replays)
+    first, *others = sentences or (nothing("use of memory", select),)
     choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
     blocks: list[Block] = [
         *([NoteBlock(" ".join(others))] if others else []),

@@ -23,16 +23,16 @@ _UNUSED_SHARE: Final = 0.1
 """Share of what is reserved that is free at the peak, from which on the history is replayed with growing segments."""
 
 
-def memory_sentences(job: Job, select: Selection, device: str = "") -> tuple[str, ...]:
+def memory_sentences(job: Job, select: Selection, device: str = "", *, replays: bool = True) -> tuple[str, ...]:
     """The sentences about a device, what matters most first; of the fullest of all ranks where none is named.
 
-    Empty where nothing is known of the device's memory.
+    Empty where nothing is known of the device's memory. Without `replays` nothing is said of other settings.
     """
     peak = named("memory_peak")(job, select=select, group_by="use").frame
     peak = fullest(peak.filter(device=device) if device else peak)
     if not peak.height:
         return ()
-    return tuple(_sentences(job, select, peak))
+    return tuple(_sentences(job, select, peak, replays))
 
 
 def fullest(peak: pl.DataFrame) -> pl.DataFrame:
@@ -58,7 +58,7 @@ def growth_sentence(growth: pl.DataFrame, device: str) -> str:
     return sentences.get(verdict, "There are too few steps to tell whether it grows.")
 
 
-def _sentences(job: Job, select: Selection, peak: pl.DataFrame) -> Iterator[str]:
+def _sentences(job: Job, select: Selection, peak: pl.DataFrame, replays: bool) -> Iterator[str]:
     rank, device, time = peak.select("rank", "device", "time").row(0)
     failed = named("memory_oom")(job, select=select)
     if failed.frame.filter(rank=rank, device=device).height:
@@ -74,13 +74,13 @@ def _sentences(job: Job, select: Selection, peak: pl.DataFrame) -> Iterator[str]
     if time is not None and time >= 0:
         pools = named("memory_fragmentation")(job, select=select, at=time).frame.filter(rank=rank, device=device)
         yield from _fragmentation(pools)
-        if failed.frame.height or _unused_share(pools) >= _UNUSED_SHARE:
+        if replays and (failed.frame.height or _unused_share(pools) >= _UNUSED_SHARE):
             others = named("memory_what_if")(job, select=select, conf=GROWING_SEGMENTS).frame
             yield from what_if_sentences(device, others.filter(rank=rank, device=device).to_dicts())
     growth = named("memory_growth")(job, select=select).frame.filter(rank=rank)
     yield from filter(None, [growth_sentence(growth, device)])
     stacks = growth.filter((pl.col("device") == device) & (pl.col("kind") == "stack") & (pl.col("per_step") > 0))
-    if stacks.height:
+    if stacks.height and growth.filter(device=device, kind="device", verdict="leak").height:
         name, per_step = stacks.sort("per_step", descending=True, maintain_order=True).select("name", "per_step").row(0)
         yield f"`{brief(printable(name), _NAME_CELLS)}` keeps {shown(per_step, 'bytes')} of it a step."
 
