@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from kinetoscope import Job, Selection, read
 from kinetoscope.analyses.memory_growth import memory_growth
+from tests.drawn import annotation, job, op
 from tests.snapshots.allocator import Block
 from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.training import Model, Training
@@ -110,6 +114,33 @@ def test_without_marks_steps_are_periods_of_the_allocations(tmp_path: Path, max_
     assert result.notes[0].endswith("are proposed from a sequence of allocations that repeats.")
     whole, kept = rows(of)
     assert (whole["verdict"], whole["per_step"], kept[0]["name"]) == ("leak", pytest.approx(MIB), "train.py:51")
+
+
+def test_layers_are_no_steps(tmp_path: Path) -> None:
+    """A history of a forward pass alone, each layer of which holds more, as where memory runs out in it."""
+    process = Process(stacks="python")
+    training = Training(process, replace(TINY, layers=24), annotate=False, after_forward=stop)
+    training.build()
+    process.record()
+    with suppress(StopIteration):
+        training.run(1)
+    write(tmp_path / "snapshot.pickle", process.snapshot())
+    whole, _ = rows(read(tmp_path / "snapshot.pickle", jobs=1))
+    assert (whole["verdict"], whole["steps"]) == ("too few steps", 0)
+
+
+def stop(step: int) -> None:
+    raise StopIteration
+
+
+def test_a_history_that_is_longer_than_the_trace_has_more_steps(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    trained(tmp_path, keeps, 12, marks=False)
+    first = min(each["time_us"] for each in pickle.loads(path.read_bytes())["device_traces"][0]) * 1000
+    of = job(tmp_path, annotation("ProfilerStep#7", 0, 10), op("aten::mm", 2, 1), baseTimeNanoseconds=first)
+    result = memory_growth(of)
+    assert result.frame.filter(kind="device", source="snapshot")["verdict"].to_list() == ["leak"]
+    assert result.notes[0].startswith("The history has 1 of the marked steps; 11 are proposed")
 
 
 def test_what_waits_for_a_stream_or_belongs_to_a_graph_is_held_by_that(tmp_path: Path) -> None:

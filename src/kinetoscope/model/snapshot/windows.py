@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.snapshot.of_trace import memory_scope
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.sites import MODULE_CALL, PARAMETER, StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
 from kinetoscope.model.steps.proposed_steps import dividers
 from kinetoscope.model.steps.selection import Selection
@@ -29,6 +29,10 @@ _COMMON_STACKS_SHARE: Final = 0.5
 
 _COVERAGE: Final = 0.6
 """Share of all allocations that the number of periods times their median must reach."""
+
+
+FEWEST_STEPS: Final = 4
+"""Steps from which growth can be told: three, after one that warms up."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class HistoryWindows:
 def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
     """The steps of a selection in the history of a device; those of which the history has nothing are left out.
 
-    Where the trace has no steps, and none are selected by number, they are the periods of the allocations.
+    Where none are selected by number, and the trace has none, or so few that nothing can be said of their growth, they are the
+    periods of the allocations: a history may be longer than the trace of the same run.
 
     Raises:
         UsageError: the trace does not have what is selected.
@@ -74,38 +79,43 @@ def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
     if past is None or not len(past.events):
         none = np.zeros(0, np.int64)
         return HistoryWindows(none, none, none, view.steps.note)
-    if view.steps.origin == "window" and select.steps in (None, STEADY_STEPS) and select.time is None:
-        at = periods(trace, device)
-        if len(at):
-            note = f"No steps were marked; {len(at) - 1} are proposed from a sequence of allocations that repeats."
-            return HistoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
     time = np.maximum.accumulate(past.events.time - trace.base)  # threads may report out of order by a hair
     start, end = (np.searchsorted(time, each) for each in (view.steps.host.start, view.steps.host.end))
     there = (end > 0) & (start < len(time))
-    return HistoryWindows(view.places[there], start[there], end[there], view.steps.note)
+    marked = HistoryWindows(view.places[there], start[there], end[there], view.steps.note)
+    unmarked = view.steps.origin == "window"
+    if select.steps in (None, STEADY_STEPS) and select.time is None and (unmarked or len(marked) < FEWEST_STEPS):
+        at = periods(trace, device)
+        if len(at) - 1 > (0 if unmarked else len(marked)):
+            lack = "No steps were marked" if unmarked else f"The history has {len(marked)} of the marked steps"
+            note = f"{lack}; {len(at) - 1} are proposed from a sequence of allocations that repeats."
+            return HistoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
+    return marked
 
 
 @derived
 def periods(trace: Trace, device: int) -> Int64s:
     """Where each period of the allocations of a device begins, and the last one ends: int64, events; [] for none."""
-    past = history(trace, device)
-    return np.zeros(0, np.int64) if past is None else periods_of(past)
+    past, sites = history(trace, device), stack_sites(trace)
+    return np.zeros(0, np.int64) if past is None or sites is None else periods_of(past, sites)
 
 
-def periods_of(past: SnapshotHistory) -> Int64s:
-    """The same of a history: a stack that occurs once in each period begins it; a size where there are no stacks.
+def periods_of(past: SnapshotHistory, sites: StackSites) -> Int64s:
+    """The same of a history: a stack that occurs once in each period begins it.
 
-    Of the stacks that do the rarest one counts. Periods are about as long (80 % of them from half to twice the
-    median) and consecutive ones have most stacks in common (in the median half of all that either has).
+    It is of the user's program, and in no module's forward or constructor: what repeats there are layers. Of several
+    the rarest one counts. Periods are about as long (80 % of them from half to twice the median) and consecutive ones
+    have most stacks in common (in the median half of all that either has).
     """
     taken = np.flatnonzero(past.events.action == ALLOC)
-    stack = past.events.stack[taken]
-    codes = stack if (stack != NONE).any() else group(past.events.size[taken])[0]
+    codes = past.events.stack[taken]
+    begins = (sites.user != NONE) & ((sites.marks & (MODULE_CALL | PARAMETER)) == 0)
     for places in dividers(codes, _MIN_ALLOCATIONS):
         length = np.diff(places)
         even = np.abs(np.log2(length / np.median(length))) <= 1
         covers = len(length) * np.median(length) >= _COVERAGE * len(codes)
-        if covers and even.mean() >= _EVEN_PERIODS_SHARE and _are_alike(codes, places):
+        is_step = begins[codes[places[0]]] and covers and even.mean() >= _EVEN_PERIODS_SHARE
+        if is_step and _are_alike(codes, places):
             return np.asarray(taken[places], np.int64)
     return np.zeros(0, np.int64)
 
