@@ -68,8 +68,8 @@ class HistoryWindows:
 def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
     """The steps of a selection in the history of a device; those of which the history has nothing are left out.
 
-    Where none are selected by number, and the trace has none, or so few that nothing can be said of their growth, they are the
-    periods of the allocations: a history may be longer than the trace of the same run.
+    Where none are selected by number, and the trace has none, or so few that nothing can be said of their growth, they
+    are the periods of the allocations: a history may be longer than the trace of the same run.
 
     Raises:
         UsageError: the trace does not have what is selected.
