@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -220,6 +222,18 @@ def test_a_list_of_segments_is_a_snapshot_without_history() -> None:
 def test_other_files_are_no_snapshots() -> None:
     for other in (b"", b"\x80", b"\x80\x04}.", b'{"traceEvents": [', b"[[1, 2]]", b'[{"ph": "X"', pickle.dumps([1])):
         assert not is_snapshot(other)
+
+
+def test_what_torch_writes_from_cpp() -> None:
+    """`torch::cuda::_memory_snapshot_pickled()` of torch 2.15.0 on the runtime of tests/snapshots/real."""
+    pickled = gzip.decompress((Path(__file__).parent / "data" / "cpp_2.15.0.pickle.gz").read_bytes())
+    written = pickle.loads(pickled)
+    assert pickled[1] == 2
+    assert is_snapshot(pickled)
+    assert len(written["device_traces"][0]) == 74
+    for event in written["device_traces"][0]:
+        event.setdefault("frames", [])
+    same_but_texts(load("cpp", blocks(pickled)), written)
 
 
 def test_json_that_is_cut_says_after_how_many_bytes() -> None:
