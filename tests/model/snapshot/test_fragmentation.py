@@ -81,11 +81,14 @@ def test_levels_at_each_instant(tmp_path: Path, settings: Settings) -> None:
         )
 
 
-def test_a_range_that_no_device_has_takes_no_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1 << 46, 1 << 42])
+def test_a_range_that_no_device_has_takes_neither_time_nor_memory(tmp_path: Path, size: int) -> None:
     process = Process(Settings(expandable_segments=True), total=900 * MIB, other=0)
     process.record()
     process.alloc("mm", 30 * MIB)
     snapshot = process.snapshot()
-    next(event for event in snapshot["device_traces"][0] if event["action"] == "segment_map")["size"] = 1 << 46
+    event = next(event for event in snapshot["device_traces"][0] if event["action"] == "segment_map")
+    event["size"] = size
     job = read(write(tmp_path / "hostile.pickle", snapshot), jobs=1)
-    assert len(unused_levels(job.trace(job.ranks[0]), 0).split) == len(snapshot["device_traces"][0]) + 1
+    levels = unused_levels(job.trace(job.ranks[0]), 0)
+    assert len(levels.split) == len(snapshot["device_traces"][0]) + 1

@@ -19,6 +19,9 @@ from kinetoscope.model.trace.trace import Trace
 
 DEFAULT_POOL: Final = (0, 0)
 
+MAX_SEGMENTS_AT_ONCE: Final = 1 << 17
+"""Segments and granules that a device can have at one time; a file with more is wrong, and nothing counts as idle."""
+
 
 def default_pools(snapshot: Snapshot) -> Int64s:
     """Rows of the default pool: NONE stands for it, too, where the record does not say (before torch 2.11)."""
@@ -75,6 +78,11 @@ def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
     levels = np.zeros(len(past.events) + 1, np.int64)
     units = _units(lives)
     ended = units.returned != NONE
+    there = np.bincount(units.taken + 1, minlength=len(levels)) - np.bincount(
+        units.returned[ended] + 1, minlength=len(levels)
+    )
+    if np.cumsum(there).max() > MAX_SEGMENTS_AT_ONCE:
+        return levels
     gone = past.returned != NONE
     parts = (
         (GAIN, units.address, units.size, units.taken),
@@ -85,9 +93,9 @@ def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
     does = np.concatenate([np.full(len(part[1]), part[0], np.int8) for part in parts])
     address, size, event = (np.concatenate([part[place] for part in parts]) for place in (1, 2, 3))
     order = np.argsort(event, kind="stable")  # of one event in the order of ORDER_AT_ONE_EVENT
-    scratch = (np.zeros(len(units), np.int64) for _ in range(3))
-    columns = (each[order] for each in (does, address, size, event.astype(np.int32)))
-    idle_levels(*columns, *scratch, levels)
+    starts, sizes, used = (np.zeros(len(units), np.int64) for _ in range(3))
+    when = event[order].astype(np.int32)
+    idle_levels(does[order], address[order], size[order], when, starts, sizes, used, levels)
     return levels
 
 
