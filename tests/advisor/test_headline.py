@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def finding(low: float, high: float, message: str = "It is slow. By much.", conf
         (finding(5, 5), "5.00 ms of 100 ms (5%): It is slow."),
         (finding(0.5, 2), "No finding costs more than 3% of a step."),
         (finding(0, 0), "No rule finds anything that costs time."),
+        (replace(finding(0, 0), severity="critical"), "It is slow."),
     ],
 )  # fmt: skip
 def test_the_headline_is_the_first_finding(found: Finding, sentence: str) -> None:

@@ -98,10 +98,19 @@ class Advice:
         return tuple(finding for finding in self.timed if finding.stake.high >= WARNING_SHARE * self.step)
 
     @property
+    def measure(self) -> str:
+        """What the time at stake is measured by, a sentence without its end."""
+        if not self.step:
+            return "There are no steps to measure by"
+        return f"A step takes {shown(self.step, 'ns')}" + (f" on average over {self.ranks} ranks" * (self.ranks > 1))
+
+    @property
     def headline(self) -> str:
-        """The first finding in one sentence, the same on all faces."""
+        """The first finding in one sentence, the same on all faces; a critical one where none is worth much time."""
         if self.notable:
             return _sentence(self.notable[0])
+        if critical := self.of("critical"):
+            return f"{critical[0].title}."
         return (
             f"No finding costs more than {WARNING_SHARE:.0%} of a step."
             if self.timed

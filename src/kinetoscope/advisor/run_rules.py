@@ -70,8 +70,11 @@ def findings_of_rank(
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)
     ]
+    step = 0.0 if is_snapshot_alone(trace) else rank.step  # annotations are no measure of a step
     frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
-        step=pl.lit(rank.step), steps=pl.lit(rank.step_count, pl.Int64), program=pl.lit(rank.program)
+        step=pl.lit(step),
+        steps=pl.lit(rank.step_count, pl.Int64),
+        program=pl.lit(rank.program),
     )
     return Partial(frame, (*rank.scope.notes, *rank.notes, *failures))
 

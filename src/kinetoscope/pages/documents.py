@@ -80,8 +80,7 @@ def of_run(digest: Digest) -> list[Block]:
 
 def of_advice(advice: Advice) -> list[Block]:
     """The findings alone."""
-    step = f"A step takes {shown(advice.step, 'ns')}." if advice.step else "There are no steps to measure by."
-    return [[f"# {sentence(advice.headline)}", "", step], *_findings(advice)]
+    return [[f"# {sentence(advice.headline)}", "", f"{advice.measure}."], *_findings(advice)]
 
 
 def of_diff(difference: Diff) -> list[Block]:

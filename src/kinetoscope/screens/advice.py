@@ -13,7 +13,6 @@ from kinetoscope.advisor.advice import METHOD, Advice, stake_text
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.views.numbers import shown
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain, without_colour
 from kinetoscope.views.terminal.screen import UNBOUNDED
 from kinetoscope.views.text import cells, printable, wrapped
@@ -65,12 +64,10 @@ def text(advice: Advice) -> str:
 
 def _head(advice: Advice, width: int) -> Iterator[Line]:
     yield from (plain(line, "bold") for line in wrapped(printable(advice.headline), width))
-    step = f"A step takes {shown(advice.step, 'ns')}" if advice.step else "There are no steps to measure by"
-    where = f" on average over {advice.ranks} ranks" if advice.ranks > 1 and advice.step else ""
     counts = {name: len(advice.of(name)) for name in LOOKS}
     said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}"
                      for name, count in counts.items() if count)  # fmt: skip
-    text = f"{step}{where}: {said}." if said else f"{step}{where}."
+    text = f"{advice.measure}: {said}." if said else f"{advice.measure}."
     yield from (plain(line, "dim") for line in wrapped(text, width))
     for note in advice.notes:
         if DAMAGED in note:
@@ -160,6 +157,7 @@ def _foot(advice: Advice, width: int) -> Iterator[Line]:
             (f"kinetoscope advise --explain {code}", ""),
             ("   what the rule checks, and why it matters", "dim"),
         )
+    if advice.timed:
         yield plain()
         yield from (plain(line, "dim") for line in wrapped(METHOD, width))
     if notes:

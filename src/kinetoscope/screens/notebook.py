@@ -174,16 +174,15 @@ def advice_html(advice: Advice) -> str:
     """The findings, numbered: what is wrong, the stake, why, what to change, and the call that shows it."""
     counts = ((name, len(advice.of(name))) for name in _SEVERITY_KINDS)
     said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}" for name, count in counts if count)
-    step = f"A step takes {shown(advice.step, 'ns')} on average" if advice.step else "There are no steps to measure by"
     seen = advice.findings[:MAX_FINDINGS]
     more = len(advice.findings) - len(seen)
     findings = "".join(f'<li style="margin-bottom:0.8em">{"".join(_finding(each, advice))}</li>' for each in seen)
     return boxed(
         _bold(advice.headline),
-        _paragraph(f"{step}{': ' * bool(said)}{said}.", _SOFT),
+        _paragraph(f"{advice.measure}{': ' * bool(said)}{said}.", _SOFT),
         f"<ol>{findings}</ol>" if seen else "",
         _paragraph(f"… {more} more of {len(advice.findings)} findings: advice.result has all." if more > 0 else ""),
-        _paragraph(METHOD if seen else "", _SOFT),
+        _paragraph(METHOD if advice.timed else "", _SOFT),
         notes(advice.notes),
     )
 
