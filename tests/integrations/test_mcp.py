@@ -281,3 +281,14 @@ def test_a_folder_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
     assert main(["mcp", str(tmp_path / "nothing")]) == 1
     assert "no such folder" in capsys.readouterr().err
     assert main(["mcp"]) == 2
+
+
+def test_snapshots_of_memory_are_compared_by_what_they_hold(tmp_path: Path) -> None:
+    for name in ("training_2.15.0", "leak_2.15.0"):
+        (tmp_path / name).mkdir()
+        shutil.copy(TRACES.parent / "snapshots" / "real" / f"{name}.pickle.gz", tmp_path / name)
+    given = {"base": "training_2.15.0", "new": "leak_2.15.0", "limit": 3}
+    answer = json.loads(call(Folders([str(tmp_path)]), "diff", given))
+    assert answer["answer"].startswith("The peak is ")
+    assert answer["columns"][0] == "use"
+    assert len(answer["rows"]) == 3
