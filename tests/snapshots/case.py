@@ -1,4 +1,4 @@
-"""A job whose cause of failure, or of growth, is known, because taking the cause away is tried."""
+"""Jobs with a known cause of failure or growth: without the cause, the same job runs through."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Case:
     Attributes:
         cause: a verdict of `memory_oom`, or "leak" or "healthy".
         facts: of `Process`, by name.
-        cured_facts, cured_program: what differs where the cause is taken away, and nothing else is.
-        line: of a leak, the line of the user that takes what stays.
+        cured_facts, cured_program: the change that removes the cause, and nothing else.
+        line: of a leak, the line of the program that allocates what stays.
         has_text: whether torch's error text is known beside the snapshot.
     """
 

@@ -15,7 +15,7 @@ from tests.snapshots.writing import written_by
 
 
 def everything(*, expandable: bool = False, max_entries: int | None = None) -> Process:
-    """Two devices: what was there before recording, training, streams, graphs, annotations, pinned memory, an OOM."""
+    """Two devices: blocks from before the recording, training, streams, graphs, annotations, pinned memory, an OOM."""
     process = Process(Settings(expandable_segments=expandable), total=2048 * MIB, devices=2)
     before = process.alloc("empty", 3 * MIB)
     process.record(max_entries=max_entries)
@@ -68,7 +68,7 @@ def of_version(minor: int) -> Snapshot:
 
 
 def changed(**values: object) -> Snapshot:
-    """Each event of the first device has other values."""
+    """Each event of the first device gets these values."""
     snapshot = everything().snapshot()
     for event in snapshot["device_traces"][0]:
         event.update(values)
@@ -76,7 +76,7 @@ def changed(**values: object) -> Snapshot:
 
 
 def reordered(step: int) -> Snapshot:
-    """Of the events of the first device each so manieth, backwards if it is negative."""
+    """Every `step`-th event of the first device, in reverse order if `step` is negative."""
     snapshot = everything().snapshot()
     snapshot["device_traces"][0] = snapshot["device_traces"][0][::step]
     return snapshot

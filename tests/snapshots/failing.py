@@ -19,7 +19,7 @@ EXPANDABLE: dict[str, Any] = {"settings": Settings(expandable_segments=True)}
 
 
 def take(process: Process, where: str, sizes: Sequence[int], operator: str = "empty", stream: int = 0) -> list[Block]:
-    """Requests of one line of the user, `file:line function`."""
+    """Requests made by one line of the program, `file:line function`."""
     place, function = where.split()
     file, line = place.split(":")
     with process.at(python(function, file, int(line))):
@@ -33,7 +33,7 @@ def train(
     changes: dict[int, dict[str, Any]] | None = None,
     **model: Any,
 ) -> Training:
-    """A training whose model's sizes change at some steps."""
+    """A training loop; `changes` gives new sizes of the model by step."""
     training = Training(process, Model(**model), optimizer=optimizer)
     training.build()
     for step in range(steps):
@@ -68,7 +68,7 @@ def keep_outputs(process: Process) -> None:
 
 
 def with_graph_beside(process: Process) -> None:
-    """A small graph is there, and has nothing to do with it."""
+    """A small graph exists but is not the cause."""
     capture(process, (1, 0), [24 * MIB])
     train(process, 3, layers=6)
 
@@ -77,7 +77,7 @@ def with_graph_beside(process: Process) -> None:
 
 
 def varying_lengths(process: Process, *, share: float = 0.6) -> None:
-    """Sequences of all lengths, and a part of each that is kept in the segment that it left."""
+    """Sequences of different lengths; part of each is copied into the segment that it leaves."""
     sizes = random.Random(4)
     for step in range(16):
         length = sizes.randrange(60, 100) + 6 * step
@@ -86,7 +86,7 @@ def varying_lengths(process: Process, *, share: float = 0.6) -> None:
 
 
 def growing_buffers(process: Process, *, share: float = 0.55) -> None:
-    """A buffer is replaced by a larger one, and each old one is pinned by what was put into it."""
+    """A buffer is replaced by a larger one; a small allocation then pins the segment of the old one."""
     buffer = take(process, "buffer.py:18 grow", [64 * MIB])
     for step in range(1, 16):
         larger = take(process, "buffer.py:18 grow", [(64 + 24 * step) * MIB])
@@ -96,7 +96,7 @@ def growing_buffers(process: Process, *, share: float = 0.55) -> None:
 
 
 def states_in_holes(process: Process) -> None:
-    """The optimizer's states, first taken after the first backward, lie in the segments of its activations."""
+    """Optimizer states, created after the first backward, land in the segments of its activations."""
     process.free(*take(process, "model.py:61 forward", [180 * MIB] * 12, "addmm"))
     update = python("_init_group", "torch/optim/adam.py", 182)
     with process.at(python("main", "train.py", 49), python("step", "torch/optim/adam.py", 244), update):
@@ -124,7 +124,7 @@ def shuffled_cache(process: Process) -> None:
 
 
 def medium_pieces(process: Process) -> None:
-    """Segments of 20 MiB, of each of which a small piece stays."""
+    """Segments of 20 MiB; a small piece of each stays."""
     stages = [take(process, "pipeline.py:48 stage", [9 * MIB, 2 * MIB, 8 * MIB]) for _ in range(60)]
     for first, _, last in stages:
         process.free(first, last)
@@ -146,7 +146,7 @@ def adapters(process: Process) -> None:
 
 
 def side_stream(process: Process, *, stream: int = SIDE_STREAM, pieces: int = 24) -> None:
-    """Prefetched batches on a stream of their own, of which a part of each stays; then the model needs the memory."""
+    """Batches are prefetched on a side stream, and part of each stays; then the model needs the memory."""
     for _ in range(pieces):
         large = take(process, "prefetch.py:30 prefetch", [120 * MIB], "_to_copy", stream)
         process.free(*large)
@@ -168,7 +168,7 @@ def capture_after_warmup(process: Process, *, emptied: bool = False) -> None:
 
 
 def capture(process: Process, pool: tuple[int, int], sizes: Sequence[int]) -> None:
-    """A graph is captured; what it took is free, and stays the graph's."""
+    """A graph is captured; its memory is free but still belongs to the graph."""
     with process.capture(pool):
         process.free(*take(process, "graphs.py:40 capture", sizes, "addmm"))
 
@@ -197,7 +197,7 @@ def training_graph(process: Process, *, captured: bool = True) -> None:
 
 
 def released_graph(process: Process, *, captured: bool = True) -> None:
-    """Of two graphs one is reset, whose memory comes back; the other still has too much."""
+    """One of two graphs is reset and returns its memory; the other still holds too much."""
     graphs(process, count=2, captured=captured, after=2)
     if captured:
         process.allocators[0].release_pool((1, 0))
@@ -227,7 +227,7 @@ def pending(process: Process, *, uses: bool = True, size: int = 300, count: int 
 
 
 def pending_in_capture(process: Process, *, uses: bool = True) -> None:
-    """While another stream captures, no event is looked at: what the reduction still reads stays taken."""
+    """While another stream captures, the allocator checks no events: what the reduction has read stays allocated."""
     allocator = process.allocators[0]
     buckets = take(process, "ddp.py:88 bucket", [256 * MIB] * 8, "empty")
     with process.capture((1, 0), streams=frozenset({CAPTURE_STREAM})):

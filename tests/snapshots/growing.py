@@ -1,4 +1,4 @@
-"""Trainings that keep something of every step, and their healthy twins."""
+"""Training jobs that keep memory of each step, and healthy twins of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Planting = Callable[[Process, Training], None]
 
 
 def training(process: Process, planting: Planting | None = None, *, steps: int = STEPS, **facts: Any) -> None:
-    """A small training into which something is planted."""
+    """A small training loop with something planted in it."""
     loop = Training(process, SMALL, **facts)
     if planting is not None:
         planting(process, loop)

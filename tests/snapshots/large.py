@@ -1,4 +1,4 @@
-"""Snapshots of any size: a step of training that leaves the allocator as it was is written as often as asked.
+"""Snapshots of any size: one training step, which leaves the allocator unchanged, is written many times.
 
 What varies from step to step (times, and places in the pickle's memo) is patched into the bytes of one step, so that a
 gigabyte takes seconds and no memory. Loaded, it is what a process that ran as many steps would have written.
@@ -67,7 +67,7 @@ class StepPickler(PythonPickler):  # type: ignore[misc]
     dispatch[Time] = save_time
 
     def save_batches(self, items: Iterable[object]) -> None:
-        """Items of a list that was begun."""
+        """Items of a list that is already open."""
         waiting = list(items)
         for start in range(0, len(waiting), BATCH):
             self.write(b"(")
@@ -100,7 +100,7 @@ class Repeated:
         return wide.view(np.int64)[:, 0]
 
     def again(self, times: int) -> Iterator[bytes]:
-        """The bytes of the first to the last time."""
+        """The bytes of each repetition."""
         for number in range(times):
             for places, first, step in (
                 (self.times, self.first_times, self.step_us),
@@ -112,7 +112,7 @@ class Repeated:
 
 
 def steady(layers: int = 24, stacks: str = "python", **settings: Any) -> Training:
-    """A training that was recorded from its begin to where each step leaves the allocator as it found it."""
+    """A training job, recorded from its start until each step leaves the allocator unchanged."""
     process = Process(stacks=stacks, **settings)
     process.record()
     training = Training(process, Model(layers=layers))
@@ -122,7 +122,7 @@ def steady(layers: int = 24, stacks: str = "python", **settings: Any) -> Trainin
 
 
 def write_large(path: Path, events: int, protocol: int = 4, training: Training | None = None) -> int:
-    """Writes a file with at least so many events; gives how many there are."""
+    """Writes a file with at least this many events, and returns their number."""
     training = training or steady()
     process = training.process
     (allocator,) = process.allocators

@@ -20,7 +20,7 @@ Snapshot = dict[str, Any]
 
 
 class Gathered:
-    """What one call gathered: two events that share it share their list of frames in the file."""
+    """The stack that one call gathered: events that share it share one list of frames in the file."""
 
     __slots__ = ("frames",)
 
@@ -143,7 +143,7 @@ class Process:
             self.allocators[device].free(block, self._gather(stacks.FREE, of_free=True))
 
     def matmul(self, operator: str, size: int, stream: int = 0, device: int = 0) -> Block:
-        """As `alloc`, of an operator that needs the workspace of cuBLAS, which the first one of a stream takes."""
+        """As `alloc`; the first such operator on a stream also allocates the workspace of cuBLAS."""
         block = self.alloc(operator, size, stream, device)
         if (device, stream) not in self._workspaces:
             self._workspaces.add((device, stream))

@@ -1,4 +1,4 @@
-"""The causes of the jobs are what they are said to be: without them there is memory enough, or there is not."""
+"""The causes of the jobs are the real ones: each job runs through without its cause."""
 
 from __future__ import annotations
 

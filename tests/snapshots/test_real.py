@@ -1,4 +1,4 @@
-"""The plain allocator does what torch's own did in recordings: the same events, at the same addresses."""
+"""The plain allocator repeats recordings of torch's own: the same events at the same addresses."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def test_events_are_those_of_torch(file: Path) -> None:
     for device, trace in enumerate(snapshot["device_traces"]):
         trace = [event for event in trace if event["action"] not in ("snapshot", "annotate")]
         played = Played(snapshot["allocator_settings"], trace).run()
-        assert played == [told(event) for event in trace], device
+        assert played == [compared(event) for event in trace], device
 
 
-def told(event: Event) -> tuple[str, int, int, int]:
-    """What of an event is compared; what others left free on the device is not known."""
+def compared(event: Event) -> tuple[str, int, int, int]:
+    """The compared part of an event, without the free memory of the device, which depends on others."""
     free = event["action"] == "oom"
     return event["action"], 0 if free else event["addr"], event["size"], event["stream"]
 
 
 class Played:
-    """The requests of a history, made again: addresses of new segments are given, all others must follow."""
+    """The requests of a history, made again. Only addresses of new segments are given; all others must follow."""
 
     def __init__(self, settings: dict[str, Any], trace: list[Event]) -> None:
         split = settings["max_split_size"]
@@ -75,12 +75,12 @@ class Played:
         return [(each.action, 0 if each.action == "oom" else each.addr, *each[2:4]) for each in allocator.history]
 
     def _empties(self, at: int) -> bool:
-        """Whether the segments that go next go by `empty_cache`."""
+        """Whether `empty_cache` returns the next segments."""
         names = {str(frame["name"]) for frame in self.trace[at].get("frames", ())}
         return self.trace[at]["action"] in ("segment_free", "segment_unmap") and "empty_cache" in names
 
     def _prepare(self, at: int, request: Event) -> None:
-        """What the device does before a request: it passes events, has or has no room, is capturing or not."""
+        """The state of the device at a request: events that it passed, its free memory, a capture."""
         allocator = self.allocator
         until = self.trace.index(request, at)
         before = self.trace[at:until]
@@ -102,7 +102,7 @@ class Played:
 
 
 class RecordedDevice(Allocator):
-    """A device that gives the addresses that it gave."""
+    """A device that places segments at their recorded addresses."""
 
     addresses: list[int]
 

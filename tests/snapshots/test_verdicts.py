@@ -1,4 +1,4 @@
-"""What is said of jobs whose cause is known is right, and never wrong without reserve."""
+"""Verdicts on jobs with known causes are right, and never wrong without reservation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transformer that is trained: what it takes and frees, call by call, as torch's eager mode does."""
+"""Training of a transformer: what it allocates and frees, call by call, as in eager mode."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ class Training:
         del waiting[:count]
 
     def _gradient(self, name: str) -> None:
-        """The gradient of a parameter: taken over where there is none yet, else added."""
+        """The gradient of a parameter: kept if there is none yet, else added to it."""
         size = self.parameters[name].requested
         with self.process.backward("AccumulateGrad" if name.endswith(("ln_1", "ln_2", "ln_f")) else "MmBackward0"):
             fresh = self._alloc("new_empty_strided" if name[-4:-1] == "ln_" else "mm", size)

@@ -1,4 +1,4 @@
-"""What `memory_oom` and `memory_growth` say of 60 jobs whose cause is known: `python -m tests.snapshots.verdicts`."""
+"""Verdicts of `memory_oom` and `memory_growth` on 60 jobs with known causes: `python -m tests.snapshots.verdicts`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ UNCERTAIN = ("unclear", "too few steps")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was said of a job.
+    """The verdict on one job.
 
     Attributes:
         is_right: the cause is the planted one, and so is the line of a leak.
-        is_certain: it was said without reserve.
+        is_certain: it was given without reservation.
     """
 
     case: Case
