@@ -27,7 +27,7 @@ from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.held import segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES, owners
-from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, releases
+from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, UNTOLD, releases
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level, level_of
 from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
@@ -58,7 +58,7 @@ RESULT = Schema(
     Column("time", pl.Int64, "When most was held first; null before the history.", "ns", instant=True),
     Column("device_allocations", pl.Int64, "Calls for memory of the device: cudaMalloc, or mappings."),
     Column("device_frees", pl.Int64, "Calls that gave it back."),
-    Column("retries", pl.Int64, "How often the cache was emptied because the device had no more."),
+    Column("retries", pl.Int64, "How often the cache was emptied because the device had no more; null if unknown."),
     Column("failed", pl.Int64, "Requests that failed; null if it is not known how much the device had."),
     Column("ended", pl.Int64, "When a request failed that had not: the replay ends there.", "ns", instant=True),
     Column("trust", pl.Float64, "Share of the recorded addresses that the replica predicts.", "fraction"),
@@ -183,7 +183,7 @@ def _recorded(trace: Trace, snapshot: Snapshot, past: SnapshotHistory) -> Row:
         "time": _time(trace, past, peak - 1),
         "device_allocations": int(np.isin(action, (SEGMENT_ALLOC, SEGMENT_MAP)).sum()),
         "device_frees": int(np.isin(action, (SEGMENT_FREE, SEGMENT_UNMAP)).sum()),
-        "retries": len(went.of(RETRY)),
+        "retries": None if len(went.of(UNTOLD)) else len(went.of(RETRY)),
         "failed": int((action == OUT_OF_MEMORY).sum()),
     }
 

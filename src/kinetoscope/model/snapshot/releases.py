@@ -25,11 +25,12 @@ from kinetoscope.model.snapshot.snapshot import (
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
-RELEASE_REASONS: Final = ("emptied", "retry", "collection")
+RELEASE_REASONS: Final = ("emptied", "retry", "collection", "unknown")
 """Why segments go back, in the order of the codes. emptied: the program called `empty_cache`. retry: the device had no
-more for a request, and was asked again behind it. collection: `garbage_collection_threshold` was passed, or that."""
+more for a request, and was asked again behind it. collection: `garbage_collection_threshold` was passed, or that.
+unknown: there are no stacks, and it may be either of the first two."""
 
-EMPTIED, RETRY, COLLECTION = range(len(RELEASE_REASONS))
+EMPTIED, RETRY, COLLECTION, UNTOLD = range(len(RELEASE_REASONS))
 
 _EMPTY_CACHE: Final = re.compile(r"(?:^|[:_])(?:empty_cache|emptyCache)(?:$|\()")
 
@@ -75,7 +76,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     """The same of a history.
 
     `empty_cache` is told by its frames. What a request makes go back has its stack, and precedes what is then taken
-    from the device. Without stacks, so it is if all that would have been held is more than ever was.
+    from the device. Without stacks, that is not known where more would have been held than ever was; else it fitted.
     """
     events = past.events
     shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
@@ -98,14 +99,15 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     stackless = stack == NONE
     reserved = level_of(snapshot, past, "reserved")
     wanted = reserved[first] + np.where(precedes, _taken_bytes(past, grows, last, request), 0)
-    is_retry = precedes & np.where(stackless, wanted > reserved.max(), False)
+    is_untold = precedes & stackless & (wanted > reserved.max())
+    is_retry = precedes & fails & stackless
     if len(requests):
         is_retry |= is_next & ~stackless & (stack == events.stack[request])
-        is_retry |= precedes & fails & stackless
     collects = recorded_settings(snapshot.settings).garbage_collection_threshold > 0
     is_retry |= precedes & stackless & collects
     is_retry &= ~_calls(snapshot)[stack]
-    reason = np.where(is_retry, COLLECTION if collects else RETRY, EMPTIED)
+    reason = np.where(is_untold, UNTOLD, EMPTIED)
+    reason[is_retry] = COLLECTION if collects else RETRY
     count = (last - first + 1).astype(np.int32)
     serves = is_next & ~fails
     return Releases(first.astype(np.int32), last.astype(np.int32), size, count, reason.astype(np.int8), serves)
