@@ -33,6 +33,7 @@ from benchmarks.run import RESULTS, machine
 _SAMPLES = 3
 _EVENTS = 10_000_000
 _POINTS = 20_000
+_SNAPSHOT_EVENTS = 8_000_000
 _WAIT = 120_000  # ms
 
 
@@ -238,6 +239,38 @@ def roofline(browser: Any, _: Path) -> Iterator[Row]:
         yield Row("between frames of a roofline, p99", between[int(0.99 * len(between))], "ms", 17.0, said)
 
 
+def snapshot(browser: Any, _: Path) -> Iterator[Row]:
+    """A memory snapshot of eight million events: until its memory can be used, and what passes between frames."""
+    from tests.snapshots.large import write_large
+
+    path = FOLDER / f"snapshot-{_SNAPSHOT_EVENTS}.pickle"
+    if not path.exists():
+        write_large(path, events=_SNAPSHOT_EVENTS)
+    with opened(browser, path) as opened_:
+        page = opened_.page
+        page.wait_for_function(
+            "() => +document.querySelector('.bands')?.dataset.drawn > 0 && !!document.querySelector('.heap')",
+            timeout=_WAIT,
+        )
+        remark = f"{path.stat().st_size / 1e6:.0f} MB, {_SNAPSHOT_EVENTS:,} events"
+        yield Row("snapshot, memory usable", time.perf_counter() - opened_.began, "s", 25.0, remark)
+        page.wait_for_timeout(2_000)
+        box = page.locator(".bands canvas").bounding_box()
+        page.mouse.move(box["x"] + 100, box["y"] + 10)
+        page.mouse.down()
+        page.evaluate(_FRAMES)
+        for move in range(200):
+            page.mouse.move(box["x"] + 100 + 900 * (1 - abs(1 - 2 * (move / 100 % 1))), box["y"] + 10)
+            page.wait_for_timeout(8)
+        frames = page.evaluate(
+            "() => { const all = window.benchmarkFrames; window.benchmarkFrames = null; return all; }"
+        )
+        page.mouse.up()
+        between = sorted(after - before for before, after in pairwise(frames))
+        said = f"{len(between)} frames, longest {between[-1]:.0f} ms; {remark}"
+        yield Row("between frames of a scrub, p95", between[int(0.95 * len(between))], "ms", 17.0, said)
+
+
 def _draw_points(path: Path) -> None:
     """A trace of an H100 with so many distinct shapes of products, sums and copies."""
     events: list[dict[str, Any]] = []
@@ -268,6 +301,7 @@ TASKS: dict[str, Callable[[Any, Path], Iterator[Row]]] = {
     "timeline": timeline,
     "gigabyte": gigabyte,
     "roofline": roofline,
+    "snapshot": snapshot,
 }
 
 
