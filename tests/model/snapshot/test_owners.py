@@ -177,6 +177,12 @@ def test_nearly_nothing_of_a_real_training_is_unknown(torch: str) -> None:
     assert size[STATE] == pytest.approx(2 * size[PARAMETER], rel=1e-4)
 
 
+def test_segments_without_a_history(tmp_path: Path) -> None:
+    process = Process(Settings())
+    process.alloc("empty", 33_554_432)
+    assert {category for category, _ in told(taken_of(tmp_path, process)).values()} == {"unknown"}
+
+
 def test_a_stack_leads_to_a_line_a_module_and_an_operator(tmp_path: Path) -> None:
     process = Process(Settings())
     process.record()

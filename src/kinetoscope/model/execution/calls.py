@@ -146,6 +146,8 @@ def call_names(trace: Trace) -> Int32s:
 
 def names_of_calls(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of calls as tables know them (see `call_name`), null for row −1."""
+    if not len(trace):
+        return pl.Series([None] * len(rows), dtype=pl.String)
     # One text may name an operator and an annotation, and only the operator loses its overload.
     kinds = len(EventKind)
     is_call = rows >= 0

@@ -184,7 +184,7 @@ def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
     Stacks of Python alone do not show the handle that takes it at the first product of each thread and stream.
     """
     stays = (past.taken != NONE) & (past.returned == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
-    rows = np.flatnonzero(stays & (number[-2] - number[past.taken] >= 2))
+    rows = np.flatnonzero(stays & (number.max() - number[past.taken] >= 2))
     codes, first = group(past.stack[rows], past.requested[rows])
     return _at(rows[np.bincount(codes, minlength=len(first))[codes] == 1], len(past))
 
