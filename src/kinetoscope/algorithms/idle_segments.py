@@ -6,15 +6,11 @@ expandable segments are granules. They are kept in order of address; a segment i
 
 from __future__ import annotations
 
-from typing import Final
-
 from kinetoscope.algorithms.compiled import compiled, inlined
 
 GAIN, TAKE, RETURN, LOSE = range(4)
-"""What a change does: adds a segment, takes or returns memory in segments, removes a segment."""
-
-ORDER_AT_ONE_EVENT: Final = (GAIN, TAKE, RETURN, LOSE)
-"""Of changes that belong to one event, in which they are made."""
+"""What a change does: adds a segment, takes or returns memory in segments, removes a segment. Changes that belong to
+one event are made in this order."""
 
 
 @inlined

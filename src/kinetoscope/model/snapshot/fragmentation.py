@@ -92,7 +92,7 @@ def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
     )
     does = np.concatenate([np.full(len(part[1]), part[0], np.int8) for part in parts])
     address, size, event = (np.concatenate([part[place] for part in parts]) for place in (1, 2, 3))
-    order = np.argsort(event, kind="stable")  # of one event in the order of ORDER_AT_ONE_EVENT
+    order = np.argsort(event, kind="stable")  # of one event in the order of `parts`
     starts, sizes, used = (np.zeros(len(units), np.int64) for _ in range(3))
     when = event[order].astype(np.int32)
     idle_levels(does[order], address[order], size[order], when, starts, sizes, used, levels)
