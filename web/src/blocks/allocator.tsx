@@ -40,7 +40,8 @@ import { SaveMenu } from "./picture";
 /** Rows of a picture, and pieces of a heap; a report keeps answers to the same questions (server/report.py). */
 const [COLUMNS, PIECES] = [1500, 20_000];
 const KEPT_PIECES = 2000;
-const HEIGHT = 250;
+/** Lower on a low screen, so that the segments are in sight while the instant is moved. */
+const HEIGHT = Math.round(Math.max(170, Math.min(250, innerHeight / 4)));
 const DRAGGED = 4;
 const SETTLED = 90;
 const CLOSEST = { time: 1000, event: 20 };
