@@ -74,7 +74,7 @@ def is_whole(finding: Finding, job: Job) -> None:
     assert len(finding.message) < 300
     assert 0 <= finding.stake.low <= finding.stake.high <= finding.step * (1 + 1e-9)
     assert finding.severity in ("note", finding.at_least) or finding.stake.low > 0
-    assert finding.severity == "note" or finding.confidence != "low"
+    assert finding.severity in ("note", finding.at_least) or finding.confidence != "low"
     assert all(line[:1] in ("-", "+", " ") for line in finding.change.splitlines())
     assert len(finding.change.splitlines()) <= 4
     assert len(finding.evidence) <= 3
