@@ -39,6 +39,12 @@ def test_the_headline_is_the_first_finding(found: Finding, sentence: str) -> Non
     assert Advice((found,), 100 * MS).headline.replace("\u00a0", " ") == sentence
 
 
+def test_without_steps_the_first_finding_leads_whatever_it_costs() -> None:
+    found = finding(0, 0, "Memory grows on `cuda:0`. It does.")
+    assert Advice((found,), 0.0).headline == "Memory grows on `cuda:0`."
+    assert Advice((), 0.0).headline == "No rule finds anything that costs time."
+
+
 def test_a_name_may_hold_full_stops() -> None:
     assert first_sentence("`a. b` in `train.py:3` waits, 1.5 times. Then more.") == (
         "`a. b` in `train.py:3` waits, 1.5 times"

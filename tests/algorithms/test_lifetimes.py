@@ -13,7 +13,7 @@ from kinetoscope.algorithms.lifetimes import RETURN, RETURN_REQUESTED, TAKE, und
 def test_a_history_cut_at_any_place_has_the_lifetimes_of_the_whole(moves: list[tuple[int, bool]], cut: int) -> None:
     events: list[tuple[int, int]] = []
     state: dict[int, list[int]] = {}  # address: [taken, requested]
-    lifetimes: list[tuple[int, int, int, int]] = []  # address, taken, requested, returned
+    lifetimes: list[tuple[int, ...]] = []  # address, taken, requested, returned
     for address, waits in moves:
         if address not in state:
             state[address] = [len(events), -1]

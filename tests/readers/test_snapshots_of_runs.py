@@ -50,7 +50,7 @@ def trace(path: Path, rank: int = 0) -> Path:
     return path
 
 
-def names(path: str | Path, **options: Any) -> dict[int, list[str]]:
+def names(path: str | Path | list[str], **options: Any) -> dict[int, list[str]]:
     return {each.rank: [Path(url).name for url in each.snapshots] for each in read(path, **options).sources}
 
 

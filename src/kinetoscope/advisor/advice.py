@@ -106,11 +106,11 @@ class Advice:
 
     @property
     def headline(self) -> str:
-        """The first finding in one sentence, the same on all faces; a critical one where none is worth much time."""
+        """The first finding in one sentence, the same on all faces; a timeless one if critical or no time is known."""
         if self.notable:
             return _sentence(self.notable[0])
-        if critical := self.of("critical"):
-            return f"{critical[0].title}."
+        if timeless := self.of("critical") or (() if self.step else self.findings):
+            return f"{timeless[0].title}."
         return (
             f"No finding costs more than {WARNING_SHARE:.0%} of a step."
             if self.timed

@@ -61,7 +61,8 @@ def work_shares(trace: Trace) -> Int8s:
     is_open = shares != SHARES.index("communication")
 
     def launched_in(calls: Bools) -> Bools:
-        return launched_by(trace, inside(trace, calls)) & is_open
+        launched: Bools = launched_by(trace, inside(trace, calls)) & is_open
+        return launched
 
     shares[launched_in(rows_named(trace, lambda name: category_of(name) == "attention", EventKind.HOST_OP))] = (
         SHARES.index("attention")

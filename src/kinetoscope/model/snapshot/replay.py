@@ -122,7 +122,7 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
     block = here[still] if len(here) else np.zeros(count, np.int64)
     is_there = order < len(here)
 
-    def column(of_event: Int64s | Int32s, of_block: Int64s | Int32s) -> Int64s:
+    def column(of_event: Int64s, of_block: Int64s) -> Int64s:
         """Values of the block where the allocation is there, else of its event."""
         from_event = of_event[known] if len(of_event) else np.zeros(count, np.int64)
         return np.where(is_there, of_block[block], from_event) if len(of_block) else from_event
