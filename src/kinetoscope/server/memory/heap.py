@@ -10,6 +10,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group_in_order
+from kinetoscope.model.snapshot.allocator import private_pools
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.held import HeldSegments, segment_lives
@@ -44,7 +45,7 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
     head = {
         "event": event,
         "time": int(instants[event]) if event >= 0 and len(instants) else None,
-        "sentence": " ".join(_sentences(trace, past, state, event)),
+        "sentence": " ".join(_sentences(trace, snapshot, past, state, event)),
         "groups": names,
         "segments": {
             "address": [f"0x{address:x}" for address in segments.address.tolist()],
@@ -106,7 +107,7 @@ def _groups(snapshot: Snapshot, state: Heap) -> tuple[Int64s, list[str]]:
     streams = len(np.unique(segments.stream)) > 1
     names = [
         f"{_name(snapshot, segments, int(of[each]), streams)} · {shown(size[each], 'bytes')}, "
-        f"{shown(free[each], 'bytes')} free"
+        f"{shown(free[each], 'bytes')} not in use"
         for each in order.tolist()
     ]
     return place[codes], names
@@ -120,7 +121,7 @@ def _name(snapshot: Snapshot, segments: HeldSegments, at: int, streams: bool) ->
     return f"{words}, stream {f'0x{stream:x}' if stream else 'default'}" if streams else words
 
 
-def _sentences(trace: Trace, past: SnapshotHistory, state: Heap, event: int) -> Iterator[str]:
+def _sentences(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, state: Heap, event: int) -> Iterator[str]:
     instants = event_instants(trace, past.device)
     when = (
         f"{shown(int(instants[event]), 'ns')} into the trace"
@@ -132,12 +133,15 @@ def _sentences(trace: Trace, past: SnapshotHistory, state: Heap, event: int) -> 
     yield f"{when}{number}: {shown(of['requested'], 'bytes')} asked for, {shown(of['reserved'], 'bytes')} reserved."
     used = state.bytes_of(~state.is_hole)
     holes = state.bytes_of(state.is_hole)
-    split, whole = int(holes[used > 0].sum()), int(holes[used == 0].sum())
-    count = int(state.is_hole[used[state.segment] > 0].sum()) if len(state) else 0
+    private = private_pools(snapshot)[state.segments.pool]
+    split, whole = (int(holes[~private & which].sum()) for which in (used > 0, used == 0))
+    count = int((state.is_hole & (~private & (used > 0))[state.segment]).sum())
     if split:
         yield f"{shown(split, 'bytes')} are free in {grouped(count)} holes of segments in use."
     if whole:
         yield f"{shown(whole, 'bytes')} are free in whole segments."
+    if private.any():  # what looks free there is written by the replays of graphs
+        yield f"{shown(int(holes[private].sum()), 'bytes')} are not in use in private pools."
     pending = int(state.size[state.is_pending].sum())
     if pending:
         yield f"{shown(pending, 'bytes')} wait for another stream to be returned."
