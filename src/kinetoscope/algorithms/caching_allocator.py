@@ -39,6 +39,20 @@ UNLIMITED: Final = 1 << 62
 LONGEST_SPAN: Final = 1 << 46
 """For SPAN, if it is not known: more addresses than any device has bytes."""
 
+MIN_BLOCK_BYTES: Final = 512
+"""kMinBlockSize: sizes are multiples of it."""
+
+SMALL_BYTES: Final = 1 << 20
+"""Rounded requests up to this are served from segments of the small pool (kSmallSize)."""
+
+SMALL_SEGMENT_BYTES: Final = 2 << 20
+LARGE_SEGMENT_BYTES: Final = 20 << 20
+"""Segments for small requests, and for those below OWN_SEGMENT_BYTES; expandable ones grow by as much."""
+
+OWN_SEGMENT_BYTES: Final = 10 << 20
+SEGMENT_ROUNDING_BYTES: Final = 2 << 20
+"""A larger request gets a segment of its own, of a multiple of this (kMinLargeAlloc, kRoundLarge)."""
+
 RESERVED, PEAK, PEAK_OPERATION, IN_USE, MOST_IN_USE = range(5)
 """Places in the state: bytes held, the most of them and after which operation; bytes of blocks in use, and the most."""
 
@@ -54,13 +68,6 @@ _WAITS_BEFORE, _WAITS_AFTER, _FIELD_COUNT = range(10, 13)
 _FREE, _TAKEN, _WAITING, _UNMAPPED = range(4)
 
 _LEVELS: Final = 10
-_MIN_BLOCK: Final = 512
-_SMALL_REQUEST: Final = 1 << 20
-_SMALL_SEGMENT: Final = 2 << 20
-_LARGE_SEGMENT: Final = 20 << 20
-_LARGE_REQUEST: Final = 10 << 20
-_SEGMENT_ROUNDING: Final = 2 << 20
-
 _NO_BLOCK: Final = -1
 _FIRST_ROWS: Final = 4096
 _SPARE_ROWS: Final = 64
@@ -130,7 +137,7 @@ def play(operations: AllocatorOperations, queues: int, options: Int64s) -> tuple
         queues=queues,
     )
     heap.state[[FAILED_OPERATION, _UNUSED_ROW, _LAST_REST, _FIRST_WAITING, _JUST_TAKEN]] = _NO_BLOCK
-    heap.state[[_FRESH_ROW, _NEXT_ADDRESS, _SEED]] = heads, _LARGE_SEGMENT, _SEED_VALUE
+    heap.state[[_FRESH_ROW, _NEXT_ADDRESS, _SEED]] = heads, LARGE_SEGMENT_BYTES, _SEED_VALUE
     done = 0
     while True:
         done = _play(frozen_operations, done, heap)
@@ -270,8 +277,8 @@ def _splits(block: int, size: int, queue: int, heap: _AllocatorState) -> bool:
     """Whether what a block has beyond the size becomes a block of its own (`should_split`)."""
     rest = heap.blocks[block, _SIZE] - size
     if queue & 1 or heap.options[EXPANDABLE]:
-        return bool(rest >= _MIN_BLOCK)
-    return bool(rest > _SMALL_REQUEST and size < heap.options[MAX_SPLIT])
+        return bool(rest >= MIN_BLOCK_BYTES)
+    return bool(rest > SMALL_BYTES and size < heap.options[MAX_SPLIT])
 
 
 @compiled
@@ -320,12 +327,12 @@ def _from_device(size: int, queue: int, heap: _AllocatorState) -> int:
     """A block of memory that the device gives, in no list; −1 where it has none (`alloc_block`)."""
     if heap.options[EXPANDABLE]:
         return _expanded(size, queue, heap)
-    if size <= _SMALL_REQUEST:
-        segment = _SMALL_SEGMENT
-    elif size < _LARGE_REQUEST:
-        segment = _LARGE_SEGMENT
+    if size <= SMALL_BYTES:
+        segment = SMALL_SEGMENT_BYTES
+    elif size < OWN_SEGMENT_BYTES:
+        segment = LARGE_SEGMENT_BYTES
     else:
-        segment = _SEGMENT_ROUNDING * ((size + _SEGMENT_ROUNDING - 1) // _SEGMENT_ROUNDING)
+        segment = SEGMENT_ROUNDING_BYTES * ((size + SEGMENT_ROUNDING_BYTES - 1) // SEGMENT_ROUNDING_BYTES)
     if heap.state[RESERVED] + segment > heap.options[LIMIT]:
         return _NO_BLOCK
     address = heap.state[_NEXT_ADDRESS]
@@ -365,13 +372,13 @@ def _room(size: int, queue: int, heap: _AllocatorState) -> int:
 def _expanded(size: int, queue: int, heap: _AllocatorState) -> int:
     """A block where an expandable segment has room, mapped; −1 for none (`try_allocate_expandable_block`)."""
     block = _room(size, queue, heap)
-    granule = _SMALL_SEGMENT if queue & 1 else _LARGE_SEGMENT
+    granule = SMALL_SEGMENT_BYTES if queue & 1 else LARGE_SEGMENT_BYTES
     if block < 0:
         span = granule * ((heap.options[SPAN] + granule - 1) // granule)
         if span < size:
             return _NO_BLOCK
         block = _new_block(heap.state[_NEXT_ADDRESS], span, queue, _UNMAPPED, 1, heap)
-        heap.state[_NEXT_ADDRESS] += _LARGE_SEGMENT * ((span + _LARGE_SEGMENT - 1) // _LARGE_SEGMENT)
+        heap.state[_NEXT_ADDRESS] += LARGE_SEGMENT_BYTES * ((span + LARGE_SEGMENT_BYTES - 1) // LARGE_SEGMENT_BYTES)
         _insert(block, heap)
     have = 0 if heap.blocks[block, _STATUS] == _UNMAPPED else heap.blocks[block, _SIZE]
     while have < size:
@@ -409,7 +416,7 @@ def _map_recorded(address: int, size: int, queue: int, heap: _AllocatorState) ->
     while block >= 0 and heap.blocks[block, _ADDRESS] + heap.blocks[block, _SIZE] < address + size:
         block = heap.links[block, 0]
     if block < 0 or heap.blocks[block, _ADDRESS] > address:
-        granule = _SMALL_SEGMENT if queue & 1 else _LARGE_SEGMENT
+        granule = SMALL_SEGMENT_BYTES if queue & 1 else LARGE_SEGMENT_BYTES
         span = granule * ((max(heap.options[SPAN], size) + granule - 1) // granule)
         block = _new_block(address, span, queue, _UNMAPPED, 1, heap)
         _insert(block, heap)
@@ -453,7 +460,7 @@ def _release_cached(heap: _AllocatorState) -> None:
     while heap.state[_FIRST_WAITING] >= 0:
         _give_back(heap.blocks[heap.state[_FIRST_WAITING], _OWNER], heap)
     for queue in range(heap.queues):
-        granule = _SMALL_SEGMENT if queue & 1 else _LARGE_SEGMENT
+        granule = SMALL_SEGMENT_BYTES if queue & 1 else LARGE_SEGMENT_BYTES
         block = heap.links[2 * queue, 0]
         while block >= 0:
             following = heap.links[block, 0]

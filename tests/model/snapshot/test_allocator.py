@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.model.snapshot.allocator import ReplayedAllocator, Trust, device_limit, replayed, trust_of
 from kinetoscope.model.snapshot.held import lives_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history_of, level_of
-from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES
 from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY, SEGMENT_ALLOC, SEGMENT_MAP, Snapshot
 from kinetoscope.readers.snapshot import load

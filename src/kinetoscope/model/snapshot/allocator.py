@@ -17,11 +17,12 @@ import numpy as np
 
 from kinetoscope.algorithms import caching_allocator as replica
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.caching_allocator import SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.snapshot.held import HeldSegments, held_after
 from kinetoscope.model.snapshot.releases import EMPTIED, releases_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory
-from kinetoscope.model.snapshot.rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, rounded
+from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.settings import AllocatorSettings, recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
     NONE,

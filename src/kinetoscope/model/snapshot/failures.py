@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, any_of
+from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.fragmentation import default_pools
@@ -16,13 +17,7 @@ from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.held import segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
-from kinetoscope.model.snapshot.rounding import (
-    LARGE_SEGMENT_BYTES,
-    SMALL_BYTES,
-    SMALL_SEGMENT_BYTES,
-    rounded,
-    segment_bytes,
-)
+from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
     NONE,

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.algorithms.idle_segments import GAIN, LOSE, RETURN, TAKE, idle_levels
 from kinetoscope.model.snapshot.held import GRANULE_BYTES, HeldSegments, segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
-from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.snapshot.held import HeldSegments, held_after, segment_lives
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, waiting_since_before
-from kinetoscope.model.snapshot.rounding import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.caching_allocator import SMALL_BYTES
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.memory.allocator import HOST, MISSING_INTEGER, memory_instants
 from kinetoscope.model.snapshot.replay import history
-from kinetoscope.model.snapshot.rounding import SMALL_BYTES
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived

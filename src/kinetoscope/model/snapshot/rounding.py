@@ -8,19 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
-
-MIN_BLOCK_BYTES: Final = 512
-"""kMinBlockSize: sizes are multiples of it."""
-
-SMALL_BYTES: Final = 1 << 20
-"""Rounded requests up to this are served from segments of the small pool (kSmallSize)."""
-
-SMALL_SEGMENT_BYTES: Final = 2 << 20
-LARGE_SEGMENT_BYTES: Final = 20 << 20
-"""Segments for small requests, and for those below `_OWN_SEGMENT_BYTES`; expandable ones grow by as much."""
-
-_OWN_SEGMENT_BYTES: Final = 10 << 20
-_SEGMENT_ROUNDING_BYTES: Final = 2 << 20
+from kinetoscope.algorithms.caching_allocator import (
+    LARGE_SEGMENT_BYTES,
+    MIN_BLOCK_BYTES,
+    OWN_SEGMENT_BYTES,
+    SEGMENT_ROUNDING_BYTES,
+    SMALL_BYTES,
+    SMALL_SEGMENT_BYTES,
+)
 
 DIVISION_SIZES: Final = 16
 _FIRST_DIVISION_BITS: Final = 20
@@ -58,6 +53,6 @@ def segment_bytes(size: int) -> int:
     """What is asked of the device where no cached block fits a rounded size."""
     if size <= SMALL_BYTES:
         return SMALL_SEGMENT_BYTES
-    if size < _OWN_SEGMENT_BYTES:
+    if size < OWN_SEGMENT_BYTES:
         return LARGE_SEGMENT_BYTES
-    return -(-size // _SEGMENT_ROUNDING_BYTES) * _SEGMENT_ROUNDING_BYTES
+    return -(-size // SEGMENT_ROUNDING_BYTES) * SEGMENT_ROUNDING_BYTES

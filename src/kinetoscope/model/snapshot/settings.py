@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.errors import UsageError
-from kinetoscope.model.snapshot.rounding import DIVISION_SIZES, LARGE_SEGMENT_BYTES
+from kinetoscope.model.snapshot.rounding import DIVISION_SIZES
 
 _OTHER_OPTIONS: Final = (
     *("backend", "release_lock_on_cudamalloc", "pinned_use_cuda_host_register", "pinned_num_register_threads"),
