@@ -109,7 +109,7 @@ def read(
         notes += rank_notes
     asked = None if compile is None else _paths(compile)
     sources = with_compile_files(sources, asked)
-    sources, snapshot_notes = _with_snapshots(sources, snapshot, candidates, copies)
+    sources, snapshot_notes = _with_snapshots(sources, snapshot, candidates, paths, copies)
     notes += snapshot_notes
     if files is None:
         notes += _unfinished_note(paths, candidates)
@@ -144,6 +144,7 @@ def _with_snapshots(
     sources: list[Source],
     asked: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
     candidates: Sequence[CandidateFile],
+    opened: Sequence[str],
     copies: Cache | None,
 ) -> tuple[list[Source], list[str]]:
     """The sources with the memory snapshots of their ranks, and notes.
@@ -160,7 +161,7 @@ def _with_snapshots(
         return sources, []
     if paths is None:
         among = [each for each in candidates if all(each.url != source.url for source in sources)]
-        files = [*among, *snapshots.beside(sources)]
+        files = [*among, *snapshots.beside(sources, opened)]
     else:
         files = find_all(paths)
     found = [each for each in probed(files, copies) if each.reader == SNAPSHOT] if files else []

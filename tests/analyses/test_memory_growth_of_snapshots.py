@@ -137,6 +137,8 @@ def test_a_history_that_is_longer_than_the_trace_has_more_steps(tmp_path: Path) 
     path = tmp_path / "snapshot.pickle"
     trained(tmp_path, keeps, 12, marks=False)
     first = min(each["time_us"] for each in pickle.loads(path.read_bytes())["device_traces"][0]) * 1000
+    (tmp_path / "snapshots").mkdir()
+    path.rename(tmp_path / "snapshots" / path.name)
     of = job(tmp_path, annotation("ProfilerStep#7", 0, 10), op("aten::mm", 2, 1), baseTimeNanoseconds=first)
     result = memory_growth(of)
     assert result.frame.filter(kind="device", source="snapshot")["verdict"].to_list() == ["leak"]

@@ -195,7 +195,7 @@ def test_owners_at_the_peak_of_a_snapshot(tmp_path: Path) -> None:
     row = by_use.row(by_predicate=pl.col("name") == "activation", named=True)
     assert (row["repeats"], row["line"]) == (6, "model.py:37")
     assert row["size"] * 0.4 < row["repeats"] * row["each"] <= row["size"]
-    assert row["evidence"] == "lifetime, stack"
+    assert row["evidence"] == "lifetime"
     stacks = memory_peak(job, group_by="stack")
     assert stacks.frame.get_column("stack").drop_nulls().str.contains("train.py(120): <module>", literal=True).any()
     folded = to_bytes(stacks, "folded").decode().splitlines()

@@ -23,6 +23,7 @@ from kinetoscope.readers.json.kineto import load as load_json
 from kinetoscope.readers.parquet import load
 from kinetoscope.readers.registry import READERS
 from kinetoscope.readers.snapshot.alone import load as load_snapshot
+from kinetoscope.readers.snapshot.timeline_files import load as load_series
 from kinetoscope.views.exports import trace_json, trace_parquet
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, bundled, required
@@ -150,7 +151,7 @@ def test_it_can_be_read_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_readers_are_told_apart_by_the_registry() -> None:
-    expected = [("kineto", load_json), ("parquet", load), ("snapshot", load_snapshot)]
+    expected = [("kineto", load_json), ("parquet", load), ("snapshot", load_snapshot), ("category series", load_series)]
     assert [(name, reader.load) for name, reader in READERS.items()] == expected
 
 

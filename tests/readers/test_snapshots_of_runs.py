@@ -76,8 +76,18 @@ def test_snapshots_stand_beside_traces_by_rank_and_by_the_name_of_the_trace(tmp_
         (0, 0): [],
         (0, 1): ["h_1.rank0of2.step9.6.memory.pickle"],
         (1, 0): ["rank1.pickle"],
-        (1, 1): ["h_1.rank1of2.step9.6.memory.pickle"],
+        (1, 1): ["rank1.pickle", "h_1.rank1of2.step9.6.memory.pickle"],
     }
+
+
+def test_a_trace_named_alone_has_what_is_named_after_it_and_what_a_recorder_put_there(tmp_path: Path) -> None:
+    trace(tmp_path / "a.pt.trace.json")
+    snapshot(tmp_path / "of_another_run.pickle")
+    assert names(tmp_path / "a.pt.trace.json") == {0: []}
+    snapshot(tmp_path / "a.memory.pickle")
+    snapshot(tmp_path / "snapshots" / "oom.pickle")
+    assert names(tmp_path / "a.pt.trace.json") == {0: ["a.memory.pickle", "oom.pickle"]}
+    assert names(tmp_path) == {0: ["a.memory.pickle", "of_another_run.pickle", "oom.pickle"]}
 
 
 def test_a_name_without_a_rank_belongs_to_the_only_rank_and_of_several_to_none(tmp_path: Path) -> None:

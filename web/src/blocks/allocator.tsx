@@ -32,7 +32,7 @@ import {
 } from "../draw/memory/bands";
 import { HeapPicture } from "./heap";
 import type { Heap } from "../draw/memory/segments";
-import { Canvas, pngOf } from "./canvas";
+import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { Frame } from "./frame";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
@@ -274,15 +274,7 @@ export function AllocatorBlock(block: Allocator) {
               ))}
             </span>
           )}
-          <button class="tool" aria-label="Zoom in" onClick={() => zoom(0.5)}>
-            +
-          </button>
-          <button class="tool" aria-label="Zoom out" disabled={!window} onClick={() => zoom(2)}>
-            −
-          </button>
-          <button class="tool" disabled={!window} onClick={() => setWindow(null)}>
-            All
-          </button>
+          <ZoomTools zoom={(closer) => zoom(closer ? 0.5 : 2)} all={window ? () => setWindow(null) : undefined} />
           <SaveMenu
             name={title}
             svg={async () => svgOf(draw, wide.current, HEIGHT, ink.bg)}

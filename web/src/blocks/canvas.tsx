@@ -72,3 +72,28 @@ export function pngOf(canvas: HTMLCanvasElement | null, background: string): Pro
   context.drawImage(canvas, 0, 0);
   return new Promise((done) => copy.toBlob(done));
 }
+
+/** Buttons that zoom in and out and show all again; without `all` nothing is zoomed. */
+export function ZoomTools({
+  zoom,
+  all,
+  words = ["Zoom in", "Zoom out"],
+}: {
+  readonly zoom: (closer: boolean) => void;
+  readonly all?: (() => void) | undefined;
+  readonly words?: readonly [string, string];
+}) {
+  return (
+    <>
+      <button class="tool" aria-label={words[0]} onClick={() => zoom(true)}>
+        +
+      </button>
+      <button class="tool" aria-label={words[1]} disabled={!all} onClick={() => zoom(false)}>
+        −
+      </button>
+      <button class="tool" disabled={!all} onClick={all}>
+        All
+      </button>
+    </>
+  );
+}

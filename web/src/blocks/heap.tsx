@@ -10,7 +10,7 @@ import { useProps } from "../base/props";
 import { printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
 import { arranged, drawHeap, fittedInto, rowUnder, type Heap } from "../draw/memory/segments";
-import { Canvas, pngOf } from "./canvas";
+import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu, useWidth } from "./picture";
 
@@ -86,15 +86,7 @@ export function HeapPicture({ heap, who, fills, names, alone }: Props) {
       <div class="block-head">
         <h3>Segments and holes at this instant</h3>
         <div class="tools">
-          <button class="tool" aria-label="Larger" onClick={() => zoom(2)}>
-            +
-          </button>
-          <button class="tool" aria-label="Smaller" disabled={closer <= 1} onClick={() => zoom(0.5)}>
-            −
-          </button>
-          <button class="tool" disabled={closer <= 1} onClick={() => setCloser(1)}>
-            All
-          </button>
+          <ZoomTools zoom={(larger) => zoom(larger ? 2 : 0.5)} all={closer > 1 ? () => setCloser(1) : undefined} words={["Larger", "Smaller"]} />
           <SaveMenu
             name="segments"
             svg={async () => svgOf(draw, width, HEIGHT, ink.bg)}

@@ -7,7 +7,7 @@ import { scale, shown, withUnit } from "../base/numbers";
 import { fitted, printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
 import { useProps } from "../base/props";
-import { Canvas, pngOf } from "./canvas";
+import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { Frame } from "./frame";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu } from "./picture";
@@ -140,15 +140,7 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
       name="ribbon"
       tools={
         <>
-          <button class="tool" aria-label="Zoom in" onClick={() => zoom(0.5, (from + to) / 2)}>
-            +
-          </button>
-          <button class="tool" aria-label="Zoom out" disabled={!view} onClick={() => zoom(2, (from + to) / 2)}>
-            −
-          </button>
-          <button class="tool" disabled={!view} onClick={() => setView(null)}>
-            All
-          </button>
+          <ZoomTools zoom={(closer) => zoom(closer ? 0.5 : 2, (from + to) / 2)} all={view ? () => setView(null) : undefined} />
           <SaveMenu
             name={title}
             svg={async () => svgOf(draw, wide.current, height, ink.bg)}

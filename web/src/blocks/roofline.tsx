@@ -11,7 +11,7 @@ import { measured, printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
 import { useProps } from "../base/props";
 import { logsOf, powers, scaled, ticked, within, type Powers } from "../draw/powers";
-import { Canvas, pngOf } from "./canvas";
+import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { Frame } from "./frame";
 import { PartKey, share } from "./parts";
 import { svgOf, type Pen } from "./pen";
@@ -237,15 +237,7 @@ export function RooflineBlock(block: Roofline) {
       name="roofline"
       tools={
         <>
-          <button class="tool" aria-label="Zoom in" onClick={() => zoom(0.5)}>
-            +
-          </button>
-          <button class="tool" aria-label="Zoom out" disabled={!window} onClick={() => zoom(2)}>
-            −
-          </button>
-          <button class="tool" disabled={!window} onClick={() => setWindow(null)}>
-            All
-          </button>
+          <ZoomTools zoom={(closer) => zoom(closer ? 0.5 : 2)} all={window ? () => setWindow(null) : undefined} />
           <SaveMenu
             name={title}
             svg={async () => svgOf(draw, wide.current, height, ink.bg)}

@@ -111,8 +111,8 @@ _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
     ),
     "memory": ("Memory was not recorded", "profile_memory=True records it"),
     "memory snapshot": (
-        "There is no memory snapshot",
-        "profile(..., memory_snapshot=True) records one, as torch.cuda.memory._dump_snapshot does",
+        "No memory snapshot was recorded",
+        "profile(..., memory_snapshot=True) records one",
     ),
     "shapes": ("Input shapes were not recorded", "record_shapes=True records them"),
     "Python calls": ("Python calls were not recorded", "with_stack=True records them"),

@@ -20,13 +20,29 @@ SNAPSHOT_FOLDER: Final = "snapshots"
 """The folder beside traces that our recorder writes snapshots to."""
 
 
-def beside(sources: Iterable[Source]) -> list[CandidateFile]:
-    """Files beside traces on this machine, and in the folder there, that may be snapshots by their names."""
-    folders = {os.path.dirname(each.url) for each in sources if not is_url(each.url)}
-    places = sorted({*folders, *(os.path.join(folder, SNAPSHOT_FOLDER) for folder in folders)})
-    files = [each for place in places if os.path.isdir(place or ".") for each in os.scandir(place or ".")]
-    named = [each for each in files if each.name.endswith(SUFFIXES) and not each.name.startswith(".")]
-    return [CandidateFile(each.path, size=each.stat().st_size) for each in named if each.is_file()]
+def beside(sources: Iterable[Source], paths: Iterable[str]) -> list[CandidateFile]:
+    """Files beside traces on this machine that may be snapshots by their names.
+
+    Those in `snapshots` there; beside a trace itself those that are named after it, or all where the user opened the
+    folder (one of `paths`): a trace that is named alone may lie among those of other runs.
+    """
+    opened = [os.path.abspath(path) for path in paths if os.path.isdir(path)]
+    stems: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+    for source in sources:
+        if not is_url(source.url):
+            stems[os.path.dirname(source.url)] += (_stem(source),)
+    begins = {os.path.join(folder, SNAPSHOT_FOLDER): ("",) for folder in stems}
+    for folder, names in stems.items():
+        is_whole = any(os.path.commonpath([each, os.path.abspath(folder)]) == each for each in opened)
+        begins[folder] = ("",) if is_whole else names
+    return [
+        CandidateFile(each.path, size=each.stat().st_size)
+        for place in sorted(begins)
+        if os.path.isdir(place or ".")
+        for each in os.scandir(place or ".")
+        if each.name.endswith(SUFFIXES) and each.name.startswith(begins[place]) and not each.name.startswith(".")
+        if each.is_file()
+    ]
 
 
 def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[str]]:
