@@ -86,7 +86,11 @@ export function HeapPicture({ heap, who, fills, names, alone }: Props) {
       <div class="block-head">
         <h3>Segments and holes at this instant</h3>
         <div class="tools">
-          <ZoomTools zoom={(larger) => zoom(larger ? 2 : 0.5)} all={closer > 1 ? () => setCloser(1) : undefined} words={["Larger", "Smaller"]} />
+          <ZoomTools
+            zoom={(larger) => zoom(larger ? 2 : 0.5)}
+            all={closer > 1 ? () => setCloser(1) : undefined}
+            words={["Larger", "Smaller"]}
+          />
           <SaveMenu
             name="segments"
             svg={async () => svgOf(draw, width, HEIGHT, ink.bg)}

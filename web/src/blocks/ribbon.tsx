@@ -140,7 +140,10 @@ export function RibbonBlock({ title, texts, start, end, name, kind, lane, row, n
       name="ribbon"
       tools={
         <>
-          <ZoomTools zoom={(closer) => zoom(closer ? 0.5 : 2, (from + to) / 2)} all={view ? () => setView(null) : undefined} />
+          <ZoomTools
+            zoom={(closer) => zoom(closer ? 0.5 : 2, (from + to) / 2)}
+            all={view ? () => setView(null) : undefined}
+          />
           <SaveMenu
             name={title}
             svg={async () => svgOf(draw, wide.current, height, ink.bg)}
