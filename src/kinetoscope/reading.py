@@ -77,7 +77,8 @@ def read(
             `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and
             `torch_compile_debug` beside each trace. "off" for none.
         snapshot: memory snapshots of the run (`torch.cuda.memory._dump_snapshot`): files or folders; by default those
-            among the files, beside each trace and in `snapshots` there. "off" for none.
+            among the files, in `snapshots` beside each trace, and beside it: those named after it, or all where the
+            folder is opened. "off" for none.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
 

@@ -77,8 +77,8 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         "--snapshot",
         action="append",
         metavar="PATH",
-        help="memory snapshots (torch.cuda.memory._dump_snapshot); by default those beside the traces and in"
-        " `snapshots` there; off: none",
+        help="memory snapshots (torch.cuda.memory._dump_snapshot); by default those in `snapshots` beside the"
+        " traces, and in the folder that is opened; off: none",
     )
 
 
