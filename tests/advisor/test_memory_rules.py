@@ -288,7 +288,7 @@ def test_graphs_with_pools_of_their_own(tmp_path: Path, shared: bool, count: int
     for number in range(3):
         with process.capture((0, 1) if shared else (number + 1, 0)):
             process.free(process.alloc("mm", (40 + 10 * number) << 20))
-    found = advised(tmp_path, process, "MEMORY014")
+    found = advised(tmp_path, process, "MEMORY013")
     assert len(found) == count
     for finding in found:
         message = finding.message.replace("\xa0", " ")

@@ -1,4 +1,4 @@
-"""MEMORY014: several CUDA graphs keep pools of their own, most of which are unused."""
+"""MEMORY013: several CUDA graphs keep pools of their own, most of which are unused."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("MEMORY014", "Graphs keep pools of their own", of_rank=many_graph_pools)
+RULE = Rule("MEMORY013", "Graphs keep pools of their own", of_rank=many_graph_pools)
