@@ -14,6 +14,8 @@ import pytest
 from docs import house
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.xdist_group("house")  # one worker reads the source
+
 SOURCE = ROOT / "src" / "kinetoscope"
 SHORTEST_MODULE_LINES = 30
 LONGEST_DECISION_WORDS = 600

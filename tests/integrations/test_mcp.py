@@ -79,6 +79,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_session(runs: Path) -> None:
     tools, answers = talk(
         runs,

@@ -70,6 +70,7 @@ def answers(folder: Path, number: str, count: int) -> dict[str, mailbox.MailboxN
     return mailbox.read_all(control / number, "done.")
 
 
+@pytest.mark.slow
 def test_all_ranks_begin_at_the_same_step(tmp_path: Path) -> None:
     with Ranks(tmp_path, [0.01, 0.01, 0.011, 0.01]) as ranks:
         for _ in range(2):

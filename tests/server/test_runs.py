@@ -136,6 +136,7 @@ def test_files_of_an_object_store() -> None:
     system.rm("/served", recursive=True)
 
 
+@pytest.mark.slow
 def test_new_runs_appear_and_old_ones_go(tmp_path: Path) -> None:
     with serving(tmp_path) as client:
         listed = client.get("runs")
@@ -152,6 +153,7 @@ def test_new_runs_appear_and_old_ones_go(tmp_path: Path) -> None:
         assert client.refused(f"runs/{first}")[0] == 404
 
 
+@pytest.mark.slow
 def test_a_run_that_grows_is_asked_anew(tmp_path: Path) -> None:
     file = touched(tmp_path, "rank0.json") / "rank0.json"
     with serving(tmp_path) as client:
@@ -170,6 +172,7 @@ def test_a_run_that_grows_is_asked_anew(tmp_path: Path) -> None:
         until(lambda: client.get("runs")["runs"][0]["state"] == "ready")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_half_written_files_are_retried_until_they_are_complete(tmp_path: Path, packed: bool) -> None:
     events = [op(f"aten::op{k % 7}", 10_000 * k, 5_000) for k in range(2000)]

@@ -103,6 +103,7 @@ SECRETS = (
 )
 
 
+@pytest.mark.slow
 def test_nothing_else_is_shown(folder: Path) -> None:
     sources = client_of(folder, ("/mapped", str(folder / "src")))
     with serving(MLP, sources=sources) as client:

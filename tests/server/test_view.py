@@ -83,6 +83,7 @@ def test_a_taken_port_is_not_the_end() -> None:
         assert main(["view", str(MLP), "--port", port, "--no-browser"]) == 1  # that one was asked for
 
 
+@pytest.mark.slow
 def test_other_addresses_need_the_token() -> None:
     with viewing(MLP, "--host", "0.0.0.0", "--port", "0") as (link, _):
         here, _, token = link.partition("?token=")
@@ -102,6 +103,7 @@ def test_a_token_of_one_s_own() -> None:
             asked(link, "api/runs")
 
 
+@pytest.mark.slow
 def test_options_reach_the_server(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x = 1\n")
     options: list[str | Path] = [
@@ -122,6 +124,7 @@ def test_options_reach_the_server(tmp_path: Path) -> None:
         assert asked(link, f"api/runs/{run}/source?file=/elsewhere/train.py")["lines"] == ["x = 1"]
 
 
+@pytest.mark.slow
 def test_an_empty_folder_waits_for_runs(tmp_path: Path) -> None:
     with viewing(tmp_path) as (link, _):
         assert asked(link, "api/runs")["runs"] == []

@@ -31,6 +31,7 @@ def test_every_view_opens(at_theirs: Tab, theirs: Served, kind: str) -> None:
     opens(at_theirs, theirs, kind, [view for view in menu() if view != "ledger" or kind == KINDS[0]])
 
 
+@pytest.mark.slow
 def test_every_view_of_a_trace_of_ours_opens(at_ours: Tab, ours: Served) -> None:
     """What `make test` opens in a browser."""
     opens(at_ours, ours, "mlp", list(menu()))

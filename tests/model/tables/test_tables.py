@@ -83,7 +83,8 @@ def test_every_table_fits_its_declaration(tmp_path: Path) -> None:
     process = Process()
     process.record()
     process.alloc("zeros", 5000)
-    write(tmp_path / "memory.pickle", process.snapshot())
+    (tmp_path / "snapshots").mkdir()
+    write(tmp_path / "snapshots" / "memory.pickle", process.snapshot())
     trace = drawn(tmp_path)
     for name, declared in TABLES.items():
         frame = table(trace, name)

@@ -156,7 +156,7 @@ def survive(seed: int, count: int) -> tuple[int, int]:
 
 
 def test_accidents_are_read_or_refused() -> None:
-    read, refusals = survive(1, 400)
+    read, refusals = survive(1, 100)
     assert read > 0
     assert refusals > 0
 

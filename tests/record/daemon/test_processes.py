@@ -24,6 +24,7 @@ END
 """
 
 
+@pytest.mark.slow
 def test_sessions_of_their_own_end_too() -> None:
     with processes.ended_here() as mark:
         command = [sys.executable, "-c", _RANKS.replace("END", "time.sleep(1000)")]
@@ -38,6 +39,7 @@ def test_sessions_of_their_own_end_too() -> None:
     until(lambda: not any(map(is_alive, ranks)))
 
 
+@pytest.mark.slow
 def test_what_a_command_left_behind_ends_with_it() -> None:
     done = processes.run([sys.executable, "-c", _RANKS.replace("END", "")])
     until(lambda: not any(is_alive(int(word)) for word in done.stdout.split()))

@@ -191,6 +191,7 @@ def test_a_query_cannot_take_all_memory(mlp: Client, text: str) -> None:
     assert mlp.sql(mlp.run(), "SELECT count(*) FROM ops").status == 200
 
 
+@pytest.mark.slow
 def test_a_query_cannot_take_for_ever() -> None:
     job = read(MLP)
     with pytest.raises(UsageError, match="longer than 2 s"), ChildProcess(seconds=2) as apart:
