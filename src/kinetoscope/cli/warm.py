@@ -59,6 +59,12 @@ def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
             table(job.trace(), name)
         between()
         tile(job.trace(), 10, 0, *named(job.trace(), None))
+    snapshot = path.with_name("snapshot.json")
+    snapshot.write_text(json.dumps(_snapshot()))
+    job = read(snapshot, jobs=1, progress=meter)
+    for analysis in ANALYSES:
+        between()
+        analysis(job)
     few = path.with_name("few.json")
     few.write_text(json.dumps(list(islice(_events(), 20))))
     _convert(few, meter)
@@ -94,6 +100,38 @@ def _events() -> Iterator[dict[str, Any]]:
         instant = {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]"}
         yield {**instant, "pid": 9, "tid": 1, "ts": at, "args": memory}
 
+
+def _snapshot() -> dict[str, Any]:
+    """A memory snapshot: requests that come and go in a segment of each pool, and one that failed."""
+    frames = [{"name": 'operator"" _x', "filename": "train.py", "line": 1}]  # what has to be escaped
+    taken = [1 << 40, (1 << 41) + (1 << 20)]
+    history = [
+        {"action": action, "addr": taken[place], "size": size, "stream": 0, "time_us": time, "frames": frames}
+        for time, (action, place, size) in enumerate(
+            (action, place, size)
+            for _ in range(_SNAPSHOT_STEPS)
+            for place, size in enumerate((512, 3 << 20))
+            for action in ("alloc", "free_requested", "free_completed")
+        )
+    ]
+    failed = {"action": "oom", "device_free": 1 << 20, "size": 1 << 30, "stream": 0, "time_us": len(history)}
+    sizes = {"allocated_size": 0, "active_size": 0, "requested_size": 0}
+    segments = [
+        {
+            "device": 0,
+            "address": 1 << power,
+            "total_size": size,
+            "stream": 0,
+            "segment_type": kind,
+            **sizes,
+            "blocks": [{"address": 1 << power, "size": size, "requested_size": 0, "state": "inactive"}],
+        }
+        for power, size, kind in ((40, 2 << 20, "small"), (41, 20 << 20, "large"))
+    ]
+    return {"segments": segments, "device_traces": [[*history, failed]]}
+
+
+_SNAPSHOT_STEPS = 8
 
 _WORK = (
     ("kernel", "gemm"),

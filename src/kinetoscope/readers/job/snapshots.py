@@ -31,7 +31,7 @@ def beside(sources: Iterable[Source], paths: Iterable[str]) -> list[CandidateFil
     for source in sources:
         if not is_url(source.url):
             stems[os.path.dirname(source.url)] += (_stem(source),)
-    begins = {os.path.join(folder, SNAPSHOT_FOLDER): ("",) for folder in stems}
+    begins: dict[str, tuple[str, ...]] = {os.path.join(folder, SNAPSHOT_FOLDER): ("",) for folder in stems}
     for folder, names in stems.items():
         is_whole = any(os.path.commonpath([each, os.path.abspath(folder)]) == each for each in opened)
         begins[folder] = ("",) if is_whole else names
