@@ -145,6 +145,7 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing kinetoscope and its development tools into $(VENV)"
 	@$(PIP) install --editable '.[dev]'
+	@$(BIN)/kinetoscope warm  # once, and not by each process of the tests at the same time
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.torch: pyproject.toml $(VENV)/.dev

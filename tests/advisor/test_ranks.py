@@ -82,6 +82,7 @@ def test_a_healthy_job_has_no_warning(model: Model, tmp_path: Path) -> None:
     assert not [finding for finding in advice.of("warning", "critical") if finding.code.startswith("RANKS")]
 
 
+@pytest.mark.slow
 def test_a_straggler_is_named_with_its_cause_and_what_it_costs(tmp_path: Path) -> None:
     model = replace(SMALL, ranks=8, fault=Fault("host_gap", 5, 1_200_000))
     took, advice = advised(model, tmp_path / "a")

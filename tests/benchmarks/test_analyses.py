@@ -21,6 +21,7 @@ def test_every_analysis_is_measured() -> None:
     assert {analysis.name for analysis in kinetoscope.ANALYSES} <= {each.name for each in found if each.seconds}
 
 
+@pytest.mark.slow
 def test_what_fails_stands_in_the_table_with_its_reason() -> None:
     [failed] = took("kinetoscope", Path(sys.executable), TRACE.with_name("absent.json"), repeat=1, timeout=300)
     assert failed.seconds is None

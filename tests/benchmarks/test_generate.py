@@ -142,6 +142,7 @@ def test_one_copy_says_what_the_source_says(tmp_path: Path) -> None:
     assert parsed(tmp_path / "out.json") == parsed(path)
 
 
+@pytest.mark.slow
 def test_one_indented_copy_is_the_text_of_a_dump(tmp_path: Path) -> None:
     document = json.loads(gzip.decompress((OURS / "conv.pt.trace.json.gz").read_bytes()))
     path = tmp_path / "source.json"

@@ -25,6 +25,7 @@ def test_output_time_and_memory_of_a_process() -> None:
     assert 150 * MB < run.peak < 200 * MB
 
 
+@pytest.mark.slow
 def test_the_memory_of_the_one_who_measures_does_not_count() -> None:
     block = np.ones(40 * MB)
     assert python("pass").peak < 50 * MB < block.nbytes

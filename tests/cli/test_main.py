@@ -67,12 +67,14 @@ def test_an_error_is_one_line_and_a_code(
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_code() -> None:
     done = run("doctor", "/no/such/file.json")
     assert (done.returncode, done.stdout) == (1, "")
     assert run("doctor", MLP).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_enough_is_no_error() -> None:
     with subprocess.Popen(
         [*COMMAND, "show", "temporal-breakdown", str(MLP), "--format", "json"],
@@ -161,6 +163,7 @@ def test_an_interrupt_ends_quietly(tmp_path: Path) -> None:
         assert process.wait(60) == 130
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_colour_and_a_pipe_does_not() -> None:
     assert "\x1b" not in run("doctor", MLP).stdout
     parent, child = pty.openpty()

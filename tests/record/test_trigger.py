@@ -94,6 +94,7 @@ def test_a_rank_that_has_gone_too_far_says_so(tmp_path: Path) -> None:
     assert [(note["rank"], note.get("problem")) for note in done.values()] == [(0, None), (1, "late")]
 
 
+@pytest.mark.slow
 def test_a_request_of_before_this_process_is_nothing_to_it(tmp_path: Path) -> None:
     control = tmp_path / ".kinetoscope"
     number = mailbox.ask(control, {})
@@ -103,6 +104,7 @@ def test_a_request_of_before_this_process_is_nothing_to_it(tmp_path: Path) -> No
     assert ranks.began == [[], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"id": 5}', '{"id": "../../x"}', '{"id": "a", "steps": "x"}'])
 def test_odd_notes_do_no_harm(tmp_path: Path, text: str) -> None:
     control = tmp_path / ".kinetoscope"

@@ -92,6 +92,7 @@ def test_names_of_files_are_harmless(odd: Path) -> None:
         assert b"\n=HYPERLINK" not in answer.body.replace(b",=", b"\n=")  # no spreadsheet runs it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["name_quote", "meta_newline", "class_quote"])
 def test_traces_that_are_no_json(name: str) -> None:
     _everything_answers(OURS / f"{name}.pt.trace.json.gz")

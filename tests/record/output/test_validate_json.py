@@ -159,6 +159,7 @@ def test_it_goes_to_stores(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x.part"]
 
 
+@pytest.mark.slow
 def test_what_waits_is_not_kept_waiting_by_a_process_that_gets_no_time(tmp_path: Path) -> None:
     apart, answers = FinishingProcess(), []
     os.mkfifo(tmp_path / "x.part")  # the first process waits for it for ever

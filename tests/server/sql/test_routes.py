@@ -87,6 +87,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FILES)
 def test_no_query_reads_a_file(mlp: Client, tmp_path: Path, form: str) -> None:
     file = tmp_path / f"secret.{form}"
