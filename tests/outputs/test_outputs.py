@@ -19,7 +19,7 @@ from tests.catalog.samples import SHARED, required
 from tests.cli.run import MLP, RANKS
 from tests.snapshots.process import Process
 from tests.snapshots.training import Model, Training
-from tests.snapshots.writing import write
+from tests.snapshots.writing import write, written_by
 
 
 def test_a_trace_for_perfetto_has_counters_and_the_critical_path(tmp_path: Path) -> None:
@@ -50,6 +50,16 @@ def test_a_memory_snapshot_for_perfetto_has_a_counter_for_each_use(tmp_path: Pat
             highest = max(highest, sum(level.values()))
     assert {"memory by use: activation, cuda:0", "memory by use: parameter, cuda:0"} <= set(level)
     assert highest >= kinetoscope.memory_peak(kinetoscope.read(tmp_path / "memory.pickle")).frame["size"].sum()
+
+
+def test_a_snapshot_without_times_has_no_counters(tmp_path: Path) -> None:
+    process = Process()
+    process.record()
+    process.alloc("zeros", 5000)
+    write(tmp_path / "memory.pickle", written_by(process.snapshot(), (2, 1)))
+    (written,) = kinetoscope.convert(tmp_path / "memory.pickle", tmp_path / "out.json.gz", to="perfetto")
+    assert written.additions is not None
+    assert written.additions.counters == 0
 
 
 def test_each_rank_has_its_file(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def critical_path(job: Job) -> Marked:
 def _tracks(trace: Trace, frame: pl.DataFrame, curve: Curve) -> Iterator[CounterSeries]:
     origin = origin_of_time(trace)
     by = ["device", *(name for name in frame.columns if f"{{{name}}}" in curve.name and name != "device")]
-    for labels, rows in frame.group_by(by, maintain_order=True):
+    for labels, rows in frame.drop_nulls("time").group_by(by, maintain_order=True):  # snapshots may have no times
         values = rows[curve.column].cast(pl.Float64).fill_null(float("nan")).to_numpy() * curve.scale
         if not np.isfinite(values).any():
             continue
