@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
+    CUDA,
     NONE_SELECTED,
     NOT_RECORDED,
     Instants,
@@ -46,8 +47,6 @@ RESULT = Schema(
     Column("source", pl.String, "snapshot, or trace: Kineto's records."),
     across={"device": "device", "key": "time", "own": "allocated reserved change requested"},
 )
-
-_CUDA: Final = 1
 
 
 def memory_curve(
@@ -89,8 +88,7 @@ def _of_trace(trace: Trace, select: Selection, *, points: int = 2000) -> Partial
     rows = np.flatnonzero(instants_in(view))
     rows = rows[np.argsort(instants.device[rows], kind="stable")]
     if told:  # of these the snapshot has all, and exactly
-        by_snapshot = np.array([kind == _CUDA and number in told for kind, number in instants.devices], np.bool_)
-        rows = rows[~by_snapshot[instants.device[rows]]]
+        rows = rows[~instants.of_devices(CUDA, told)[instants.device[rows]]]
     frame = pl.DataFrame(
         {
             "device": polars_columns.labelled(instants.device[rows], instants.device_name).cast(pl.String),
@@ -118,7 +116,7 @@ def _of_snapshot(view: Scope, device: int, points: int) -> pl.DataFrame | None:
     before = np.concatenate([chosen[:1], chosen[:-1] + 1])
     return pl.DataFrame(
         {
-            "device": pl.Series([device_name(_CUDA, device)], dtype=pl.String).new_from_index(0, len(chosen)),
+            "device": pl.Series([device_name(CUDA, device)], dtype=pl.String).new_from_index(0, len(chosen)),
             "time": polars_columns.column(time[chosen] - origin_of_time(trace), past.events.time[chosen] != NONE),
             "allocated": allocated[chosen + 1],
             "reserved": reserved[chosen + 1],

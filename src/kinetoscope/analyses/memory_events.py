@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Final
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_mod
 from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
+    CUDA,
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
@@ -67,8 +68,6 @@ RESULT = Schema(
     across={"device": "device", "own": "size released_at duration step thread", "key": "allocated_at"},
 )
 
-_CUDA: Final = 1
-
 
 def memory_events(
     job: Job,
@@ -105,8 +104,7 @@ def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Part
     view, snapshot = memory_scope(trace, select), snapshot_of(trace)
     chosen = np.flatnonzero(instants_in(view)[blocks.shown_at])
     if snapshot is not None:  # of its devices it has all, and exactly
-        by_snapshot = [kind == _CUDA and number in snapshot.devices for kind, number in instants.devices]
-        chosen = chosen[~np.array(by_snapshot, np.bool_)[instants.device[blocks.shown_at[chosen]]]]
+        chosen = chosen[~instants.of_devices(CUDA, snapshot.devices)[instants.device[blocks.shown_at[chosen]]]]
     shown = blocks.shown_at[chosen]
     chosen = chosen[np.lexsort((shown, -blocks.size[chosen], instants.device[shown]))]
     times, callers = _times(trace, blocks, chosen, select), _callers(trace, blocks, chosen)
@@ -117,7 +115,7 @@ def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Part
             frame, count = _of_snapshot(view, device, largest)
             frames.append(frame)
             if count > len(frame):
-                name = device_name(_CUDA, device)
+                name = device_name(CUDA, device)
                 notes.append(f"Of {name} the {len(frame):,} largest of {count:,} blocks; --largest 0 shows all.")
     frame = pl.concat(frames)
     return Partial(frame, (*_notes(trace, blocks, frame, select, snapshot is not None), *notes))
@@ -167,7 +165,7 @@ def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, 
         "use": polars_columns.labelled(categories.category[rows], CATEGORIES.__getitem__),
     }
     none = {name: pl.lit(None) for name in ("parent", "thread")}
-    facts = {"device": pl.lit(device_name(_CUDA, device)), "source": pl.lit("snapshot"), **none}
+    facts = {"device": pl.lit(device_name(CUDA, device)), "source": pl.lit("snapshot"), **none}
     return _fitted(pl.DataFrame(columns).with_columns(**facts)), count
 
 

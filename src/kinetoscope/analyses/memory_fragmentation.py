@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import HOST, device_name, instants_in, memory_instants
+from kinetoscope.model.memory.allocator import CUDA, HOST, device_name, instants_in, memory_instants
 from kinetoscope.model.snapshot.fragmentation import default_pools, unused_levels
 from kinetoscope.model.snapshot.heap import Heap, heap, releasable_bytes
 from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
@@ -27,7 +27,6 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 
-CUDA: Final = 1
 By = Literal["pool", "segment", "time"]
 
 RESULT = Schema(

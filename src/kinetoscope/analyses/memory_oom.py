@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import HOST, MISSING_INTEGER, device_name
+from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
 from kinetoscope.model.memory.failed_requests import FailedRequest, Judgement, judged
 from kinetoscope.model.snapshot.failures import Obstacles, RefusedRequest, failures, obstacles
@@ -31,8 +31,6 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
-
-CUDA: Final = 1
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

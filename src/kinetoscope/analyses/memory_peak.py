@@ -15,7 +15,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
-    DEVICE_TYPES,
+    CUDA,
     NO_ADDRESS,
     NONE_SELECTED,
     NOT_RECORDED,
@@ -80,7 +80,6 @@ RESULT = Schema(
 _NAME_OF_EARLIER: Final = "[before the recording]"
 _NAME_WITHOUT_ADDRESS: Final = "[without address]"
 _OWNERS: Final = ("use", "module", "line", "stack")
-_CUDA: Final = DEVICE_TYPES.index("cuda")
 _NO_PLACE: Final = -1
 _MAX_TIME_NS: Final = 1 << 62
 
@@ -200,7 +199,7 @@ def _of_snapshot(
         if past is None or (select.devices is not None and device not in select.devices):
             continue
         time = past.events.time - trace.base
-        height, name = level(trace, device, "requested"), device_name(_CUDA, device)
+        height, name = level(trace, device, "requested"), device_name(CUDA, device)
         if at is not None:
             event = int(np.searchsorted(np.maximum.accumulate(time), origin + at, side="right")) - 1
         else:

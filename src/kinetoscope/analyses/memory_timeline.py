@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
-    DEVICE_TYPES,
+    CUDA,
     NONE_SELECTED,
     NOT_RECORDED,
     device_name,
@@ -45,7 +45,6 @@ RESULT = Schema(
     across={"device": "device", "key": "time use", "own": "size step"},
 )
 
-_CUDA: Final = DEVICE_TYPES.index("cuda")
 _MAX_POINTS: Final = 100_000
 
 
@@ -110,7 +109,7 @@ def _of_snapshot(view: Scope, points: int) -> Iterator[pl.DataFrame]:
         found = bands(past, categories(trace, device), kinds, category_changes(trace, device), begins)
         event = np.maximum(found.event, 0)
         yield _frame(
-            view, device_name(_CUDA, device), time[event], found.levels, CATEGORIES, "snapshot", known=known[event]
+            view, device_name(CUDA, device), time[event], found.levels, CATEGORIES, "snapshot", known=known[event]
         )
 
 
