@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.advisor.finding import Finding, Stake
+from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.idle_device import idle_device
 from kinetoscope.advisor.rules.kernels_that_leave_the_device_empty import kernels_that_leave_the_device_empty
@@ -316,10 +317,10 @@ def test_broad_claims_count_only_what_no_other_does() -> None:
         )
 
     claims = [finding("C", 900, 0, 900, 2), finding("B", 800, 0, 800, 1), finding("A", 100, 0, 100)]
-    found = {each.code: each.stake.high for each in rank_findings(claims, 1000.0)}
+    found = {each.code: each.stake.high for each in rank_findings(claims, StepTime(1000.0))}
     assert found == {"A": 100, "B": 700, "C": pytest.approx(100)}
     claims[0] = finding("C", 900, 0, 801, 2)
-    assert [each.code for each in rank_findings(claims, 1000.0)] == ["A", "B"]
+    assert [each.code for each in rank_findings(claims, StepTime(1000.0))] == ["A", "B"]
 
 
 # --- all

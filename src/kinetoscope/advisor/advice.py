@@ -14,9 +14,18 @@ import polars as pl
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
+from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.rule import OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
-from kinetoscope.advisor.run_rules import FINDINGS, findings_of_rank, from_row, rank_findings, run_rules
+from kinetoscope.advisor.run_rules import (
+    FACT,
+    FINDINGS,
+    facts_of,
+    findings_of_rank,
+    from_row,
+    rank_findings,
+    run_rules,
+)
 from kinetoscope.analyses import named
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job
@@ -24,6 +33,7 @@ from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import scale, shown
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, join, measured, say
 
 _PLACES: Final = pl.List(pl.Struct(dict.fromkeys(("id", "text", "file", "command"), pl.String)))
 
@@ -31,17 +41,24 @@ RESULT = Schema(
     Column("number", pl.Int64, "Number of the finding; its evidence has the ids number.1, number.2, …"),
     Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
     Column("severity", pl.String, "critical, warning or note, by the share of the step at stake; see What to change."),
-    Column("certainty", pl.String, "sure: at least half of the upper end; likely: less; guess: not measured."),
+    Column(
+        "certainty",
+        pl.String,
+        "sure: the trace proves half of the upper end or more; likely: it rests on how something scales; guess.",
+    ),
     Column("message", pl.String, "What is wrong; its first sentence can stand alone."),
-    Column("at_stake_low", pl.Int64, "How much shorter an average step would surely be.", "ns"),
+    Column("at_stake_low", pl.Int64, "How much shorter an average step would be at least.", "ns"),
     Column("at_stake_high", pl.Int64, "How much shorter it would be at most.", "ns"),
-    Column("share_low", pl.Float64, "The same as a share of the average step: surely.", "fraction"),
+    Column("share_low", pl.Float64, "The same as a share of the average step: at least.", "fraction"),
     Column("share_high", pl.Float64, "The same as a share of the average step: at most.", "fraction"),
-    Column("confidence", pl.String, "high: measured; medium: inferred; low: a guess."),
+    Column("step", pl.Int64, "The average step that the finding is about.", "ns"),
+    Column("takes", pl.Int64, "What the thing that the message names takes of it; null where no time is meant.", "ns"),
+    Column("confidence", pl.String, "high: the trace shows the mechanism; medium: inferred; low: a guess."),
     Column("why", pl.String, "What the time at stake rests on."),
     Column("change", pl.String, "What to do, as lines of a diff."),
     Column("ranks", pl.String, "Ranks that it was found on; empty where it is about all together."),
     Column("same_time_as", pl.String, "Code of a finding that counts most of the same time already; else empty."),
+    Column("facts", pl.List(FACT), "The numbers and names of its sentences: in which, name, as shown, and as stored."),
     Column("evidence", pl.String, "What is to be seen where, in words."),
     Column("analysis", pl.String, "The analysis that shows it; null for none."),
     Column("rank", pl.Int64, "Rank of the evidence; null where all are meant."),
@@ -55,7 +72,8 @@ RESULT = Schema(
 
 METHOD: Final = (
     "The time at stake is the difference between the recorded steps and their replay without the fault; time that"
-    " device work hides does not count. Time that two findings share is counted by the first."
+    " device work hides does not count. Time that two findings share is counted by the first. Sure is what the trace"
+    " proves; likely is what rests on how something scales."
 )
 """How findings are computed: said once wherever they are shown, and in full by each rule."""
 
@@ -76,6 +94,7 @@ class Advice:
         notes: what was left out or assumed.
         program: what the program does.
         path, ranks: the job, for the commands that show more.
+        select: the part of it that was examined.
         limits: a sentence that rules about one rank were asked of some ranks only; "" if of all.
     """
 
@@ -86,6 +105,7 @@ class Advice:
     path: str = "PATH"
     ranks: int = 1
     limits: str = ""
+    select: Selection = ALL
 
     @property
     def timed(self) -> tuple[Finding, ...]:
@@ -98,24 +118,48 @@ class Advice:
         return tuple(finding for finding in self.timed if finding.stake.high >= WARNING_SHARE * self.step)
 
     @property
-    def measure(self) -> str:
+    def measure(self) -> Sentence:
         """What the time at stake is measured by, a sentence without its end."""
         if not self.step:
-            return "There are no steps to measure by"
-        return f"A step takes {shown(self.step, 'ns')}" + (f" on average over {self.ranks} ranks" * (self.ranks > 1))
+            return say("There are no steps to measure by")
+        step = measured(self.step, "ns")
+        if self.ranks == 1:
+            return say("A step takes {step}", step=step)
+        return say("A step takes {step} on average over {ranks} ranks", step=step, ranks=measured(self.ranks))
 
     @property
-    def headline(self) -> str:
+    def headline(self) -> Sentence:
         """The first finding in one sentence, the same on all faces; a timeless one if critical or no time is known."""
         if self.notable:
-            return _sentence(self.notable[0])
+            return self._promise(self.notable[0])
         if timeless := self.of("critical") or (() if self.step else self.findings):
-            return f"{timeless[0].title}."
-        return (
-            f"No finding costs more than {WARNING_SHARE:.0%} of a step."
-            if self.timed
-            else "No rule finds anything that costs time."
+            return join([timeless[0].title, "."], "")
+        if self.timed:
+            least = measured(WARNING_SHARE, "fraction").words(f"{WARNING_SHARE:.0%}")
+            return say("No finding costs more than {least} of a step.", least=least)
+        return say("No rule finds anything that costs time.")
+
+    def _promise(self, finding: Finding) -> Sentence:
+        """`Up to 296 ms of 603 ms (49%): all ranks wait for rank 0; 120 ms of it is sure.`."""
+        table, row = self.result, self.findings.index(finding) + 1
+        high, low = (
+            cell(table, f"at_stake_{end}", number=row).words(shown(getattr(finding.stake, end), "ns"))
+            for end in ("high", "low")
         )
+        share = EMPTY
+        if finding.step:
+            part = cell(table, "share_high", number=row).words(f"{finding.stake.high / finding.step:.0%}")
+            share = say(" of {step} ({part})", step=cell(table, "step", number=row), part=part)
+        what = _within_a_sentence(finding.title)
+        if finding.certainty == "guess":
+            return say("At most {high}{share}, a guess: {what}.", high=high, share=share, what=what)
+        if low.text == high.text:
+            return say("{high}{share}: {what}.", high=high, share=share, what=what)
+        if not is_part_sure(finding):
+            return say("Up to {high}{share}: {what}; none of it is sure.", high=high, share=share, what=what)
+        if finding.confidence == "high":
+            return say("Up to {high}{share}: {what}; {low} of it is sure.", high=high, share=share, what=what, low=low)
+        return say("Up to {high}{share}: {what}; {low} of it is likely.", high=high, share=share, what=what, low=low)
 
     def of(self, *severities: str) -> tuple[Finding, ...]:
         """Those of some severities."""
@@ -126,7 +170,7 @@ class Advice:
         """The same as a table: a row each, with the most telling evidence."""
         rows = [_row(number, each, self) for number, each in enumerate(self.findings, 1)]
         frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT})
-        return Result(frame, RESULT, self.notes, "advise")
+        return Result(frame, RESULT, self.notes, "advise", {} if self.select == ALL else {"select": self.select})
 
     def __str__(self) -> str:
         from kinetoscope.screens.advice import text
@@ -177,17 +221,26 @@ def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = No
         view = JobView(job, select, program, [answers[str(asked)] for asked in OF_JOB])
         view.know(answers["collectives"], collectives_of_steps)
         claims, failures = run_rules(((rule.code, rule.of_job) for rule in rules()), view, "job")
-        findings += rank_findings(claims, step)
-    limits = "" if only is None else _limits(only, len(ranks))
-    ranked = tuple(sorted(findings, key=attrgetter("order")))
+        findings += rank_findings(claims, replace(view.step_time, length=step))
+    limits = EMPTY if only is None else _limits(only, len(ranks))
+    ranked = tuple(sorted(within_step(findings, step), key=attrgetter("order")))
     notes = (*answer.notes, *failures, *filter(None, (limits,)))
-    return Advice(ranked, step, notes, program, job.path, len(job.ranks), limits)
+    return Advice(ranked, step, notes, program, job.path, len(job.ranks), limits, select)
 
 
-def _limits(only: Sequence[int], ranks: int) -> str:
-    examined = f"{len(only)} of {ranks} ranks ({listed(only)})" if only else f"none of {ranks} ranks"
-    return f"Rules about one rank examined {examined}, as the traces are large: kinetoscope advise examines all."
+def _limits(only: Sequence[int], ranks: int) -> Sentence:
+    if not only:
+        return say("Rules about one rank examined none of {ranks} ranks, {why}", ranks=measured(ranks), why=_LARGE)
+    return say(
+        "Rules about one rank examined {examined} of {ranks} ranks ({which}), {why}",
+        examined=measured(len(only)),
+        ranks=measured(ranks),
+        which=measured(len(only)).words(listed(only)),
+        why=_LARGE,
+    )
 
+
+_LARGE: Final = "as the traces are large: kinetoscope advise examines all."
 
 _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
@@ -223,16 +276,10 @@ def _share(share: float) -> str:
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
-def _sentence(finding: Finding) -> str:
-    """`Up to 296 ms of 603 ms (49%): all ranks wait for rank 0; …`."""
-    low, high = (shown(end, "ns") for end in (finding.stake.low, finding.stake.high))
-    share = f" of {shown(finding.step, 'ns')} ({finding.stake.high / finding.step:.0%})" if finding.step else ""
-    title = finding.title
-    title = title[:1].lower() + title[1:] if title.startswith(_COMMON) else title
-    if low == high:
-        return f"{high}{share}: {title}."
-    sure = low if is_part_sure(finding) else "none"
-    return f"Up to {high}{share}: {title}; {sure} of it is sure."
+def _within_a_sentence(title: str) -> Sentence:
+    """A title that follows a colon: its first letter is small unless it begins a name."""
+    text = title[:1].lower() + title[1:] if title.startswith(_COMMON) else title
+    return Sentence(text, title.quantities if isinstance(title, Sentence) else ())
 
 
 def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
@@ -303,11 +350,14 @@ def _row(number: int, finding: Finding, advice: Advice) -> dict[str, object]:
         "at_stake_high": round(finding.stake.high),
         "share_low": share and share.low,
         "share_high": share and share.high,
+        "step": round(finding.step),
+        "takes": None if finding.takes is None else round(finding.takes),
         "confidence": finding.confidence,
         "why": finding.why,
         "change": finding.change,
         "ranks": listed(finding.ranks),
         "same_time_as": finding.same_time_as,
+        "facts": facts_of(finding),
         "evidence": place["text"],
         **{name: place[name] for name in ("analysis", "rank", "start", "end", "row", "file", "line")},
         "places": places,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:  # the command line asks for the severities before it loads anything large
     from kinetoscope.algorithms.intervals.intervals import Intervals
+    from kinetoscope.views.sentences import Quantity, Sentence
 
 Severity = Literal["note", "warning", "critical"]
 Confidence = Literal["low", "medium", "high"]
@@ -33,7 +34,7 @@ NEGLIGIBLE_STEP_SHARE: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """The nanoseconds by which a step would be shorter: at least (certain) and at most (possible)."""
+    """The nanoseconds by which a step would be shorter: at least and at most; `advisor.laws` has their bounds."""
 
     low: float
     high: float
@@ -89,9 +90,12 @@ class Finding:
     Attributes:
         message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.
         stake: time at stake in an average step; once ranked, without what a finding before it counts already.
+        takes: nanoseconds of an average step that the thing itself takes which the message names: no gain is larger.
+            None for a finding without a stake.
         change: what to do, as the lines of a diff (`-` out, `+` in), one to four of them; "" where no code is meant.
         why: assumptions behind the stake besides the replay of the steps, in one sentence or two.
-        confidence: high: measured; medium: inferred; low: a guess, which is never more than a note.
+        confidence: high: the trace shows the mechanism, and the lower end follows from times that it has; medium: the
+            lower end rests on how something scales; low: a guess, of which nothing is sure, and never more than a note.
         evidence: where to look, the most telling first; three at most.
         time: the time of device and host that would go: disjoint, ascending, ns of the trace. Two findings that claim
             the same time are not counted twice. None where it is not known, and in an answer.
@@ -118,6 +122,7 @@ class Finding:
     at_most: Severity = "critical"
     at_least: Severity = "note"
     broad: int = 0
+    takes: float | None = None
     code: str = ""
     severity: Severity = "note"
     step: float = 0.0
@@ -128,16 +133,31 @@ class Finding:
         return f"<Finding {self.code or 'of no rule yet'}, {self.severity}: {self.title}>"
 
     @property
-    def title(self) -> str:
+    def title(self) -> Sentence:
         """The first sentence of the message, without its full stop."""
-        return first_sentence(self.message)
+        from kinetoscope.views.sentences import part
+
+        return part(self.message, first_sentence(self.message))
+
+    @property
+    def detail(self) -> Sentence:
+        """The sentences of the message after the first; "" where there are none."""
+        from kinetoscope.views.sentences import part
+
+        return part(self.message, self.message[len(self.title) + 1 :].strip())
 
     @property
     def certainty(self) -> Certainty:
-        """How certain the time at stake is: at least half of it, less, or a guess."""
+        """How certain the time at stake is: sure if the trace proves half of it or more; likely; or a guess."""
         if self.confidence == "low":
             return "guess"
-        return "sure" if self.stake.low * 2 >= self.stake.high else "likely"
+        return "sure" if self.confidence == "high" and self.stake.low * 2 >= self.stake.high else "likely"
+
+    @property
+    def facts(self) -> tuple[tuple[str, Quantity], ...]:
+        """The quantities of its sentences: in which of them, `message`, `why` or `evidence`, and which."""
+        parts = [("message", self.message), ("why", self.why), *(("evidence", each.text) for each in self.evidence)]
+        return tuple((part, quantity) for part, text in parts for quantity in getattr(text, "quantities", ()))
 
     @property
     def share(self) -> Stake | None:

@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
+from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.step_statistics import margin
 from kinetoscope.advisor.wording import each_step
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
@@ -31,7 +33,7 @@ from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.derived import DerivedCache
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Quantity, measured
 
 T = TypeVar("T")
 
@@ -172,6 +174,11 @@ class RankView(_View):
         return union(self.work.start, self.work.end)
 
     @cached_property
+    def step_time(self) -> StepTime:
+        """What promises are held against: the average step, and when devices work in the selected ones."""
+        return StepTime(self.step, intersection(self.busy, self.time), self.step_count)
+
+    @cached_property
     def idle(self) -> Intervals:
         """The time of the selected steps in which every device of the rank is idle."""
         return difference(self.time, self.busy)
@@ -220,13 +227,14 @@ class RankView(_View):
         """A sum over the selected steps, as the mean of a step."""
         return nanoseconds / self.step_count if self.step_count else 0.0
 
-    def time_per_step(self, nanoseconds: float) -> str:
-        """A sum over the selected steps, as the mean of a step, in words: `1.2 ms`."""
-        return shown(self.per_step(nanoseconds), "ns")
+    def time_per_step(self, nanoseconds: float) -> Quantity:
+        """A sum over the selected steps, as the mean of a step: `1.2 ms`."""
+        return measured(self.per_step(nanoseconds), "ns")
 
-    def each_step(self, count: float, one: str, more: str = "") -> str:
-        """A count over the selected steps, as the mean of a step, in words: `2.5 copies a step`."""
-        return each_step(self.per_step(count), one, more)
+    def each_step(self, count: float, one: str, more: str = "") -> Quantity:
+        """A count over the selected steps, as the mean of a step: `2.5 copies a step`."""
+        each = self.per_step(count)
+        return measured(each).words(each_step(each, one, more))
 
     def factors(self) -> Factors:
         """The start of a what-if: nothing changes."""
@@ -291,6 +299,13 @@ class JobView(_View):
         """The average selected step of all ranks, ns; 0 where there is none."""
         mean = self.ask("step_breakdown").frame.get_column("duration").mean()
         return float(mean) if isinstance(mean, (int, float)) else 0.0
+
+    @cached_property
+    def step_time(self) -> StepTime:
+        """What promises are held against: the average step, and the computation of the rank that computes least."""
+        means = self.ask("step_breakdown").frame.group_by("rank").agg(pl.col("computation").mean())
+        least = means.get_column("computation").min()
+        return StepTime(self.step, least=float(least) if isinstance(least, (int, float)) else 0.0)
 
 
 OfRank = Callable[[RankView], Iterable[Finding]]

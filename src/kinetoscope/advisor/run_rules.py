@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import polars as pl
 
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Evidence, Finding, Stake
+from kinetoscope.advisor.laws import StepTime, lawful, together
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
@@ -18,6 +19,7 @@ from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
+from kinetoscope.views.sentences import Quantity, Sentence
 
 V = TypeVar("V")
 
@@ -28,16 +30,23 @@ _EVIDENCE: Final = pl.Struct(
         "params": pl.List(pl.List(pl.String)),
     }
 )
+FACT: Final = pl.Struct({**dict.fromkeys(("part", "name", "text", "unit"), pl.String), "value": pl.Float64})
+"""A quantity of a sentence of a finding: in which (message, why, evidence), its name, as shown, and as stored."""
+
 _FINDING: Final = pl.Struct(
     {
         **dict.fromkeys(("code", "severity", "message", "change", "why", "confidence", "key"), pl.String),
         **dict.fromkeys(("at_most", "at_least"), pl.String),
-        **dict.fromkeys(("low", "high", "step"), pl.Float64),
+        **dict.fromkeys(("low", "high", "step", "takes"), pl.Float64),
+        "facts": pl.List(FACT),
         "evidence": pl.List(_EVIDENCE),
         "ranks": pl.List(pl.Int64),
         "same_time_as": pl.String,
     }
 )
+_OWN: Final = tuple(name for name in _FINDING.to_schema() if name not in ("low", "high", "evidence", "facts", "ranks"))
+_PLACE: Final = tuple(name for name in _EVIDENCE.to_schema() if name != "params")
+
 FINDINGS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("finding", _FINDING, "A finding about it; null if there is none."),
@@ -68,7 +77,7 @@ def findings_of_rank(
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
-        _to_row(each) for each in rank_findings(claims, rank.step, rank=trace.source.rank)
+        _to_row(each) for each in rank_findings(claims, rank.step_time, rank=trace.source.rank)
     ]
     step = 0.0 if is_snapshot_alone(trace) else rank.step  # annotations are no measure of a step
     frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
@@ -97,17 +106,30 @@ def run_rules(
     return findings, failures
 
 
-def rank_findings(findings: Sequence[Finding], step: float, *, rank: int | None = None) -> Iterator[Finding]:
-    """Findings, those with most at stake first; a later one counts only time that none before it has counted."""
+def rank_findings(findings: Sequence[Finding], step: StepTime, *, rank: int | None = None) -> Iterator[Finding]:
+    """Findings, those with most at stake first, within the laws; a later one counts only time that none before it has.
+
+    Args:
+        findings: of rules, as they yield them.
+        step: the average step.
+        rank: that they are about; None: the job.
+    """
     counted: list[Finding] = []
-    for finding in sorted(findings, key=lambda each: (each.broad, -each.stake.middle, each.code, each.key)):
+    promised = 0.0
+    alone = [dataclasses.replace(each, stake=lawful(each, step)) for each in findings]
+    for finding, given in sorted(
+        zip(alone, findings, strict=True),
+        key=lambda pair: (pair[0].broad, -pair[0].stake.middle, pair[0].code, pair[0].key),
+    ):
         stake, same_time_as = _uncounted(finding, counted)
-        if finding.stake.high > 0 and stake.high < NEGLIGIBLE_STEP_SHARE * step:
+        stake = together(finding, stake, counted, promised, step)
+        if given.stake.high > 0 and (stake.high <= 0 or stake.high < NEGLIGIBLE_STEP_SHARE * step.length):
             continue
+        promised += stake.high
         if finding.time is not None:
             counted.append(finding)
         yield dataclasses.replace(
-            finding.with_stake(stake, step, finding.at_most),
+            finding.with_stake(stake, step.length, finding.at_most),
             evidence=tuple(each if rank is None else dataclasses.replace(each, rank=rank) for each in finding.evidence),
             time=None,
             ranks=() if rank is None else (rank,),
@@ -132,13 +154,44 @@ def _uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str
 
 
 def _to_row(finding: Finding) -> dict[str, Any]:
-    row = {**dataclasses.asdict(finding), **dataclasses.asdict(finding.stake)}
-    evidence = [{**each, "params": [list(param) for param in each["params"].items()]} for each in row["evidence"]]
-    return {name: row[name] for name in _FINDING.to_schema()} | {"evidence": evidence}
+    evidence = [
+        {**{name: getattr(each, name) for name in _PLACE}, "params": [list(param) for param in each.params.items()]}
+        for each in finding.evidence
+    ]
+    own = {name: getattr(finding, name) for name in _OWN}
+    stake = {"low": finding.stake.low, "high": finding.stake.high}
+    return {**own, **stake, "ranks": list(finding.ranks), "evidence": evidence, "facts": facts_of(finding)}
+
+
+def facts_of(finding: Finding) -> list[dict[str, Any]]:
+    """The quantities of its sentences, as rows of `FACT`."""
+    return [
+        {
+            "part": part,
+            "name": each.name,
+            "text": each.text,
+            "unit": each.unit,
+            "value": each.value if isinstance(each.value, (int, float)) else None,
+        }
+        for part, each in finding.facts
+    ]
 
 
 def from_row(row: dict[str, Any]) -> Finding:
-    """The finding in a row of `FINDINGS`."""
-    evidence = tuple(Evidence(**{**each, "params": dict(each["params"])}) for each in row["evidence"])
+    """The finding in a row of `FINDINGS`; its sentences carry what was measured where the trace is."""
+    facts = [
+        (each["part"], Quantity(each["value"] if each["value"] is not None else each["text"], each["unit"],
+                                each["text"], name=each["name"]))
+        for each in row.pop("facts")
+    ]  # fmt: skip
+
+    def said(part: str, text: str) -> Sentence:
+        return Sentence(text, [quantity for of, quantity in facts if of == part and quantity.text in text])
+
+    evidence = tuple(
+        Evidence(**{**each, "text": said("evidence", each["text"]), "params": dict(each["params"])})
+        for each in row["evidence"]
+    )
     stake = Stake(row.pop("low"), row.pop("high"))
-    return Finding(**{**row, "stake": stake, "evidence": evidence, "ranks": tuple(row["ranks"])})
+    words = {"message": said("message", row["message"]), "why": said("why", row["why"])}
+    return Finding(**{**row, **words, "stake": stake, "evidence": evidence, "ranks": tuple(row["ranks"])})

@@ -151,8 +151,9 @@ def _finding(number: int, finding: Finding, advice: Advice) -> Iterator[str]:
     yield ""
     timed = finding.stake.high > 0 and finding.step > 0
     stake = f"At stake: {stake_text(finding)}; {finding.certainty}, confidence {finding.confidence}." if timed else ""
-    rest = finding.message[len(finding.title) + 1 :].strip()
-    yield " ".join(filter(None, [stake, sentence(rest), sentence(finding.why), *finding.remarks(advice.ranks)]))
+    yield " ".join(
+        filter(None, [stake, sentence(finding.detail), sentence(finding.why), *finding.remarks(advice.ranks)])
+    )
     if finding.change:
         yield from ("", *fenced(finding.change, "diff"))
     if finding.evidence:

@@ -12,8 +12,11 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.documents import finding_text
 from kinetoscope.pages.parts.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
+from kinetoscope.views.sentences import join
 
-_METHOD_NOTE = f"The whole bar is the average step; its dark end is sure, its light end possible. {METHOD}"
+_METHOD_NOTE = (
+    f"The whole bar is the average step; its dark end is the least, its light end the most at stake. {METHOD}"
+)
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -30,16 +33,15 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
 
 
 def _row(finding: Finding, about: Mapping[str, str], advice: Advice, ranks: int) -> FindingRow:
-    title = f"{finding.title}."
-    detail = " ".join([finding.message[len(title) :].strip(), finding.why, *finding.remarks(ranks)])
+    detail = join([finding.detail, finding.why, *finding.remarks(ranks)])
     return FindingRow(
         code=finding.code,
         severity=finding.severity,
         certainty=finding.certainty,
         low=finding.stake.low,
         high=finding.stake.high,
-        message=title,
-        detail=detail.strip(),
+        message=join([finding.title, "."], ""),
+        detail=detail,
         change=finding.change,
         links=tuple(link for each in finding.evidence for link in _links(each)),
         rule=" ".join(about.get(finding.code, "").split()),

@@ -188,9 +188,7 @@ def advice_html(advice: Advice) -> str:
 
 
 def _finding(finding: Finding, advice: Advice) -> Iterator[str]:
-    title = finding.title
-    rest = finding.message[len(title) :].removeprefix(".").strip()
-    yield f"<b>{prose(title)}.</b> {prose(rest)}<br>"
+    yield f"<b>{prose(finding.title)}.</b> {prose(finding.detail)}<br>"
     stake = f" {_safe(stake_text(finding))} of a step" if finding.step > 0 and finding.stake.high > 0 else ""
     yield f"{_badge(finding)}{stake}"
     if stake:

@@ -166,6 +166,12 @@ def join(sentences: Iterable[str], between: str = " ") -> Sentence:
     return Sentence(between.join(kept), [q for each in kept if isinstance(each, Sentence) for q in each.quantities])
 
 
+def part(whole: str, text: str) -> Sentence:
+    """A piece of a text, with those of its quantities that it shows."""
+    quantities = whole.quantities if isinstance(whole, Sentence) else ()
+    return Sentence(text, [each for each in quantities if each.text in text])
+
+
 # --- quantities
 
 

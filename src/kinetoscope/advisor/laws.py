@@ -1,0 +1,78 @@
+"""The laws of promises: what the time at stake of a finding can be at most, whatever its rule computed.
+
+0 ≤ low ≤ high ≤ what the thing itself takes. A step is never shorter than the device's work that remains. Of a guess
+nothing is sure. All findings together, time that they share counted once, leave at least what remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kinetoscope.advisor.finding import Finding, Stake
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The average step that promises are held against, ns.
+
+    Attributes:
+        length: of it; 0 where there is no step.
+        busy: when a device works in the selected steps, a union; None: they are steps of several ranks.
+        count: how many steps `busy` is of.
+        least: without `busy`, what a step takes at least: the computation of the rank that computes least.
+    """
+
+    length: float
+    busy: Intervals | None = None
+    count: int = 0
+    least: float = 0.0
+
+    def remaining(self, gone: Sequence[Intervals]) -> float:
+        """Device work of an average step that remains without some time (unions), ns."""
+        if self.busy is None:
+            return self.least
+        left = difference(self.busy, merge(*gone)) if gone else self.busy
+        return left.length / self.count if self.count else 0.0
+
+    def room(self, gone: Sequence[Intervals]) -> float:
+        """By how much an average step can be shorter at most, if some time goes, ns."""
+        return max(self.length - self.remaining(gone), 0.0)
+
+
+def lawful(finding: Finding, step: StepTime) -> Stake:
+    """The stake of a finding within what it can be alone."""
+    stake = finding.stake
+    if stake.high <= 0:
+        return Stake(0.0, 0.0)
+    high = stake.high if finding.takes is None else min(stake.high, finding.takes)
+    if step.length > 0:
+        high = min(high, step.room([] if finding.time is None else [finding.time]))
+    return _within(stake, high, finding)
+
+
+def together(finding: Finding, stake: Stake, before: Sequence[Finding], promised: float, step: StepTime) -> Stake:
+    """The stake within what the findings before it leave of the step; they promise `promised` ns together at most."""
+    if step.length <= 0:
+        return stake
+    gone = [each.time for each in (*before, finding) if each.time is not None]
+    return _within(stake, min(stake.high, max(step.room(gone) - promised, 0.0)), finding)
+
+
+def _within(stake: Stake, high: float, finding: Finding) -> Stake:
+    low = 0.0 if finding.confidence == "low" else min(max(stake.low, 0.0), high)
+    return Stake(low, max(high, 0.0))
+
+
+def within_step(findings: Sequence[Finding], step: float) -> list[Finding]:
+    """Findings of a rank and of all ranks, in their order, of which those that promise least give way to the step."""
+    room = step
+    kept: dict[int, Finding] = {}
+    for place in sorted(range(len(findings)), key=lambda at: -findings[at].stake.middle):
+        finding = findings[place]
+        if step > 0 and finding.stake.high > room:
+            finding = finding.with_stake(_within(finding.stake, room, finding), step, finding.at_most)
+        room -= finding.stake.high
+        kept[place] = finding
+    return [kept[place] for place in range(len(findings))]
