@@ -16,6 +16,7 @@ from kinetoscope.analyses.idle_breakdown import idle_breakdown
 from kinetoscope.analyses.kernels import kernels as kernels_of
 from kinetoscope.analyses.operators import operators
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests import drawn
@@ -77,6 +78,37 @@ def test_the_size_of_the_step_tells_graphs_with_the_same_kernels_apart(tmp_path:
     for batch, graph in ((3, 2), (16, 1), (17, 0), (8, 2)):
         program.step(f"execute_context_0(0)_generation_{batch}({batch})", graph)
     assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
+def test_a_shorter_last_graph_is_a_template_of_its_own_where_its_capture_tells(tmp_path: Path) -> None:
+    """Piecewise graphs: no attention follows the last layer, so the last piece begins as those before and ends sooner."""
+    program = Program([Graph("xy"), *[Graph("abcab")] * 3, Graph("abc")])
+    program.capture(*range(5), label="capture_8_PIECEWISE")
+    captured = len(program.events)
+    program.step("execute_new_0_cached_7", *range(5))
+    trace = joined(tmp_path, program, captured)
+    assert answer(trace) == program.truth
+    assert templates(trace).nodes.tolist() == [2, 5, 3]
+    assert templates(trace).is_whole.all()
+    assert templates(read(tmp_path / "run.json", capture="off", jobs=1).trace()).is_whole.tolist() == [True] * 4 + [
+        False
+    ]
+
+
+def test_captures_of_another_recording_take_no_operators_away(tmp_path: Path) -> None:
+    """All captures of a folder are given; that of another size is no part of the round that is replayed."""
+    program = Program([Graph("xy"), *[Graph("abcab")] * 3, Graph("abc")])
+    program.capture(*range(5), label="capture_8_PIECEWISE")
+    captured = len(program.events)
+    program.step("execute_new_0_cached_7", *range(5))
+    other = Program([Graph("abcabz"), Graph("zzzz")])
+    other.capture(0, 1, label="capture_4_FULL")
+    (tmp_path / "capture_traces").mkdir()
+    drawn.written(tmp_path / "capture_traces" / "graph_capture_2.json", *other.events)
+    drawn.written(tmp_path / "capture_traces" / "graph_capture_1.json", *program.events[:captured])
+    trace = read(program.written(tmp_path / "run.json", captured), jobs=1).trace()
+    assert len(trace.source.captures) == 2
+    assert answer(trace) == program.truth
 
 
 def test_captures_that_nothing_tells_apart_are_refused_and_said(tmp_path: Path) -> None:

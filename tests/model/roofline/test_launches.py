@@ -134,6 +134,43 @@ def test_a_generated_kernel_that_gathers_may_read_in_part(tmp_path: Path) -> Non
     assert (cost.bytes, cost.bytes_most) == (0, 4 * 64_000 + 80 + 4 * 640)
 
 
+def sliced(tmp_path: Path, name: str, dims: list[list[int]], *numbers: int) -> Cost:
+    """The cost of a generated kernel over tensors of 2 bytes, with the numbers that follow them."""
+    tensors = {
+        "Input Dims": [*dims, *([] for _ in numbers)],
+        "Input type": [*("c10::BFloat16" for _ in dims), *("Scalar" for _ in numbers)],
+        "Concrete Inputs": [*("" for _ in dims), *(str(number) for number in numbers)],
+    }
+    cost = costed(tmp_path, *called(name, [(name, [1, 1, 1])], **tensors))
+    assert cost is not None
+    return cost
+
+
+def test_a_generated_kernel_that_only_moves_a_slice_reads_what_it_writes(tmp_path: Path) -> None:
+    """Of a tensor of 4,429 rows it copies 333: the others are not read."""
+    name = "triton_poi_fused__unsafe_view_clone_slice_transpose_13"
+    cost = sliced(tmp_path, name, [[2, 38, 4429, 64], [2, 333, 2432]], 1_619_712)
+    assert (cost.bytes, cost.bytes_most) == (2 * 2 * 1_619_712, None)
+
+
+def test_a_generated_kernel_that_slices_may_read_in_part_what_it_does_not_go_through(tmp_path: Path) -> None:
+    """Of the table of positions it reads a crop, for each picture the same."""
+    name = "triton_red_fused_add_clone_convolution_native_layer_norm_slice_view_4"
+    cost = sliced(tmp_path, name, [[2, 2432, 64, 64], [2432], [1, 36864, 2432]], 8192, 19, 128)
+    every = 2432 * (2 * 64 * 64 + 1 + 36864)
+    assert (cost.bytes, cost.bytes_most) == (2 * 2 * 2432 * 64 * 64, 2 * every)
+
+
+def test_sizes_of_dynamic_shapes_are_not_gone_through(tmp_path: Path) -> None:
+    cost = sliced(tmp_path, "triton_poi_fused_clone_slice_0", [[100, 64], [50, 64]], 50, 3200)
+    assert (cost.bytes, cost.bytes_most) == (2 * 2 * 3200, None)
+
+
+def test_without_numbers_a_generated_kernel_that_slices_may_read_any_part(tmp_path: Path) -> None:
+    cost = sliced(tmp_path, "triton_poi_fused_clone_slice_0", [[100, 64], [50, 64]])
+    assert (cost.bytes, cost.bytes_most) == (0, 2 * 64 * 150)
+
+
 def test_optimizers_of_apex_have_no_operator(tmp_path: Path) -> None:
     kernel = "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>, float, float, adamMode_t>(int)"
     events = [drawn.launch(1, 1, 1), drawn.kernel(kernel, 10, 10, 1, grid=[300, 1, 1])]

@@ -45,12 +45,14 @@ class AttributedReplays:
         launch: int32 [replays], row of the launch of each.
         work: int32 [replays, nodes], rows of the device work of each.
         configuration: grid and block of each node; nothing where the capture tells none.
+        is_whole: is the work all that the capture recorded?
     """
 
     calls: CallsOfGraph
     launch: Int32s
     work: Int32s
     configuration: Sequence[Sequence[Spelling | None]] = ()
+    is_whole: bool = False
 
 
 class CaptureRecording(Protocol):
@@ -101,7 +103,7 @@ def with_captured_calls(
         paths = node_paths(trace, each.work[0], dump)
         if any(paths):
             calls = with_annotations(calls, paths)
-        parts.append(AttributedReplays(calls, each.launch, each.work, configuration(recorded, each)))
+        parts.append(AttributedReplays(calls, each.launch, each.work, configuration(recorded, each), each.is_whole))
     for annotated in annotated_replays(trace, dump):
         fresh = (annotated.launch >= 0) & ~taken[annotated.work].any(axis=1)
         if fresh.any():
@@ -218,6 +220,7 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
     labels = tuple(dict.fromkeys(part.calls.label for part in parts))
     replayed = np.concatenate([part.launch for part in parts])
     label = np.concatenate([np.full(len(part.launch), labels.index(part.calls.label)) for part in parts])
+    is_whole = np.concatenate([np.full(len(part.launch), part.is_whole) for part in parts])
     by_launch = np.argsort(replayed, kind="stable")
     captured = CapturedCalls(
         recorded=len(trace),
@@ -231,6 +234,7 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
         block=np.concatenate(block)[order],
         replay=replayed[by_launch].astype(np.int32),
         label=label[by_launch].astype(np.int32),
+        is_whole=is_whole[by_launch],
         labels=labels,
         notes=tuple(notes),
     )

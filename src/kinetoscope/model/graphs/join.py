@@ -45,6 +45,12 @@ class JoinedReplays:
     node: Int32s
     same: Bools
 
+    @property
+    def is_whole(self) -> bool:
+        """Does the work have all kernels of the capture? Copies and sets may be recorded on one side only."""
+        kernels = np.flatnonzero(self.graph.nodes.event == EventKind.KERNEL)
+        return bool(np.isin(kernels, self.node).all())
+
 
 @dataclass(frozen=True)
 class Joins:
@@ -56,7 +62,7 @@ class Joins:
 
 def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     """The replays of a trace that some captures, of the trace itself or of other recordings, made."""
-    every, known = replays(trace), sorted(graphs, key=lambda graph: graph.begin)
+    every, known = replays(trace), _by_time(graphs)
     if not len(every) or not known:
         return Joins()
     sequence = _sequences(every)
@@ -75,6 +81,13 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
             if is_node.any():
                 result.append(JoinedReplays(graph, launch, rows, found.node[is_node], found.same[is_node]))
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
+
+
+def _by_time(graphs: Iterable[CapturedGraph]) -> list[CapturedGraph]:
+    """Captures by their beginning, those of a recording together."""
+    known = sorted(graphs, key=lambda graph: graph.begin)
+    first = {graph.recording: graph.begin for graph in reversed(known)}
+    return sorted(known, key=lambda graph: (first[graph.recording], graph.recording))
 
 
 def _sequences(every: Replays) -> Int32s:
@@ -268,5 +281,5 @@ def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, sever
 
 
 def relabelled(graphs: Iterable[CapturedGraph], recording: int) -> list[CapturedGraph]:
-    """The same captures as those of another recording by number."""
-    return [replace(graph, recording=recording) for graph in graphs]
+    """The same captures as those of another recording by number; rounds of two recordings are not one."""
+    return [replace(graph, recording=recording, round=hash((recording, graph.round))) for graph in graphs]

@@ -63,13 +63,15 @@ def templates(trace: Trace) -> Templates:
 
     The largest sequence of work among the replays of a graph is its template. Another replay of the graph is a part of
     it if its nodes are among those of the template, by id and name. Where nodes have no ids, only the first and the
-    last replay of the recording can be parts: the end or the beginning of one template and of no other.
+    last replay of the recording can be parts: the end or the beginning of one template and of no other. A replay whose
+    capture has no other kernels is whole, whatever longer graph begins or ends alike.
     """
     every = replays(trace)
     names = trace.name[device_work(trace).rows[every.work]]
     sequence = every.template.copy()
     ordinal = np.arange(len(every.work)) - np.repeat(every.offsets[:-1], every.sizes)
-    for replay, (whole, places) in {**_parts_by_id(every, names), **_parts_at_ends(every, names)}.items():
+    told = _told_whole(trace, every)
+    for replay, (whole, places) in {**_parts_by_id(every, names), **_parts_at_ends(every, names, told)}.items():
         sequence[replay] = every.template[whole]
         ordinal[every.offsets[replay] : every.offsets[replay + 1]] = places
     of_replay, first = group(sequence)
@@ -109,11 +111,18 @@ def _parts_by_id(every: Replays, names: Int32s) -> _Parts:
     return parts
 
 
-def _parts_at_ends(every: Replays, names: Int32s) -> _Parts:
+def _told_whole(trace: Trace, every: Replays) -> Bools:
+    """Replays whose capture tells that no work is missing: bool [replays]."""
+    if trace.captured is None:
+        return np.zeros(len(every), np.bool_)
+    return np.isin(every.launch, trace.captured.replay[trace.captured.is_whole])
+
+
+def _parts_at_ends(every: Replays, names: Int32s, told: Bools) -> _Parts:
     parts: _Parts = {}
     _, first, replays_of = np.unique(every.template, return_index=True, return_counts=True)
     ends = sorted({0, len(every) - 1}, key=lambda replay: -every.sizes[replay]) if len(every) else []
-    for replay in ends:
+    for replay in (each for each in ends if not told[each]):
         if every.node[_pieces(every, replay)].min() > 0 or replays_of[every.template[replay]] > 1:
             continue
         own = names[_pieces(every, replay)]

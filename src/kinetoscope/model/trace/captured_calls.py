@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 
 
 class CaptureSource(IntEnum):
@@ -44,6 +44,7 @@ class CapturedCalls:
         grid, block: int64 [attributed work], codes of the launch configuration of the capture, −1 where it tells none.
         replay: int32 [attributed replays], ascending rows of their launches.
         label: int32 [attributed replays], place in `labels`.
+        is_whole: bool [attributed replays], whose work is all that their capture recorded.
         labels: names of the annotations around captures, such as `capture_32_FULL`; "" for none.
         notes: sentences on what was joined, and what could not be.
     """
@@ -59,6 +60,7 @@ class CapturedCalls:
     block: Int64s
     replay: Int32s
     label: Int32s
+    is_whole: Bools
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
@@ -87,5 +89,18 @@ def nothing_captured(recorded: int, notes: Iterable[str]) -> CapturedCalls:
     none = np.empty(0, np.int32)
     codes = none.astype(np.int64)
     return CapturedCalls(
-        recorded, none, none, none, none, none, none.astype(np.int8), codes, codes, none, none, (), tuple(notes)
+        recorded=recorded,
+        parent=none,
+        launch=none,
+        depth=none,
+        work=none,
+        call=none,
+        source=none.astype(np.int8),
+        grid=codes,
+        block=codes,
+        replay=none,
+        label=none,
+        is_whole=none.astype(np.bool_),
+        labels=(),
+        notes=tuple(notes),
     )
