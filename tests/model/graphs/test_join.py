@@ -81,7 +81,7 @@ def test_the_size_of_the_step_tells_graphs_with_the_same_kernels_apart(tmp_path:
 
 
 def test_a_shorter_last_graph_is_a_template_of_its_own_where_its_capture_tells(tmp_path: Path) -> None:
-    """Piecewise graphs: no attention follows the last layer, so the last piece begins as those before and ends sooner."""
+    """Piecewise graphs: no attention follows the last layer, so the last piece ends sooner than those before."""
     program = Program([Graph("xy"), *[Graph("abcab")] * 3, Graph("abc")])
     program.capture(*range(5), label="capture_8_PIECEWISE")
     captured = len(program.events)
