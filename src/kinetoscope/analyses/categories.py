@@ -17,7 +17,7 @@ from kinetoscope.model.operators.categories import CATEGORIES, categories_of_nam
 from kinetoscope.model.operators.costs import Values, grouped_as, host_costs
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import step_of, step_of_work
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -105,9 +105,9 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
 
 def _on_device(view: Scope, by: By) -> pl.DataFrame:
     work, chosen = view.device_work, np.flatnonzero(view.device_work_mask)
-    launched = np.where(work.launch >= 0, view.trace.start[work.launch], work.start) if len(work) else work.start
+    number = _numbers(view, step_of_work(view.trace, work, view.steps)[chosen], by)
     category = work_categories(view.trace)[chosen]
-    codes, first = group(category, _steps(view, launched[chosen], by))
+    codes, first = group(category, number)
     span, device = view.clipped(work.start[chosen], work.end[chosen]), work.device[chosen]
     total, covered = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
     nowhere, own = np.full(len(first), -1, np.int32), np.arange(len(first), dtype=np.int32)
@@ -117,7 +117,7 @@ def _on_device(view: Scope, by: By) -> pl.DataFrame:
         total += charged.total
         covered += charged.covered
     numbers: Values = {"work": np.bincount(codes, minlength=len(first)), "total": total, "busy": covered}
-    return _frame(view, category[first], launched[chosen][first], by, numbers)
+    return _frame(category[first], number[first], numbers)
 
 
 def _on_host(view: Scope, by: By) -> pl.DataFrame:
@@ -125,21 +125,19 @@ def _on_host(view: Scope, by: By) -> pl.DataFrame:
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME, EventKind.ANNOTATION)
     rows = np.flatnonzero(nested.shown & view.host_mask_untimed & (trace.kind == EventKind.HOST_OP)).astype(np.int32)
     category = categories_of_names(trace, trace.name[rows])
-    groups = grouped_as(nested, rows, category, _steps(view, trace.start[rows], by))
+    number = _numbers(view, step_of(view.steps.host, trace.start), by)
+    groups = grouped_as(nested, rows, category, number[rows])
     costs = host_costs(view, nested, groups)
     numbers: Values = {"operators": costs["calls"], "host_self": costs["host_self"]}
-    return _frame(view, categories_of_names(trace, trace.name[groups.first]), trace.start[groups.first], by, numbers)
+    return _frame(categories_of_names(trace, trace.name[groups.first]), number[groups.first], numbers)
 
 
-def _steps(view: Scope, time: Int64s, by: By) -> Int64s:
-    """The number of the step that each time lies in, −1 for none."""
-    if by == "all":
-        return np.full(len(time), -1, np.int64)
-    place = step_of(view.steps.host, time)
-    return np.where(place >= 0, np.append(view.steps.number, -1)[place], -1)
+def _numbers(view: Scope, place: Int64s, by: By) -> Int64s:
+    """The numbers of steps at these places, −1 for none, and where all steps are together."""
+    return np.append(view.steps.number, -1)[place] if by == "step" else np.full(len(place), -1, np.int64)
 
 
-def _frame(view: Scope, category: Int8s, time: Int64s, by: By, numbers: Values) -> pl.DataFrame:
-    """The rows of groups, of which `category` and `time` are those of one member."""
-    keys = {"step": polars_columns.rows(_steps(view, time, by)), "category": category}
+def _frame(category: Int8s, number: Int64s, numbers: Values) -> pl.DataFrame:
+    """The rows of groups, of which `category` and `number`, that of the step, are those of one member."""
+    keys = {"step": polars_columns.rows(number), "category": category}
     return pl.DataFrame({**keys, **numbers})

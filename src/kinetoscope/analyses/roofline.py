@@ -27,7 +27,7 @@ from kinetoscope.model.roofline.headroom import PARTS, parts
 from kinetoscope.model.roofline.registry import entry_of
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import step_of_work
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
@@ -248,18 +248,8 @@ def _caller(view: Scope, limits: Floors, chosen: Int64s) -> Int32s:
 
 
 def _steps(view: Scope, limits: Floors, chosen: Int64s) -> Int64s:
-    """Place of the step in which each unit was launched, −1 for none: int64 [chosen].
-
-    Work whose launch was not recorded, as of steps before the recording, is in no step, unless that is so of all work.
-    Where the whole window is one step, all work is in it.
-    """
-    if view.steps.origin == "window" and len(view.steps):
-        return np.zeros(len(chosen), np.int64)
-    caller = _caller(view, limits, chosen)
-    is_known = caller >= 0
-    began = _charged(view).work.start[limits.longest[chosen]]
-    place = step_of(view.steps.host, np.where(is_known, view.trace.start[caller], began))
-    return np.where(is_known | ~is_known.any(), place, -1)
+    """Place of the step of each unit, that of its longest piece (`step_of_work`), −1 for none: int64 [chosen]."""
+    return step_of_work(view.trace, _charged(view).work, view.steps)[limits.longest[chosen]]
 
 
 def _certainty(limits: Floors) -> Int64s:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kinetoscope import Selection
+from kinetoscope import Selection, categories, kernels
 from kinetoscope.errors import UsageError
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from tests import drawn
@@ -50,6 +50,22 @@ def test_device_work_belongs_to_the_step_of_its_launch_else_of_its_start(tmp_pat
     assert (work(third), work(fourth)) == ({"kernel"}, {"kernel 2", "unlinked"})
     assert host(third) == {"step 3", "mm", "launch"}
     assert (fourth.steps.number.tolist(), fourth.places.tolist()) == ([4], [1])
+
+
+def test_work_from_before_the_recording_is_in_no_step_whatever_the_host_did_meanwhile(tmp_path: Path) -> None:
+    before = [drawn.kernel("gemm", 1000 + 20 * each, 20, 90 + each) for each in range(4)]
+    own = [drawn.launch(1030, 5, 1), drawn.kernel("gemm", 1085, 30, 1)]
+    own += [drawn.launch(1095, 5, 2), drawn.kernel("gemm", 1128, 2, 2)]
+    lost = drawn.kernel("gemm", 1118, 10, 99)  # begins while the host is past the step, and the device in it
+    job = drawn.job(tmp_path, drawn.annotation("ProfilerStep#3", 1000, 100), *before, *own, lost)
+    select = Selection(steps=(3,))
+    chosen = scope(job.trace(), select)
+    assert (chosen.steps.device.start.tolist(), chosen.device_work.start[chosen.device_work_mask].tolist()) == (
+        [1080],
+        [1085, 1128, 1118],
+    )
+    totals = {categories(job, select=select).frame["total"].sum(), kernels(job, select=select).frame["total"].sum()}
+    assert totals == {30 + 10 + 2}
 
 
 def test_an_annotation_chooses_what_begins_inside_it_on_its_thread(tmp_path: Path) -> None:

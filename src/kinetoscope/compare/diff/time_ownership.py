@@ -24,7 +24,7 @@ from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import Steps, step_of, step_of_work
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -87,13 +87,13 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     innermost Python call or annotation on the main thread; if there is none, to nobody: `nothing recorded`. An owner is
     known by its category, its name, the calls around it (around its launch, if it is device work) and the shapes of the
     operator's inputs. Calls of all threads are counted, whether they own time or not: those that began in a selected
-    step of the host, and device work that was launched in one (or, if its launch was not recorded, began in one).
+    step of the host, and the device work of the selected steps (`step_of_work`).
     """
     chosen = scope(trace, select)
     # Steps choose windows. What happens in a step does not depend on which others are asked for.
     view = chosen if select.steps is None else scope(trace, replace(select, steps=None))
     windows = view.clipped(chosen.steps.device.start, chosen.steps.device.end)
-    candidates = _intervals(view, chosen.steps.host)
+    candidates = _intervals(view, chosen.steps)
     codes, first = group(candidates.category, candidates.node, candidates.name, candidates.shape)
     shares = owned_by_group(
         windows, Intervals(candidates.start, candidates.end), candidates.category, codes, len(first)
@@ -133,8 +133,8 @@ class _Candidates:
     paths: Paths
 
 
-def _intervals(view: Scope, steps: Intervals) -> _Candidates:
-    """All of a selection; `steps` are those of the host in which calls are counted."""
+def _intervals(view: Scope, steps: Steps) -> _Candidates:
+    """All of a selection; `steps` are those in which calls are counted."""
     trace, work = view.trace, view.device_work
     paths = find_paths(trace)
     category, competes = _host_categories(view)
@@ -144,7 +144,6 @@ def _intervals(view: Scope, steps: Intervals) -> _Candidates:
     launch = np.where(work.launch[own] >= 0, work.launch[own], work.op[own])
     op = np.where(launch >= 0, _shaped(trace)[launch], -1)
     shapes = _shapes(trace)
-    began = np.where(work.launch[own] >= 0, trace.start[work.launch[own]], work.start[own])
     kinds = np.array([_OF_WORK[kind] for kind in WorkKind], np.int8)
     return _Candidates(
         start=np.concatenate([work.start[own], trace.start[host]]),
@@ -156,8 +155,8 @@ def _intervals(view: Scope, steps: Intervals) -> _Candidates:
         shape=np.concatenate([np.where(op >= 0, shapes[op], -1), shapes[host]]),
         counts=np.concatenate(
             [
-                _counted(work, own) & (step_of(steps, began) >= 0),
-                view.host_mask[host] & (step_of(steps, trace.start[host]) >= 0),
+                _counted(work, own) & (step_of_work(trace, work, steps)[own] >= 0),
+                view.host_mask[host] & (step_of(steps.host, trace.start[host]) >= 0),
             ]
         ),
         paths=paths,

@@ -27,7 +27,7 @@ from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memo
 from kinetoscope.model.operators.costs import CallGroups, device_costs, host_costs, launched
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
-from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import step_of, step_of_work
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
@@ -243,11 +243,10 @@ def _of_operators(view: Scope) -> pl.DataFrame:
 
 
 def _of_kernels(view: Scope) -> pl.DataFrame:
-    """The time of each kernel, copy and set in each step: the step of its launch, or else of its own start."""
+    """The time of each kernel, copy and set in each step (`step_of_work`)."""
     trace, work = view.trace, view.device_work
     chosen = np.flatnonzero(view.device_work_mask)
-    begins = np.where(work.launch[chosen] >= 0, trace.start[work.launch[chosen]], work.start[chosen])
-    place = step_of(view.steps.host, begins)
+    place = step_of_work(trace, work, view.steps)[chosen]
     chosen, place = chosen[place >= 0], place[place >= 0]
     if not len(chosen):
         return RESULT.empty()

@@ -181,12 +181,10 @@ def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
     known = np.flatnonzero(ended_by >= 0)
     if len(known):
         lane, _ = group(work.device, work.stream)
-        before = np.flatnonzero(counted_work(view))
-        codes, _ = group(
-            np.concatenate([lane[before], lane[ended_by[known]]]), np.concatenate([work.end[before], start[known]])
-        )
+        # Of all work, selected or not: what ran before a step leaves its stream busy, too.
+        codes, _ = group(np.concatenate([lane, lane[ended_by[known]]]), np.concatenate([work.end, start[known]]))
         pairs = codes.astype(np.int64)
-        same[known] = match_first(pairs[len(before) :], pairs[: len(before)]) >= 0
+        same[known] = match_first(pairs[len(work) :], pairs[: len(work)]) >= 0
     return same
 
 

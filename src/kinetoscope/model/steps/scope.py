@@ -17,7 +17,16 @@ from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import STEADY_STEPS, Steps, after_warm_up, is_delayed, is_last_empty, step_of, steps
+from kinetoscope.model.steps.steps import (
+    STEADY_STEPS,
+    Steps,
+    after_warm_up,
+    is_delayed,
+    is_last_empty,
+    step_of,
+    step_of_work,
+    steps,
+)
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.text import listed
@@ -115,15 +124,13 @@ def scope(trace: Trace, select: Selection) -> Scope:
     taken = np.ones(len(work), np.bool_)
     running = np.ones(len(work), np.bool_)
     call = np.where(work.captured >= 0, work.captured, work.launch)
-    for criterion in _criteria(trace, select, chosen):
-        # Device work is where it was launched, that of a replay where it was captured. If neither was recorded, it has
-        # a step, by its own start, and no more.
-        host &= criterion.events
-        by_start = criterion.events[work.rows] & criterion.is_step
-        launched = np.where(call >= 0, criterion.events[call], by_start)
-        taken &= launched
-        if not criterion.is_step:
-            running &= launched
+    if select.steps is not None:
+        host &= step_of(chosen.host, trace.start) >= 0
+        taken &= step_of_work(trace, work, chosen) >= 0
+    for events in _criteria(trace, select):
+        # Device work is where it was launched, that of a replay where it was captured.
+        host &= events
+        running &= (call >= 0) & events[call]
     if select.devices is not None:
         running &= np.isin(work.device, _require_any("device", select.devices, work.device))
     if select.streams is not None:
@@ -159,23 +166,14 @@ def unclipped(view: Scope) -> Scope:
     return view if view.select.time is None else scope(view.trace, replace(view.select, time=None))
 
 
-@dataclass(frozen=True)
-class _Criterion:
-    """Events that a selection leaves; by steps, work without a recorded launch is chosen by its own start."""
-
-    events: Bools
-    is_step: bool
-
-
-def _criteria(trace: Trace, select: Selection, chosen: Steps) -> Iterator[_Criterion]:
-    if select.steps is not None:
-        yield _Criterion(step_of(chosen.host, trace.start) >= 0, True)
+def _criteria(trace: Trace, select: Selection) -> Iterator[Bools]:
+    """The events that a selection by calls of the host leaves."""
     if select.annotation is not None:
-        yield _Criterion(_inside_annotation(trace, select.annotation), False)
+        yield _inside_annotation(trace, select.annotation)
     if select.threads is not None:
         tids = trace.tracks.integer_tids()
         host = np.unique(trace.track[any_of(trace.kind, HOST_KINDS)])
-        yield _Criterion(np.isin(tids, _require_any("thread", select.threads, tids[host]))[trace.track], False)
+        yield np.isin(tids, _require_any("thread", select.threads, tids[host]))[trace.track]
 
 
 def _time_range(trace: Trace, select: Selection) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ class Selection:
     Attributes:
         steps: numbers of the steps; −1 is the last one; a range may reach beyond the last; "steady" is all but those of
             the warm-up (see `steps.steady`). Device work belongs to the step that contains its launch (work whose
-            launch was not recorded: its start) and is not clipped.
+            launch was not recorded: the device step that contains its start) and is not clipped.
         time: start and end in ns after the first event of the trace. Intervals are clipped to it; what is counted are
             events that start in it.
         devices, streams: numbers of devices and streams; they choose device work only.

@@ -123,6 +123,18 @@ def step_of(windows: Intervals, time: Int64s) -> Int64s:
     return np.where((index >= 0) & (time < windows.end[np.maximum(index, 0)]), index, -1)
 
 
+def step_of_work(trace: Trace, work: DeviceWork, every: Steps) -> Int64s:
+    """Place of the step of each piece of device work: int64 [work], −1 for none.
+
+    It is the host step that contains its launch. Work whose launch was not recorded belongs to the device step that
+    contains its start: so what was launched before the recording is in no step, as its time is.
+    """
+    linked = work.launch >= 0
+    step = step_of(every.device, work.start)
+    step[linked] = step_of(every.host, trace.start[work.launch[linked]])
+    return step
+
+
 def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     """The plugin's formula; see `Steps.device`.
 
