@@ -262,6 +262,60 @@ def test_optimizers_that_do_not_loop(events: list[Event], tmp_path: Path) -> Non
     assert list(optimizer_by_parameter(view(tmp_path, *events))) == []
 
 
+def closed(name: str, *, of: str = "Adam", count: int = 12) -> list[Event]:
+    """The same with a closure of 400 µs at the beginning of each step: a forward pass, and a node of the backward."""
+    span = f"Optimizer.step#{of}.step"
+    events = [each for each in updated(name, of=of, count=count) if not each["name"].startswith(("Opt", "aten::mm"))]
+    for k in range(3):
+        begin = k * 1_000_000
+        node = op("autograd::engine::evaluate_function: MmBackward0", begin + 400_000, 150_000)
+        forward = [op("aten::mm", begin + 150_000 + 10_000 * place, 8_000) for place in range(24)]
+        events += [annotation(span, begin + 100_000, 800_000), *forward, node]
+    return events
+
+
+def test_a_closure_is_no_update(tmp_path: Path) -> None:
+    [finding] = optimizer_by_parameter(view(tmp_path, *closed("aten::lerp_")))
+    assert "36 operators a step take 350 µs" in finding.message
+    assert finding.stake.high <= 350 * US
+    assert list(optimizer_by_parameter(view(tmp_path, *closed("aten::_fused_adam_")))) == []
+
+
+def test_of_optimizers_in_one_another_the_inner_one_updates(tmp_path: Path) -> None:
+    outer = [annotation("Optimizer.step#CombinedOptimizer.step", k * 1_000_000 + 590_000, 320_000) for k in range(3)]
+    [finding] = optimizer_by_parameter(view(tmp_path, *updated("aten::lerp_", of="Adam"), *outer))
+    assert "`Adam` updates" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("of", "version", "argument"),
+    [
+        ("Adam", "2.13.0+cpu", "fused=True"),
+        ("Adam", "2.1.0", "foreach=True"),
+        ("Adam", "1.11.0", None),
+        ("RMSprop", "2.13.0", "foreach=True"),
+        ("SGD", "", "fused=True)  # from torch 2.4 on"),
+        ("LBFGS", "", None),
+        ("Muon", "", None),
+        ("SparseAdam", "", None),
+        ("Lion", "2.13.0", "torch._foreach_add_"),
+    ],
+)
+def test_an_argument_is_one_that_the_optimizer_takes(
+    of: str, version: str, argument: str | None, tmp_path: Path
+) -> None:
+    recorded = {"kinetoscope": {"versions": {"torch": version}}} if version else {}
+    look = RankView(job(tmp_path, *updated("aten::lerp_", of=of), **recorded).trace(), ALL)
+    found = list(optimizer_by_parameter(look))
+    assert [argument in each.change for each in found if argument] == [True] * bool(argument)
+    assert len(found) == bool(argument)
+    assert all(("=True" in each.change) == (of != "Lion") for each in found)
+
+
+def test_an_update_that_multiplies_matrices_is_no_loop_over_parameters(tmp_path: Path) -> None:
+    assert list(optimizer_by_parameter(view(tmp_path, *updated("aten::mm", of="Shampoo")))) == []
+
+
 def zeroed(name: str) -> list[Event]:
     """Three steps with `zero_grad` of 100 µs in each."""
     events = steps(3, 1_000_000)

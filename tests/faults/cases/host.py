@@ -138,11 +138,24 @@ def in_one(rows: int, width: int, *, times: int, ops: int = 8) -> Layers:
 # --- optimizers, gradients
 
 
-def by_parameter(count: int, name: str, ops: tuple[str, ...], *, size: int = 65536, us: float = 3.0) -> Layers:
-    """An update in a Python loop over the parameters."""
+def no_closure(net: Network) -> None:
+    """The loss and its gradients are there already."""
+
+
+def closure(net: Network) -> None:
+    """What Lightning gives to `step`: the forward and the backward pass."""
+    on_host(net) if net.p.device is None else small(net)
+    net.backward()
+
+
+def by_parameter(
+    count: int, name: str, ops: tuple[str, ...], *, size: int = 65536, us: float = 3.0, first: Layers = no_closure
+) -> Layers:
+    """An update in a Python loop over the parameters, after a closure if there is one."""
 
     def update(net: Network) -> None:
         with net.p.annotation(f"Optimizer.step#{name}.step"):
+            first(net)
             for _ in range(count):
                 for op in ops:
                     net.work(op, elementwise("CUDAFunctor_add", "float"), us, [size], [size], types=["float"] * 2)
@@ -153,11 +166,12 @@ def by_parameter(count: int, name: str, ops: tuple[str, ...], *, size: int = 655
     return update
 
 
-def at_once(name: str, us: float) -> Layers:
+def at_once(name: str, us: float, *, first: Layers = no_closure) -> Layers:
     """The same for all of them at once."""
 
     def update(net: Network) -> None:
         with net.p.annotation(f"Optimizer.step#{name}.step"):
+            first(net)
             net.p.host(60)
             kernel = multi_tensor("FusedAdamMathFunctor")
             net.work(f"aten::_fused_{name.lower()}_", kernel, us, [256, 256], types=["TensorList"], cost=80)
@@ -442,6 +456,22 @@ CASES = (
         training(on_host, update=by_parameter(60, "AdamW", ADAM, us=9), precision="fp32"),
         training(on_host, update=at_once("AdamW", 400), precision="fp32"),
         seed=232,
+        **_CPU,
+    ),
+    planted(
+        "HOST004",
+        "Adam parameter by parameter, behind a closure",
+        training(no_closure, update=by_parameter(150, "Adam", ADAM, first=closure)),
+        training(no_closure, update=at_once("Adam", 40, first=closure)),
+        seed=236,
+        **_A100,
+    ),
+    planted(
+        "HOST004",
+        "AdamW parameter by parameter, behind a closure, on the host alone",
+        training(no_closure, update=by_parameter(60, "AdamW", ADAM, us=9, first=closure), precision="fp32"),
+        training(no_closure, update=at_once("AdamW", 400, first=closure), precision="fp32"),
+        seed=237,
         **_CPU,
     ),
     planted(

@@ -1,4 +1,4 @@
-"""The spans that torch records of its optimizers, and which operators they call."""
+"""The spans that torch records of its optimizers, which operators they call, and what their constructors take."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.autograd import engine_spans
+from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.marks import OPTIMIZER, RANGE_KINDS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
+from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
 _STEP: Final = re.compile(r"Optimizer\.step#(\w+)\.step")
 _ZERO: Final = re.compile(r"Optimizer\.zero_grad#(\w+)\.zero_grad")
 
-_MULTI_TENSOR_PREFIXES: Final = ("aten::_foreach_", "aten::_fused_", "aten::_amp_foreach")
+FUSED_PREFIX: Final = "aten::_fused_"
+_MULTI_TENSOR_PREFIXES: Final = ("aten::_foreach_", FUSED_PREFIX, "aten::_amp_foreach")
 """Beginnings of the names of operators that work on all parameters at once."""
 
 _ZEROS: Final = ("aten::zero_", "aten::_foreach_zero_")
@@ -31,7 +36,8 @@ class OptimizerSpans:
 
     Attributes:
         rows: bool [events], the spans.
-        inside: bool [events], they and all that lies in them.
+        inside: bool [events], they and all that lies in them; of `Optimizer.step` only the update. A span that begins
+            with a closure is not in it itself, as its own time is partly the closure's.
         name: class of the optimizer, of several the most frequent one.
     """
 
@@ -41,9 +47,49 @@ class OptimizerSpans:
 
 
 @derived
-def optimizer_steps(trace: Trace) -> OptimizerSpans:
-    """Those of `Optimizer.step`."""
-    return _spans(trace, _STEP)
+def optimizer_steps(trace: Trace, name: str | None = None) -> OptimizerSpans:
+    """Those of `Optimizer.step`, of all classes or of one; of spans in one another the inner ones.
+
+    A step may be given a closure that computes the loss and its gradients first (`step(closure)`, as Lightning calls
+    it). So of a span in whose time autograd's engine runs, the update is what begins after the last node.
+    """
+    spans, parent = _spans(trace, _STEP), call_tree(trace).parent
+    rows = np.flatnonzero(spans.rows & (parent >= 0))
+    around = ancestor(parent, spans.rows)[parent[rows]]
+    inner = spans.rows.copy()
+    inner[around[around >= 0]] = False
+    if name is not None:
+        inner &= rows_named(trace, f"Optimizer.step#{name}.step".__eq__, *RANGE_KINDS, holding=(OPTIMIZER,))
+    begins = np.append(_update_begins(trace, inner), np.iinfo(np.int64).max)  # the last: of what lies in no span
+    return OptimizerSpans(inner, np.asarray(trace.start >= begins[ancestor(parent, inner)]), name or spans.name)
+
+
+@derived
+def optimizer_classes(trace: Trace) -> tuple[str, ...]:
+    """Names of the classes of the optimizers that update something, in the order of their names."""
+    rows = optimizer_steps(trace).rows
+    labels = [trace.strings.label(code) for code in np.unique(trace.name[rows]).tolist()]
+    return tuple(sorted({match[1] for label in labels if (match := _STEP.fullmatch(label))}))
+
+
+def update_times(trace: Trace, rows: Int64s) -> Intervals:
+    """When the spans of steps (rows) update, after their closures: int64 [rows] each."""
+    is_span = np.zeros(len(trace), np.bool_)
+    is_span[rows] = True
+    return Intervals(np.minimum(_update_begins(trace, is_span)[rows], trace.end[rows]), trace.end[rows])
+
+
+def _update_begins(trace: Trace, spans: Bools) -> Int64s:
+    """When the update of each span begins: int64 [events], ns; for what is no span of these, its start."""
+    begins = trace.start.copy()
+    ends = np.sort(trace.end[engine_spans(trace)])
+    rows = np.flatnonzero(spans)
+    place = np.searchsorted(ends, trace.end[rows], side="right") - 1
+    if len(ends):
+        last = ends[np.maximum(place, 0)]
+        closed = (place >= 0) & (last > trace.start[rows])
+        begins[rows[closed]] = last[closed]
+    return begins
 
 
 @derived
@@ -69,3 +115,52 @@ def _spans(trace: Trace, pattern: re.Pattern[str]) -> OptimizerSpans:
     codes, counts = np.unique(trace.name[rows], return_counts=True)
     match = pattern.fullmatch(trace.strings.label(int(codes[counts.argmax()]))) if len(codes) else None
     return OptimizerSpans(rows, inside(trace, rows), match[1] if match else "")
+
+
+# --- what the constructors of torch's optimizers take
+
+_FUSED: Final = {
+    "Adam": ((2, 0), (2, 4)),
+    "AdamW": ((2, 0), (2, 4)),
+    "SGD": ((2, 3), (2, 4)),
+    "Adagrad": (None, (2, 4)),
+}
+"""The torch from which on each takes `fused=True`, on devices and on the host; None: it never did."""
+
+_FOREACH: Final = {
+    **dict.fromkeys(
+        ("ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"), (1, 12)
+    ),
+    "Adafactor": (2, 5),
+}
+"""The torch from which on each takes `foreach=True`."""
+
+_NEITHER: Final = frozenset({"LBFGS", "Muon", "SparseAdam"})
+"""Optimizers of torch that take neither."""
+
+_VERSION: Final = re.compile(r"(\d{1,3})\.(\d{1,3})")
+
+
+def is_of_torch(name: str) -> bool:
+    """Is it a class of `torch.optim`?"""
+    return name in _FOREACH or name in _NEITHER
+
+
+def best_argument(trace: Trace, name: str, *, on_device: bool) -> tuple[str, str]:
+    """The argument with which an optimizer of torch works on all parameters at once, and a remark; "" for none.
+
+    It is `fused=True` where it can be, else `foreach=True`: what the recorded torch takes; where the file does not say
+    which torch that is, the remark says from which one on.
+    """
+    recorded = _torch_version(trace)
+    fused, foreach = _FUSED.get(name, (None, None))[0 if on_device else 1], _FOREACH.get(name)
+    for argument, since in (("fused=True", fused), ("foreach=True", foreach)):
+        if since is not None and (recorded is None or recorded >= since):
+            return argument, "" if recorded else f"  # from torch {since[0]}.{since[1]} on"
+    return "", ""
+
+
+def _torch_version(trace: Trace) -> tuple[int, int] | None:
+    facts = recording(trace)
+    match = _VERSION.match(facts.versions.get("torch", "")) if facts is not None else None
+    return (int(match[1]), int(match[2])) if match else None

@@ -7,8 +7,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, works_on_all
-from kinetoscope.advisor.evidence.source_location import host_and_device_time
+from kinetoscope.advisor.evidence.optimizers import (
+    FUSED_PREFIX,
+    best_argument,
+    is_of_torch,
+    optimizer_classes,
+    optimizer_steps,
+    update_times,
+    works_on_all,
+)
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -18,7 +25,9 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.advisor.wording import quoted
+from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
@@ -26,7 +35,8 @@ from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.fused_optimizers import update_traffic
 from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.views.numbers import shown
+from kinetoscope.model.trace.names import rows_beginning, rows_named
+from kinetoscope.model.trace.trace import Trace
 
 _MIN_OPERATORS: Final = 20
 """Operators a step from which on they are worth combining."""
@@ -37,8 +47,16 @@ _MIN_PASSES: Final = 3
 _MAX_ALONE_SHARE: Final = 0.2
 """Share of an update's operators up to which the rest decides: they are counters and learning rates."""
 
-_FUSED: Final = frozenset({"SGD", "Adam", "AdamW", "Adagrad"})
-"""Optimizers that torch has a fused form of, on CPUs as on GPUs."""
+_PRODUCTS: Final = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul"})
+"""What an update computes whose time is arithmetic, such as Muon's and Shampoo's."""
+
+_WHOLE: Final = frozenset(
+    {"Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adamax", "NAdam", "RAdam", "ASGD", "Adadelta"}
+)
+"""Optimizers all of whose operators go with the other form; of others some stay, such as Adafactor's means of rows."""
+
+_LEFT_OF_OTHERS: Final = 0.9
+"""Share of the calls of other optimizers that is left at most: `foreach` shortened Adafactor's update by a sixth."""
 
 _TINY_KERNEL_NS: Final = 10_000
 """Length up to which a kernel is mostly launch overhead."""
@@ -90,7 +108,9 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
 
     What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
     all parameters at once (`_foreach_…`, `_fused_…`); and on a device, whether three or more `_foreach_` operators go
-    through all parameters though the optimizer has a fused form.
+    through all parameters though the optimizer has a fused form. Of a step with a closure only what comes after the
+    last node of autograd is the update. Nothing is said of an update that is fused, of optimizers that torch has no
+    other form of (LBFGS, Muon, SparseAdam), nor of others' whose update multiplies matrices.
 
     Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators
     each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish.
@@ -100,55 +120,99 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     Where shapes do not tell the bytes, 30 to 70 % remain; 50 to 85 % with three to five operators a parameter; 90 % and
     more with fewer. On the host alone a gain is sure only from six operators a parameter on.
 
+    Of Adafactor, and of optimizers that torch does not have, surely only a tenth of the calls goes.
+
     Passes over all parameters have few launches, but read and write as much as an update parameter by parameter: the
     same shares remain.
 
-    What to do. Use the fused form, else `foreach=True`. Torch chooses `foreach` by itself only on GPUs, from 2.0 on,
-    and only if all parameters are plain tensors there.
+    What to do. Use the fused form, else `foreach=True`, as far as the recorded torch takes it. Torch chooses `foreach`
+    by itself only on GPUs, from 2.0 on, and only if all parameters are plain tensors there. An optimizer of one's own
+    can call torch's `_foreach_` functions.
     """
-    trace = rank.trace
-    spans = optimizer_steps(trace)
-    if not shows_computation(rank) or "Fused" in spans.name:
+    if not shows_computation(rank):
         return
+    for name in optimizer_classes(rank.trace):
+        yield from _claims(rank, name)
+
+
+def _claims(rank: RankView, name: str) -> Iterator[Finding]:
+    trace, spans = rank.trace, optimizer_steps(rank.trace, name)
     within = spans.inside & rank.scope.host_mask
-    ops = _direct(rank, within)
+    rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
+    argument, remark = best_argument(trace, name, on_device=rank.has_device)
+    if "Fused" in name or not len(rows) or _cannot_change(trace, name, within, argument):
+        return
+    ops = _direct(rank, within, spans.rows)
     alone = ops & ~works_on_all(trace)
-    in_passes = rank.has_device and spans.name in _FUSED and alone.sum() < _MAX_ALONE_SHARE * ops.sum()
+    in_passes = rank.has_device and argument == "fused=True" and alone.sum() < _MAX_ALONE_SHARE * ops.sum()
     mine = ops & ~alone if in_passes else alone
     count = int(mine.sum())
     least = _MIN_PASSES if in_passes else _MIN_OPERATORS
     if count < least * rank.step_count or count < 0.8 * int(ops.sum()):
         return
     at_most, at_least = _left(rank, mine)
-    if (shares := _traffic_left(rank, within)) is not None:
+    if name not in _WHOLE:
+        at_most = _Left(_LEFT_OF_OTHERS, _LEFT_OF_OTHERS, 1.0)
+    if (shares := _traffic_left(rank, within, name)) is not None:
         at_most, at_least = (
             left._replace(large=share) for left, share in zip((at_most, at_least), shares, strict=True)
         )
+    updates = update_times(trace, rows)
     low = rank.gains(_factors(rank, within, mine, at_most, _FLOOR))
-    high = rank.gains(_factors(rank, within, mine, at_least, _TINY_KERNEL_NS))
-    rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
-    stake = stake_by_time(rank, low, high, rank.spans(rows))
+    most = _factors(rank, within, mine, at_least, _TINY_KERNEL_NS)
+    _without_python(trace, most, rows, updates)
+    spent = union(*updates)
+    stake = stake_by_time(rank, low, rank.gains(most), spent)
     if not is_worth_reporting(rank, stake):
         return
-    longest = rank.longest(rows)
-    length = rank.per_step(int((trace.end[rows] - trace.start[rows]).sum()))
-    option = "fused=True" if spans.name in _FUSED else "foreach=True"
     yield Finding(
-        message=f"{spans.name} updates the parameters {'in several passes' if in_passes else 'one by one'}."
-        f" {rank.each_step(count, 'operator')} take {shown(length, 'ns')} on the host.",
+        message=f"{quoted(name)} updates the parameters {'in several passes' if in_passes else 'one by one'}."
+        f" {rank.each_step(count, 'operator')} take {rank.time_per_step(spent.length)} on the host.",
         stake=stake,
-        change=f"- {spans.name}(model.parameters(), ...)\n+ {spans.name}(model.parameters(), ..., {option})",
+        change=_change(name, argument, remark),
         why="Part of the update's calls and kernels remains; the rule's page says how much.",
         confidence="medium",
-        evidence=(rank.event(longest, "the longest update", "operators"),),
-        time=host_and_device_time(rank, rows, within),
+        evidence=(rank.event(rank.longest(rows), "the longest update", "operators"),),
+        time=_time(rank, spent, within),
+        key=name,
     )
 
 
-def _direct(rank: RankView, within: Bools) -> Bools:
+def _cannot_change(trace: Trace, name: str, within: Bools, argument: str) -> bool:
+    """Is it fused already, has torch no other form of it, or is its time that of products of matrices?"""
+    if rows_beginning(trace, (FUSED_PREFIX,), EventKind.HOST_OP)[within].any():
+        return True
+    if is_of_torch(name):
+        return not argument
+    return bool(rows_named(trace, _PRODUCTS.__contains__, EventKind.HOST_OP)[within].any())
+
+
+def _change(name: str, argument: str, remark: str) -> str:
+    if argument:
+        return f"- {name}(model.parameters(), ...)\n+ {name}(model.parameters(), ..., {argument}){remark}"
+    return (
+        f"- for p, u in zip(params, updates): p.add_(u, alpha=-lr)  # in {name}.step\n"
+        "+ torch._foreach_add_(params, updates, alpha=-lr)  # so each of its operators"
+    )
+
+
+def _without_python(trace: Trace, factors: Factors, rows: Int64s, updates: Intervals) -> None:
+    """Behind a closure the time between the operators goes, too; elsewhere it is the span's own, and scaled as such."""
+    behind = updates.start > trace.start[rows]
+    for track in np.unique(trace.track[rows[behind]]).tolist():
+        here = behind & (trace.track[rows] == track)
+        factors.cut[track] = union(updates.start[here], updates.end[here])
+
+
+def _time(rank: RankView, spent: Intervals, within: Bools) -> Intervals:
+    launched = launched_by(rank.trace, within)
+    work = union(rank.work.start[launched], rank.work.end[launched])
+    return intersection(merge(rank.exposed(spent), work), rank.time)
+
+
+def _direct(rank: RankView, within: Bools, spans: Bools) -> Bools:
     """The operators that the spans call, not those that these call; in files of 2021 the spans are operators too."""
     trace, parent = rank.trace, call_tree(rank.trace).parent
-    spans = optimizer_steps(trace).rows
     if not (trace.kind[spans] == EventKind.HOST_OP).any():
         return np.asarray(within & outermost_ops(trace))
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
@@ -163,7 +227,7 @@ def _left(rank: RankView, ops: Bools) -> tuple[_Left, _Left]:
     return next((at_most, at_least) for fewest, at_most, at_least in table if each >= fewest)
 
 
-def _traffic_left(rank: RankView, within: Bools) -> tuple[float, float] | None:
+def _traffic_left(rank: RankView, within: Bools, name: str) -> tuple[float, float] | None:
     """What share of the update's device time its fused form takes by the bytes that both move, at most and at least.
 
     At least, it moves them at the bandwidth of the memory. None where the bytes are not known, or something else limits
@@ -172,7 +236,7 @@ def _traffic_left(rank: RankView, within: Bools) -> tuple[float, float] | None:
     trace, work, costed = rank.trace, rank.work, costed_calls(rank.trace)
     moved = costed.of_calls([variant.bytes for variant in costed.variants])
     mine = within[costed.rows] & ~np.isnan(moved)
-    traffic = update_traffic(trace, within, optimizer_steps(trace).name)
+    traffic = update_traffic(trace, within, name)
     took = work.duration[np.append(mine, False)[costed.call]].sum() if len(work) else 0
     if traffic is None or not took or took < _MIN_KNOWN_SHARE * work.duration[launched_by(trace, within)].sum():
         return None
