@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.advisor.wording import each_step, joined, place, quoted, share
+from kinetoscope.advisor.wording import counted, each_step, joined, place, quoted, share
 from kinetoscope.model.trace.text import number_of
+from kinetoscope.views.sentences import Quantity
 from kinetoscope.views.text import cells, printable
 
 
@@ -43,6 +44,7 @@ def test_a_place_keeps_its_line(file: str, line: int) -> None:
         (each_step(1.0, "call"), "1 call a step"),
         (each_step(2.5, "call"), "2.5 calls a step"),
         (each_step(40.4, "call"), "40 calls a step"),
+        (counted(1200, "copy", "copies"), "1,200 copies"),
         (share(1, 8), "12%"),
         (share(1, 1000), "under 1%"),
         (share(1, 0), "0%"),
@@ -52,5 +54,5 @@ def test_a_place_keeps_its_line(file: str, line: int) -> None:
         (joined(list("abcdef")), "a, b, c and 3 more"),
     ],
 )
-def test_phrases(text: str, expected: str) -> None:
-    assert text == expected
+def test_phrases(text: str | Quantity, expected: str) -> None:
+    assert str(text) == expected

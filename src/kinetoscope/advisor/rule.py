@@ -233,8 +233,7 @@ class RankView(_View):
 
     def each_step(self, count: float, one: str, more: str = "") -> Quantity:
         """A count over the selected steps, as the mean of a step: `2.5 copies a step`."""
-        each = self.per_step(count)
-        return measured(each).words(each_step(each, one, more))
+        return each_step(self.per_step(count), one, more)
 
     def factors(self) -> Factors:
         """The start of a what-if: nothing changes."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.model.execution.program import ProgramKind
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.views.sentences import Quantity, Sentence, join, measured, say
 from kinetoscope.views.text import ELLIPSIS, brief, cells, printable
 
 NAME_CELLS: Final = 60
@@ -48,23 +50,29 @@ def ending(text: str, width: int) -> str:
     return text
 
 
-def each_step(count: float, one: str, more: str = "") -> str:
+def each_step(count: float, one: str, more: str = "") -> Quantity:
     """How many there are in a step on average, for a sentence: `1 copy a step`, `2.5 copies a step`."""
     number = f"{count:,.0f}" if count >= 9.95 or abs(count - round(count)) < 0.05 else f"{count:,.1f}"
-    return f"{number} {one if number == '1' else more or one + 's'} a step"
+    return measured(count).words(f"{number} {one if number == '1' else more or one + 's'} a step")
 
 
-def share(part: float, whole: float) -> str:
+def counted(count: int, one: str, more: str = "") -> Quantity:
+    """How many there are, for a sentence: `1 copy`, `12 copies`."""
+    return measured(count).words(number_of(count, one, more))
+
+
+def share(part: float, whole: float) -> Quantity:
     """A share as a whole percentage, `12%`; `under 1%` where that would be 0."""
     ratio = part / whole if whole > 0 else 0.0
-    return "under 1%" if 0 < ratio < 0.005 else f"{ratio:.0%}"
+    return measured(ratio, "fraction").words("under 1%" if 0 < ratio < 0.005 else f"{ratio:.0%}")
 
 
-def joined(words: Sequence[str], limit: int = 4) -> str:
+def joined(words: Sequence[str], limit: int = 4) -> Sentence:
     """Words as a sentence lists them: `a, b and c`; of many the first ones, `and 7 more`."""
-    if len(words) > limit:
-        words = [*words[: limit - 1], f"{len(words) - limit + 1} more"]
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+    more = len(words) - limit + 1 if len(words) > limit else 0
+    left_out = [say("{left_out} more", left_out=measured(more))] if more else []
+    parts = [*words[: limit - 1], *left_out] if more else list(words)
+    return join([join(parts[:-1], ", "), *parts[-1:]], " and ")
 
 
 # --- by what a program does

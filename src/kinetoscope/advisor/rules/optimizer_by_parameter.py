@@ -37,6 +37,7 @@ from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import say
 
 _MIN_OPERATORS: Final = 20
 """Operators a step from which on they are worth combining."""
@@ -161,19 +162,29 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
     low = rank.gains(_factors(rank, within, mine, at_most, _FLOOR))
     most = _factors(rank, within, mine, at_least, _TINY_KERNEL_NS)
     _without_python(trace, most, rows, updates)
-    spent = union(*updates)
+    spent, launched = union(*updates), launched_by(trace, within)
+    work = union(rank.work.start[launched], rank.work.end[launched])
     stake = stake_by_time(rank, low, rank.gains(most), spent)
     if not is_worth_reporting(rank, stake):
         return
     yield Finding(
-        message=f"{quoted(name)} updates the parameters {'in several passes' if in_passes else 'one by one'}."
-        f" {rank.each_step(count, 'operator')} take {rank.time_per_step(spent.length)} on the host.",
+        message=say(
+            "{optimizer} updates the parameters {how}. {operators} take {took} on the host{on_device}.",
+            optimizer=quoted(name),
+            how="in several passes" if in_passes else "one by one",
+            operators=rank.each_step(count, "operator"),
+            took=rank.time_per_step(spent.length),
+            on_device=say(" and {computed} on the device", computed=rank.time_per_step(work.length))
+            if work.length
+            else "",
+        ),
         stake=stake,
+        takes=rank.per_step(merge(spent, work).length),
         change=_change(name, argument, remark),
-        why="Part of the update's calls and kernels remains; the rule's page says how much.",
+        why=say("Part of the update's calls and kernels remains; the rule's page says how much."),
         confidence="medium",
         evidence=(rank.event(rank.longest(rows), "the longest update", "operators"),),
-        time=_time(rank, spent, within),
+        time=intersection(merge(rank.exposed(spent), work), rank.time),
         key=name,
     )
 
@@ -202,12 +213,6 @@ def _without_python(trace: Trace, factors: Factors, rows: Int64s, updates: Inter
     for track in np.unique(trace.track[rows[behind]]).tolist():
         here = behind & (trace.track[rows] == track)
         factors.cut[track] = union(updates.start[here], updates.end[here])
-
-
-def _time(rank: RankView, spent: Intervals, within: Bools) -> Intervals:
-    launched = launched_by(rank.trace, within)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    return intersection(merge(rank.exposed(spent), work), rank.time)
 
 
 def _direct(rank: RankView, within: Bools, spans: Bools) -> Bools:
