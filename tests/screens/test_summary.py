@@ -11,6 +11,7 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.pages.parts.digest import Digest, Spread, SpreadColumn, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.screens.summary import MAX_COLUMNS, lines
+from kinetoscope.views.sentences import EMPTY, Sentence
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 
@@ -20,8 +21,8 @@ EVIL = "\x1b]0;owned\x07[bold]x[/bold]\u202e"
 DIGEST = Digest(
     name="run.pt.trace.json",
     facts=("2 × NVIDIA H100", "3 steps"),
-    headline="A step takes 100 ms, and the device computes for 70% of it.",
-    loss="The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2,
+    headline=Sentence("A step takes 100 ms, and the device computes for 70% of it."),
+    loss=Sentence("The largest loss is data loading, 20 ms (20%): the device waits for the next batch. " * 2),
     changes=(
         Finding(
             code="DATA001",
@@ -38,7 +39,7 @@ DIGEST = Digest(
             step=1e8,
         ),
     ),
-    first="Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure.",
+    first=Sentence("Up to 20.0 ms of 100 ms (20%): the process makes each batch; 14.0 ms of it is sure."),
     parts=(
         TimePart("computation", "computation", 70 * MS),
         TimePart("memory", "exposed copies", 0),
@@ -49,13 +50,21 @@ DIGEST = Digest(
         "Steps",
         "host",
         (SpreadColumn("5", 50), SpreadColumn("6", 100), SpreadColumn("7", 50)),
-        "50 – 100 ns; step 6 is longest",
+        Sentence("50 – 100 ns; step 6 is longest"),
     ),
     tops=(
         ("Operators", (TopRow("aten::mm", "host", 1200, 30 * MS, 0.3), TopRow("aten::add", "host", 5, 15 * MS, 0.15))),
         ("Kernels", (TopRow("void gemm<128, 128>(float*, float*, int)" * 4, "computation", 1, MS, 0.0001),)),
     ),
-    health=(("warning", "Something is odd."), ("note", "Something else."), ("note", "a"), ("note", "b")),
+    health=tuple(
+        (severity, Sentence(said))
+        for severity, said in (
+            ("warning", "Something is odd."),
+            ("note", "Something else."),
+            ("note", "a"),
+            ("note", "b"),
+        )
+    ),
     commands=(("kinetoscope show operators run.pt.trace.json", "all operators"),),
 )
 
@@ -83,7 +92,7 @@ def test_few_steps_have_their_numbers_below() -> None:
 
 def test_a_slow_step_among_many_is_not_lost() -> None:
     columns = tuple(SpreadColumn(str(step), 900 if step == 777 else 100) for step in range(1000))
-    digest = dataclasses.replace(DIGEST, spread=Spread("Steps", "host", columns, "100 – 900 ns"))
+    digest = dataclasses.replace(DIGEST, spread=Spread("Steps", "host", columns, Sentence("100 – 900 ns")))
     row = next(line for line in drawn(digest) if line.startswith("Steps"))
     assert row.count("█") == 1
     assert row.count("▂") > 40
@@ -122,9 +131,9 @@ def test_a_trace_with_next_to_nothing_reads_well() -> None:
     bare = Digest(
         "a.json",
         (),
-        "There is no time to account for.",
-        "",
-        "",
+        Sentence("There is no time to account for."),
+        EMPTY,
+        EMPTY,
         (),
         (),
         None,
@@ -142,7 +151,7 @@ def test_nothing_of_a_trace_acts_on_the_terminal() -> None:
         name=EVIL,
         facts=(EVIL,),
         tops=((EVIL, (TopRow(EVIL, "host", 1, 1, 1.0),)),),
-        health=(("note", EVIL),),
+        health=(("note", Sentence(EVIL)),),
     )
     plain = without_colour(lines(evil, width=90))
     assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", plain)

@@ -92,9 +92,9 @@ def job_html(job: Job) -> str:
         _paragraph(" · ".join(recorded.facts(info, steps.frame)), _SOFT),
         _paragraph(left_out),
         _bold(words),
-        *(_paragraph(f"! {said}") for said in recorded.damage(info)),
+        *(_paragraph(f"! {said}") for said in recorded.damage(results["trace_info"])),
         _average(parts),
-        _remarks(recorded.health(info, tuple(dict.fromkeys((*job.notes, *results["trace_info"].notes))))),
+        _remarks(recorded.health(results["trace_info"], job.notes)),
         _next(
             ("summary(job)", "the largest loss, what to change, what takes the time"),
             ("advise(job)", "what to change, and what it would bring"),

@@ -6,7 +6,6 @@ which knows its cell, or words without digits. So no number stands in a sentence
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,9 +17,9 @@ from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import printable
 
-How = Literal["only", "sum", "mean", "least", "greatest", "rows", "each", "different"]
+How = Literal["only", "sum", "mean", "least", "greatest", "rows", "each", "different", "note"]
 """How the values of the chosen rows become one: the only row's; their sum, mean, least, greatest; how many rows there
-are; all of them, as a tuple; how many different ones."""
+are; all of them, as a tuple; how many different ones. A note is no row: `column` is its text."""
 
 Value: TypeAlias = float | str | tuple[Any, ...] | None
 """A number or a name as its table stores it; None: it is not known."""
@@ -48,7 +47,10 @@ class Cell:
 
     def look_up(self, ask: Ask) -> Value:
         """The value, in a new answer."""
-        return _value(ask(self.analysis, self.params).frame, self)
+        result = ask(self.analysis, self.params)
+        if self.how == "note":
+            return self.column if self.column in result.notes else None
+        return _value(result.frame, self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,8 +99,13 @@ class Quantity:
     def __bool__(self) -> bool:
         return bool(self.value)
 
+    @property
+    def number(self) -> float:
+        """Its value as a number; 0 where it is not known or none."""
+        return float(self.value) if isinstance(self.value, (int, float)) else 0.0
+
     def __float__(self) -> float:
-        return float(self.value) if isinstance(self.value, (int, float)) else math.nan
+        return self.number
 
     def __add__(self, other: Quantity) -> Quantity:
         return _of_two("+", self, other, self.unit)
@@ -223,6 +230,11 @@ def different(result: Result, column: str, *where: pl.Expr, **equal: Any) -> Qua
 def each(result: Result, column: str, *where: pl.Expr, **equal: Any) -> Quantity:
     """All values of `column` in such rows, as a tuple; `words` says how they are listed."""
     return _quantity(result, column, where, equal, "each")
+
+
+def note_of(result: Result, note: str) -> Quantity:
+    """A note of an answer, whole: what it leaves out is said by its analysis, and looked up there."""
+    return Quantity(note, "", note, Cell(result.analysis, result.params, note, how="note"))
 
 
 def measured(value: float | int | None, unit: Unit = "") -> Quantity:

@@ -18,6 +18,18 @@ from kinetoscope.pages.parts.snapshot_words import SnapshotWords
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import grouped, scale
+from kinetoscope.views.sentences import (
+    EMPTY,
+    Quantity,
+    Sentence,
+    different,
+    each,
+    greatest,
+    join,
+    least,
+    mean,
+    say,
+)
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "trace_info": {},
@@ -71,7 +83,7 @@ class Spread:
     title: str
     kind: str
     columns: tuple[SpreadColumn, ...]
-    words: str
+    words: Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +126,19 @@ class Digest:
     name: str
     facts: tuple[str, ...]
     headline: str
-    loss: str
-    first: str
+    loss: Sentence
+    first: Sentence
     changes: tuple[Finding, ...]
     parts: tuple[TimePart, ...]
     spread: Spread | None
     tops: tuple[tuple[str, tuple[TopRow, ...]], ...]
-    health: tuple[tuple[str, str], ...]
+    health: tuple[tuple[str, Sentence], ...]
     commands: tuple[tuple[str, str], ...]
     ranks: str = ""
     limits: str = ""
     serving: str = ""
     memory: tuple[str, ...] = ()
-    damage: tuple[str, ...] = ()
+    damage: tuple[Sentence, ...] = ()
     advice: Advice | None = None
 
     def __str__(self) -> str:
@@ -165,7 +177,7 @@ def digest(
         facts=recorded.facts(info, steps.frame),
         headline=headline(
             parts,
-            ranks=ranks,
+            ranks=different(steps, "rank"),
             device=device,
             marked=recorded.has_steps(info),
             before=recorded.has_work_before(info),
@@ -174,15 +186,15 @@ def digest(
         first=advice.headline if advice is not None else _NOT_ASKED,
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=parts,
-        spread=_of_ranks(steps.frame, parts) if ranks > 1 else _of_steps(steps.frame),
+        spread=_of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
         tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device),
-        health=recorded.health(info, results["trace_info"].notes),
+        health=recorded.health(results["trace_info"]),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
         limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
         serving=serving,
         memory=() if memory is None else memory.sentences,
-        damage=recorded.damage(info),
+        damage=recorded.damage(results["trace_info"]),
         advice=advice,
     )
 
@@ -198,9 +210,9 @@ def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest
         facts=(*memory.facts, *digest.facts[-1:]),
         headline=memory.sentences[0],
         memory=memory.sentences[1:],
-        loss="",
-        limits="",
-        first=f"{findings[0].title}." if findings else "",
+        loss=EMPTY,
+        limits=EMPTY,
+        first=join([findings[0].title, "."], "") if findings else EMPTY,
         changes=tuple(findings),
         parts=(),
         spread=None,
@@ -214,13 +226,13 @@ def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest
     )
 
 
-_NOT_ASKED = "The rules were not asked, because the traces are large: kinetoscope advise asks them."
+_NOT_ASKED = say("The rules were not asked, because the traces are large: kinetoscope advise asks them.")
 
 
 def _waits(results: Mapping[str, Result], ranks: int) -> str:
     """The sentence about who waits for whom, as on the page Distributed."""
     if ranks < 2 or not all(name in results for name in QUESTIONS_ACROSS_RANKS):
-        return ""
+        return EMPTY
     return who_waits(results["stragglers"], results["rank_balance"])
 
 
@@ -230,52 +242,56 @@ def average_step(steps: Result, *, device: bool = True, stacks: bool = False) ->
 
     facts = steps.chart_facts
     names = facts.parts if isinstance(facts, StackedBars) else ()
-    times: dict[str, float] = {}
+    times: dict[str, Quantity] = {}
     for name in names:
-        mean = steps.frame.get_column(name).mean()
-        kind = kind_of(name) or "idle"
-        times[kind] = times.get(kind, 0.0) + (mean if isinstance(mean, (int, float)) else 0.0)
+        time, kind = mean(steps, name), kind_of(name) or "idle"
+        times[kind] = times[kind] + time if kind in times else time
     labels = LABELS if device else LABELS | {"communication": "communication"}  # nothing could hide it
     labels = labels | {"idle": PYTHON} if stacks else labels
-    return tuple(TimePart(kind, labels.get(kind, kind), time) for kind, time in times.items())
+    return tuple(TimePart(kind, labels.get(kind, kind), time.number, time) for kind, time in times.items())
 
 
 # --- steps and ranks
 
 
-def _of_steps(steps: pl.DataFrame) -> Spread | None:
-    times = steps.get_column("duration").to_list()
+def _of_steps(steps: Result) -> Spread | None:
+    times = steps.frame.get_column("duration").to_list()
     if len(times) < 2:
         return None
-    columns = tuple(SpreadColumn(str(step), time) for step, time in steps.select("step", "duration").rows())
+    columns = tuple(SpreadColumn(str(step), time) for step, time in steps.frame.select("step", "duration").rows())
     longest = max(columns, key=lambda column: column.time)
-    words = _range(times)
+    words = _range(least(steps, "duration"), greatest(steps, "duration"))
     if longest.time > _UNEVEN_STEP_RATIO * sorted(times)[len(times) // 2]:
-        words += f"; step {longest.label} is the longest"
+        longest_step = pl.col("duration") == longest.time
+        number = each(steps, "step", longest_step).words(longest.label)
+        words = say("{range}; step {number} is the longest", range=words, number=number)
     return Spread("Steps", "host", columns, words)
 
 
-def _of_ranks(steps: pl.DataFrame, parts: Sequence[TimePart]) -> Spread:
+def _of_ranks(steps: Result, parts: Sequence[TimePart]) -> Spread:
     """Ranks by what tells them apart: who communicates least is the one for whom the others wait."""
     total = sum(part.time for part in parts)
     communicating = next((part.time for part in parts if part.kind == "communication"), 0.0)
     what = "communication" if communicating > _NOTABLE_STEP_SHARE * total else "duration"
-    means = steps.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
+    means = steps.frame.group_by("rank").agg(pl.col(what).mean()).sort("rank").rows()
     columns = tuple(SpreadColumn(str(rank), time) for rank, time in means)
-    low, high = min(columns, key=lambda each: each.time), max(columns, key=lambda each: each.time)
-    words = _range([low.time, high.time])
-    if high.time <= _UNEVEN_STEP_RATIO * low.time:
-        label = "a step takes" if what == "duration" else "exposed communication"
-        return Spread("Ranks", "host" if what == "duration" else what, columns, f"{label} {words}")
+    low, high = (end(means, key=lambda row: row[1])[0] for end in (min, max))
+    words = _range(mean(steps, what, rank=low), mean(steps, what, rank=high))
+    times = dict(means)
+    if times[high] <= _UNEVEN_STEP_RATIO * times[low]:
+        if what == "duration":
+            return Spread("Ranks", "host", columns, say("a step takes {range}", range=words))
+        return Spread("Ranks", what, columns, say("exposed communication {range}", range=words))
     if what == "duration":
-        return Spread("Ranks", "host", columns, f"{words}; rank {high.label} takes longest")
-    return Spread("Ranks", what, columns, f"exposed communication {words}")
+        number = different(steps, "rank", rank=high).words(str(high))
+        return Spread("Ranks", "host", columns, say("{range}; rank {rank} takes longest", range=words, rank=number))
+    return Spread("Ranks", what, columns, say("exposed communication {range}", range=words))
 
 
-def _range(times: Sequence[float]) -> str:
+def _range(low: Quantity, high: Quantity) -> Sentence:
     """`166 – 188 ms`."""
-    unit = scale(times, "ns")
-    return f"{unit.text(min(times))} – {unit.with_unit(max(times))}"
+    unit = scale([low.number, high.number], "ns")
+    return say("{low} – {high}", low=low.words(unit.text(low.number)), high=high.words(unit.with_unit(high.number)))
 
 
 # --- what takes the time

@@ -12,10 +12,11 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Schema
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped, shown, significant
+from kinetoscope.views.sentences import Sentence, count, each, least, note_of, say
 
 WORK_BEFORE: Final = "WORK_BEFORE"
 """Code of the symptom that work from before the recording was left out."""
@@ -94,26 +95,48 @@ def _labels_of_trace(trace: Trace, _: Selection) -> Partial:
 _LABEL_TYPES: Final = {"device": pl.Int64, "label": pl.String}
 
 
-def damage(info: pl.DataFrame) -> tuple[str, ...]:
+def damage(info: Result) -> tuple[Sentence, ...]:
     """Sentences about damaged files, and how much of them is lost."""
-    rows = info.filter((pl.col("topic") == "file") & (pl.col("item") == "damage"))
-    several = info.get_column("rank").n_unique() > 1
-    by_message = rows.group_by("value", maintain_order=True).agg("rank")
-    return tuple(
-        f"{f'Rank {listed(ranks)}: ' if several else ''}{value}"
-        for value, ranks in by_message.select("value", "rank").rows()
-    )
+    is_damage = (pl.col("topic") == "file") & (pl.col("item") == "damage")
+    several = info.frame.get_column("rank").n_unique() > 1
+    by_message = info.frame.filter(is_damage).group_by("value", maintain_order=True).agg("rank")
+    said = []
+    for value, ranks in by_message.select("value", "rank").rows():
+        message = _message(info, is_damage & (pl.col("value") == value))
+        which = each(info, "rank", is_damage & (pl.col("value") == value)).words(listed(ranks))
+        said.append(say("Rank {which}: {message}", which=which, message=message) if several else message)
+    return tuple(said)
 
 
-def health(info: pl.DataFrame, notes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Severity and sentence, the worst first; what several ranks have is said of the first of them."""
-    rows = info.filter(pl.col("topic") == "health").group_by("item", maintain_order=True)
+def health(info: Result, notes: Sequence[str] = ()) -> tuple[tuple[str, Sentence], ...]:
+    """Severity and sentence, the worst first; what several ranks have is said of the first of them.
+
+    `notes`: of the job, besides those of `trace_info`.
+    """
+    is_health = pl.col("topic") == "health"
+    rows = info.frame.filter(is_health).group_by("item", maintain_order=True)
     by_code = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
-    messages = [("warning", note) for note in notes if DAMAGED not in note]
+    messages = [
+        ("warning", say("{note}", note=note_of(info, note)))
+        for note in dict.fromkeys((*notes, *info.notes))
+        if DAMAGED not in note
+    ]
     for item, value, rank, ranks in by_code.rows():
-        others = f" (Rank {rank}; {ranks - 1} other{'s' * (ranks > 2)} alike.)" if ranks > 1 else ""
-        messages.append((item.partition(" ")[0], value + others))
-    return tuple(sorted(messages, key=lambda each: ("error", "warning", "note").index(each[0])))
+        here = is_health & (pl.col("item") == item)
+        message = _message(info, here & (pl.col("rank") == rank) & (pl.col("value") == value))
+        if ranks > 1:
+            first = least(info, "rank", here & (pl.col("rank") == rank))
+            others = count(info, here).words(number_of(ranks - 1, "other"))
+            message = say("{message} (Rank {first}; {others} alike.)", message=message, first=first, others=others)
+        messages.append((item.partition(" ")[0], message))
+    return tuple(sorted(messages, key=lambda pair: ("error", "warning", "note").index(pair[0])))
+
+
+def _message(info: Result, where: pl.Expr) -> Sentence:
+    """A sentence that stands in the table."""
+    values = each(info, "value", where)
+    assert isinstance(values.value, tuple)
+    return say("{message}", message=values.words(values.value[0]))
 
 
 def has_device_work(info: pl.DataFrame) -> bool:

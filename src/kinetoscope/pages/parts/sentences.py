@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +16,7 @@ import polars as pl
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, measured, say
 
 if TYPE_CHECKING:
     from kinetoscope.pages.parts.blocks import NoteBlock
@@ -23,11 +26,22 @@ _SMALL_LOSS_SHARE = 0.05  # a loss under this share of the step is not worth a w
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """A kind of time in the average step: its colour, its words, nanoseconds."""
+    """A kind of time in the average step: its colour, its words, nanoseconds, and the cells that these follow from."""
 
     kind: str
     label: str
     time: float
+    cells: Quantity | None = None
+
+    @property
+    def quantity(self) -> Quantity:
+        """Its time in a sentence."""
+        return self.cells if self.cells is not None else measured(self.time, "ns")
+
+
+def _whole(parts: Sequence[TimePart]) -> Quantity:
+    """The time of all parts together."""
+    return reduce(add, (part.quantity for part in parts)) if parts else measured(0.0, "ns")
 
 
 _DEVICE = {
@@ -48,7 +62,14 @@ _HOST = _DEVICE | {
 _STACKS = {"idle": "the host runs Python outside of operators, or waits"}
 
 
-def headline(parts: Sequence[TimePart], *, ranks: int, device: bool, marked: bool, before: bool = False) -> str:
+def headline(
+    parts: Sequence[TimePart],
+    *,
+    ranks: Quantity | int,
+    device: bool,
+    marked: bool,
+    before: bool = False,
+) -> Sentence:
     """A sentence about where the average step goes.
 
     Args:
@@ -58,24 +79,27 @@ def headline(parts: Sequence[TimePart], *, ranks: int, device: bool, marked: boo
         marked: whether there are steps, marked or proposed; if not, the whole window is one.
         before: whether work from before the recording was left out.
     """
-    total = sum(part.time for part in parts)
+    total = _whole(parts)
     if not total:
-        return "There is no time to account for: the trace has neither steps nor work."
-    time = shown(total, "ns")
+        return say("There is no time to account for: the trace has neither steps nor work.")
     if marked:
-        step = f"A step takes {time}"
+        step = say("A step takes {time}", time=total)
     elif before:
-        step = f"After work from before the recording, the rest of {time} is one step"
+        step = say("After work from before the recording, the rest of {time} is one step", time=total)
     else:
-        step = f"The whole window of {time} is one step"
-    across = f" on average over {ranks} ranks" if ranks > 1 else ""
+        step = say("The whole window of {time} is one step", time=total)
+    count = ranks if isinstance(ranks, Quantity) else measured(ranks)
+    across = say(" on average over {ranks} ranks", ranks=count) if float(count) > 1 else EMPTY
     if not device:
-        return f"{step}{across}; no device work was recorded, so this is the host's time."
-    computing = next((part.time for part in parts if part.kind == "computation"), 0.0) / total
-    return f"{step}{across}, and the device computes for {shown(computing, 'fraction')} of it."
+        return say("{step}{across}; no device work was recorded, so this is the host's time.", step=step, across=across)
+    computing = next((part.quantity for part in parts if part.kind == "computation"), measured(0.0, "ns"))
+    return say(
+        "{step}{across}, and the device computes for {share} of it.",
+        step=step, across=across, share=computing / total,
+    )  # fmt: skip
 
 
-def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = False, served: bool = False) -> str:
+def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = False, served: bool = False) -> Sentence:
     """The largest loss of the average step, and what it means.
 
     Args:
@@ -84,21 +108,28 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
         stacks: whether Python's calls were recorded.
         served: whether the steps are a serving engine's, whose pauses between them are in none.
     """
-    total = sum(part.time for part in parts)
+    total = _whole(parts)
     work = "computation" if device else "host"
     losses = [part for part in parts if part.kind != work and (device or part.kind != "computation")]
     largest = max(losses, key=lambda part: part.time, default=None)
     if largest is None or not total:
-        return ""
-    if largest.time < _SMALL_LOSS_SHARE * total:
+        return EMPTY
+    if largest.time < _SMALL_LOSS_SHARE * float(total):
         what = "kernels" if device else "operators"
-        limit = shown(_SMALL_LOSS_SHARE, "fraction")
+        limit = measured(_SMALL_LOSS_SHARE, "fraction")
         if served:
-            return f"Within steps no loss is larger than {limit}: only faster {what}, or less work, shorten them now."
-        return f"No loss is larger than {limit}: only faster {what}, or less work, shorten it now."
+            return say(
+                "Within steps no loss is larger than {limit}: only faster {what}, or less work, shorten them now.",
+                limit=limit, what=what,
+            )  # fmt: skip
+        return say(
+            "No loss is larger than {limit}: only faster {what}, or less work, shorten it now.", limit=limit, what=what
+        )
     why = {**(_DEVICE if device else _HOST), **(_STACKS if stacks else {})}[largest.kind]
-    time, share = shown(largest.time, "ns"), shown(largest.time / total, "fraction")
-    return f"The largest loss is {largest.label}, {time} ({share}): {why}."
+    return say(
+        "The largest loss is {label}, {time} ({share}): {why}.",
+        label=largest.label, time=largest.quantity, share=largest.quantity / total, why=why,
+    )  # fmt: skip
 
 
 def who_waits(stragglers: Result, balance: Result) -> str:
