@@ -21,7 +21,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-_MIN_OPERATOR_NS: Final = 30_000
+COMPUTES_NS: Final = 30_000
 """Time of an operator that launches nothing, from which on it computes: views take a few microseconds."""
 
 _NO_COMPUTATION: Final = (
@@ -55,16 +55,16 @@ def host_islands(trace: Trace) -> HostIslands:
     parent = tree.parent
     launching = np.zeros(len(trace), np.bool_)
     launching[every.rows] = True
-    launching = _encloses(parent, launching)
+    launching = encloses(parent, launching)
     is_op = tree.member & (trace.kind == EventKind.HOST_OP) & ~launching & ~view_ops(trace)
     is_op &= ~is_optimizer_range(trace)
-    is_op &= np.isin(trace.track, np.unique(trace.track[every.rows])) & (trace.end - trace.start >= _MIN_OPERATOR_NS)
+    is_op &= np.isin(trace.track, np.unique(trace.track[every.rows])) & (trace.end - trace.start >= COMPUTES_NS)
     is_op &= ~rows_beginning(trace, _NO_COMPUTATION, EventKind.HOST_OP)
     is_op &= ~inside(trace, is_data_loading(trace))
     waits = host_waits(trace).call
     holds_wait = np.zeros(len(trace), np.bool_)
     holds_wait[waits] = True
-    is_op &= ~_encloses(parent, holds_wait)
+    is_op &= ~encloses(parent, holds_wait)
     outer = is_op.copy()
     rows = np.flatnonzero(is_op & (parent >= 0))
     outer[rows] = ancestor(parent, is_op)[parent[rows]] < 0
@@ -88,7 +88,7 @@ def host_islands(trace: Trace) -> HostIslands:
     return HostIslands(rows[known].astype(np.int32), fetch[known], send[known])
 
 
-def _encloses(parent: Int32s, inner: Bools) -> Bools:
+def encloses(parent: Int32s, inner: Bools) -> Bools:
     """Which calls are some of these, or have one in them: bool [events]."""
     result = inner.copy()
     rows = np.flatnonzero(inner)

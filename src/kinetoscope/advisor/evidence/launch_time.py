@@ -7,13 +7,14 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.host_islands import COMPUTES_NS, encloses
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import launches
-from kinetoscope.model.execution.call_tree import call_tree, self_times
+from kinetoscope.model.execution.call_tree import call_tree, outermost_ops, self_times
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
@@ -21,7 +22,7 @@ from kinetoscope.model.graphs.lost_work import capturing
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, measured, say
 
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
@@ -55,8 +56,8 @@ class LaunchingTime:
 
     Attributes:
         calls: int32 [calls], their rows.
-        stretches: by track, the time of operators and launch calls and the short pauses between them, without waiting,
-            allocating, data loading and the capture of graphs.
+        stretches: by track, the time of operators and launch calls and the short pauses between them, as far as they
+            hold a launch; without waiting, allocating, data loading, what computes on the host, and captures.
     """
 
     calls: Int32s
@@ -78,11 +79,14 @@ def launching_time(rank: RankView) -> LaunchingTime:
     trace, all_launches = rank.trace, launches(rank.trace)
     calls = all_launches.rows[rank.scope.host_mask[all_launches.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
+    is_launch = np.zeros(len(trace), np.bool_)
+    is_launch[all_launches.rows] = True
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
     other = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
     other[waits.call] = True
     other |= is_data_loading(trace) | (asking & (self_times(trace) > ONE_TIME_NS))
+    other |= outermost_ops(trace) & (trace.end - trace.start >= COMPUTES_NS) & ~encloses(tree.parent, is_launch)
     stretches = {}
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track
@@ -91,6 +95,10 @@ def launching_time(rank: RankView) -> LaunchingTime:
         pauses = Intervals(spans.end[:-1], spans.start[1:])
         short = pauses.end - pauses.start <= _PAUSE
         bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
+        held = np.zeros(len(bridged.start), np.bool_)
+        place = step_of(bridged, trace.start[calls[trace.track[calls] == track]])
+        held[place[place >= 0]] = True
+        bridged = Intervals(bridged.start[held], bridged.end[held])
         others = np.flatnonzero(other & here)
         without = merge(union(trace.start[others], trace.end[others]), capturing(trace))
         stretches[track] = intersection(difference(bridged, without), rank.time)
@@ -111,14 +119,15 @@ class LaunchBound:
     exposed: Intervals
     stake: Stake
 
-    def launches(self, rank: RankView) -> str:
-        """How many there are, how long each takes, and how long the kernels, in words."""
+    def launches(self, rank: RankView) -> Sentence:
+        """How many there are, how long each takes on average, and how long what it launches."""
         calls, every = self.launching.calls, launches(rank.trace)
         busy = every.busy[np.isin(every.rows, calls) & (every.first >= 0)]
-        return (
-            f"{rank.each_step(len(calls), 'launch', 'launches')} take the host"
-            f" {shown(self.launching.length / len(calls), 'ns')} each, and the kernels run"
-            f" {shown(float(np.median(busy)) if len(busy) else 0, 'ns')}"
+        return say(
+            "{launches} take the host {each} each, and the device works {work} for each",
+            launches=rank.each_step(len(calls), "launch", "launches"),
+            each=measured(self.launching.length / len(calls), "ns"),
+            work=measured(float(np.mean(busy)) if len(busy) else 0.0, "ns"),
         )
 
 

@@ -10,6 +10,7 @@ from kinetoscope.advisor.evidence.serving import GRAPH_SETTINGS, engine_steps, s
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
+from kinetoscope.views.sentences import say
 
 
 def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
@@ -29,13 +30,20 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
     bound = launch_bound(rank)
     if bound is None:
         return
-    waits = f"It waits {share(bound.exposed.length, rank.time.length)} of the step"
     yield Finding(
-        message=f"The device waits for the host to launch kernels. {waits}: {bound.launches(rank)}.",
+        message=say(
+            "The device waits for the host to launch kernels. It waits {waits} of each step ({part}): {launches}.",
+            waits=rank.time_per_step(bound.exposed.length),
+            part=share(bound.exposed.length, rank.time.length),
+            launches=bound.launches(rank),
+        ),
         stake=bound.stake,
+        takes=rank.per_step(bound.exposed.length),
         change=_change(rank),
-        why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."
-        + (slowed_by_recording(rank) if rank.program == "serving" else ""),
+        why=say(
+            "The upper end is launching that takes no time; a graph is assumed to bring nine tenths of it.{slowed}",
+            slowed=slowed_by_recording(rank) if rank.program == "serving" else "",
+        ),
         confidence="medium" if rank.is_complete else "low",
         evidence=(rank.longest_of(bound.exposed, "the longest stretch without device work while launching",
                                   "idle_breakdown"),),
