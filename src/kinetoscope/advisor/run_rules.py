@@ -171,7 +171,7 @@ def facts_of(finding: Finding) -> list[dict[str, Any]]:
             "name": each.name,
             "text": each.text,
             "unit": each.unit,
-            "value": each.value if isinstance(each.value, (int, float)) else None,
+            "value": float(each.value) if isinstance(each.value, (int, float)) else None,
         }
         for part, each in finding.facts
     ]
