@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.device.hardware import Device
-from kinetoscope.model.device.hardware import devices as listed_devices
+from kinetoscope.model.device.hardware import Device, device_of, ordinal_of
+from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job, Partial
@@ -23,8 +23,9 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("node", pl.String, "Name of the machine, as the file states it, else as its name does."),
     Column("process", pl.Int64, "Number of the process on that machine."),
-    Column("device", pl.Int64, "Device that the rank used; null if it used none."),
-    Column("name", pl.String, "The vendor's name of the device."),
+    Column("device", pl.Int64, "Device that the rank used, as its work is numbered; null if it used none."),
+    Column("ordinal", pl.Int64, "Its number within the process, as torch counts (`cuda:0`); null if not known."),
+    Column("name", pl.String, "The vendor's name of the device; without one, the product that its facts prove."),
     Column("memory", pl.Int64, "Memory of the device.", "bytes"),
     Column("capability", pl.String, "Compute capability, major and minor."),
     Column("multiprocessors", pl.Int64, "Streaming multiprocessors, or compute units."),
@@ -34,7 +35,9 @@ RESULT = Schema(
 def devices(job: Job, *, select: Selection = ALL) -> Result:
     """On which machine did each rank run, as which process, and on which devices?
 
-    Method. A row for each device on which a rank ran any work, described as the file lists it. The machine is the
+    Method. A row for each device on which a rank ran any work, described as the file lists it. ROCm numbers work as
+    the machine counts its agents (2, where two processors come first) and lists devices as the process counts them: the
+    description is then that of the only device, or of devices that are all alike. The machine is the
     file's `host_name`; older files lack it, and the name of the file is taken if torch's `tensorboard_trace_handler`
     made it (`node7_1234.….pt.trace.json`). The process is that of the training loop's thread.
 
@@ -60,23 +63,30 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     work = device_work(trace)
     used = np.unique(work.device[view.device_work_mask]).tolist()
-    known = {device.number: device for device in listed_devices(trace)}
+    known = {number: device_of(trace, number) for number in used}
     node, process = _place(trace)
-    rows = [(node, process, *_described(number, known.get(number))) for number in used or [-1]]
+    rows = [(node, process, *_described(trace, number, known.get(number))) for number in used or [-1]]
     notes = list(view.notes) if select != ALL else []
     if not len(work):
         notes.append(not_recorded("device work", "the columns of the device are empty"))
-    elif any(number not in known for number in used):
+    elif any(device is None for device in known.values()):
         notes.append("The file does not describe the devices that were used: what is not stated is null.")
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
-def _described(number: int, device: Device | None) -> tuple[int | str | None, ...]:
+def _described(trace: Trace, number: int, device: Device | None) -> tuple[int | str | None, ...]:
     shown = number if number >= 0 else None
     if device is None:
-        return shown, None, None, None, None
+        return shown, None, None, None, None, None
     capability = None if device.capability is None else "{}.{}".format(*device.capability)
-    return shown, device.name or None, _whole(device.memory), capability, _whole(device.multiprocessors)
+    return (
+        shown,
+        ordinal_of(trace, number),
+        device_name(device) or None,
+        _whole(device.memory),
+        capability,
+        _whole(device.multiprocessors),
+    )
 
 
 def _whole(value: int | None) -> int | None:

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import devices, ordinal_of
+from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
@@ -129,13 +130,14 @@ def _options(trace: Trace) -> Iterator[Row]:
 
 def _devices(trace: Trace) -> Iterator[Row]:
     used_devices = set(np.unique(device_work(trace).device).tolist())
+    used = {ordinal_of(trace, number) for number in used_devices}
     for device in devices(trace):
         parts = [
-            device.name or "unnamed",
+            device_name(device) or "unnamed",
             "" if device.memory is None else f"{device.memory} bytes",
             "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
             "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
-            "used" if device.number in used_devices else "",
+            "used" if device.number in used else "",
         ]
         yield "device", str(device.number), ", ".join(part for part in parts if part)
     for number in sorted(used_devices):

@@ -249,11 +249,13 @@ def _memory(job: Job, devices: Sequence[int]) -> Iterator[Fact]:
         .select("device", "size")
         .iter_rows()
     )
-    names = [next((name for name in sums if name.endswith(f":{device}")), None) for device in devices]
+    known = named("devices")(job).frame
+    ordinals = dict(known.drop_nulls("ordinal").select("device", "ordinal").iter_rows())
+    names = [next((name for name in sums if name.endswith(f":{ordinals.get(device)}")), None) for device in devices]
     if not any(names):
         return
     cells = [Cell(sums[name], "bytes") if name else Cell() for name in names]
     yield Fact("Peak memory in use", cells, peak.schema["size"].doc)
-    sizes = dict(named("devices")(job).frame.select("device", "memory").iter_rows())
+    sizes = dict(known.select("device", "memory").iter_rows())
     if any(sizes.get(device) for device in devices):
         yield Fact("Memory of the device", [Cell(sizes.get(device), "bytes") for device in devices])

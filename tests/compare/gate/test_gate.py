@@ -321,3 +321,12 @@ def test_the_result_is_a_table_like_any_other() -> None:
     assert result.frame.select("metric", "verdict", "failed").rows() == [("step_time", "worse", True)]
     assert result.frame["change"][0] == pytest.approx(0.2, abs=0.02)
     assert "step_time" in str(result)
+
+
+def test_a_device_numbered_otherwise_is_no_host(tmp_path: Path) -> None:
+    steps = [[*call("aten::mm", 10, 50, "gemm", 70, 200, 1), *call("aten::add", 800, 50, "add", 860, 20, 2)]] * 12
+    host = [[event for event in step if event["cat"] not in ("kernel", "cuda_runtime")] for step in steps]
+    on_device = loop(tmp_path / "device", *steps, deviceProperties=[{"id": 4, "name": "AMD Instinct MI300X"}])
+    said = "base ran on AMD Instinct MI300X, new on the host alone"
+    with pytest.raises(InputError, match=said):
+        gate(on_device, [loop(tmp_path / "host", *host)])

@@ -14,7 +14,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import device_of
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace import arguments
@@ -90,9 +90,9 @@ def _blocks(rank: RankView) -> Floats:
     grids = arguments.codes(trace, "grid", work.rows)
     codes, place = np.unique(grids, return_inverse=True)
     size = np.array([_size(trace.strings.nested(code)) if code >= 0 else np.nan for code in codes.tolist()])[place]
-    for device in devices(trace):
-        here = np.isnan(blocks) & (work.device == device.number)
-        blocks[here] = size[here] / device.multiprocessors if device.multiprocessors else np.nan
+    for number in np.unique(work.device).tolist():
+        device, here = device_of(trace, number), np.isnan(blocks) & (work.device == number)
+        blocks[here] = size[here] / device.multiprocessors if device and device.multiprocessors else np.nan
     return blocks
 
 

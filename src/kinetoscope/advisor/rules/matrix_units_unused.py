@@ -24,7 +24,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import devices, is_rocm
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.roofline.precision import FP32, TF32
@@ -75,7 +75,7 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     What to do. Allow TF32, or train in BF16 with autocast (FP16 and a gradient scaler before Ampere).
     """
     numbers = [each.number for each in devices(rank.trace) if (each.capability or (0, 0)) >= _CAPABLE
-               and "AMD" not in each.name]  # fmt: skip
+               and not is_rocm(rank.trace)]  # fmt: skip
     if not rank.has_device or not rank.step_count or not numbers:
         return
     limits = floors(rank.trace)

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.compare.diff.diff import Diff
-from kinetoscope.model.device.hardware import names_of_used_devices
+from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind

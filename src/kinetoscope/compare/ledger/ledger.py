@@ -17,6 +17,7 @@ from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
@@ -212,7 +213,7 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
         "told_time": share.get_column("kernel_time").sum() if share.height else None,
         "memory_peak": _peak(RankView(trace, recorded), has_device=rank.has_device),
         "recording": json.dumps(asdict(known)) if known is not None else None,
-        "devices": _devices(rank),
+        "devices": ", ".join(names_of_used_devices(rank.trace)),
     }
     schema = {column.name: column.dtype for column in _FACTS if column.name != "rank"}
     return Partial(pl.DataFrame([row], schema=schema), rank.scope.notes)
@@ -226,12 +227,6 @@ def _peak(rank: RankView, *, has_device: bool) -> int | None:
         return None
     peak = (on_device if on_device.height else curve).get_column("allocated").max()
     return peak if isinstance(peak, int) else None
-
-
-def _devices(rank: RankView) -> str:
-    info = rank.ask("trace_info").frame
-    used = info.filter((pl.col("topic") == "device") & pl.col("value").str.ends_with("used"))
-    return ", ".join(used.get_column("value").str.split(", ").list.first().unique(maintain_order=True).to_list())
 
 
 # --- one run
@@ -317,7 +312,7 @@ def differences(before: LedgerEntry, after: LedgerEntry) -> Iterator[str]:
         if one.branch != other.branch:
             yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
     if before.devices != after.devices:
-        yield f"{short(before.devices) or 'no device'} → {short(after.devices) or 'no device'}"
+        yield f"{short(before.devices) or 'the host alone'} → {short(after.devices) or 'the host alone'}"
     if len(before.ranks) != len(after.ranks):
         yield f"{len(before.ranks)} → {len(after.ranks)} ranks"
 

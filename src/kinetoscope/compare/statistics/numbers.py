@@ -18,7 +18,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model.device.hardware import names_of_used_devices
+from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from kinetoscope.model.device.hardware import Device, devices
+from kinetoscope.model.device.hardware import Device, device_of, devices
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import OwnPeaks, Rates
 from kinetoscope.model.trace.trace import Trace
@@ -197,7 +197,7 @@ PEAKS: Final = tuple(_read(Path(__file__).with_name("peaks.csv")))
 
 
 _GENERIC: Final = re.compile(r"^AMD (?:Radeon|Instinct)(?: Graphics)?$")
-"""Names that ROCm gives to a device of unknown product."""
+"""Names that ROCm gives to a device of unknown product; where it cannot read its tables, it gives none."""
 
 _VIRTUAL: Final = re.compile(r"\bvGPU\b|-\d+[CQ]\b")
 _MIG: Final = re.compile(r"\s*\bMIG (?P<profile>\dg\.(?P<gb>\d+)gb)\b.*")
@@ -223,11 +223,11 @@ def peak_of(device: Device) -> Lookup:
         return _slice(device, mig)
     if "MIG" in device.name.split() or _VIRTUAL.search(device.name):
         return Lookup(None, f"{name} is a part of a device")
-    generic = _GENERIC.match(device.name) is not None
+    generic = _GENERIC.match(device.name) is not None if device.name else _is_described(device)
     named = [
         peak for peak in PEAKS
         if (peak.capability is not None and peak.capability == device.capability if generic
-            else re.search(peak.pattern, device.name))
+            else device.name and re.search(peak.pattern, device.name))
     ]  # fmt: skip
     if not named:
         return Lookup(None, f"no peak is known of {name}")
@@ -238,6 +238,11 @@ def peak_of(device: Device) -> Lookup:
     if any(_of_products(peak) != _of_products(variants[0]) for peak in variants):
         return Lookup(None, f"{name} may be {' or '.join(peak.product for peak in variants)}")
     return Lookup(variants[0] if len(variants) == 1 else _merged(variants))
+
+
+def _is_described(device: Device) -> bool:
+    """Does the file have the facts that tell products of one capability apart?"""
+    return None not in (device.capability, device.multiprocessors, device.memory)
 
 
 def _of_products(peak: Peak) -> dict[str, float]:
@@ -303,12 +308,12 @@ def lookups(trace: Trace) -> dict[int, Lookup]:
 
 def known_peaks(trace: Trace, number: int) -> Lookup:
     """The peaks of a device (`HOST`: of the host); where the file describes only others that are alike, theirs."""
-    known = lookups(trace)
-    if number in known:
-        return known[number]
     own = trace.source.options.peaks
     if number == HOST:
         return with_own(Lookup(None, "no datasheet is known of the host"), HOST_NAME, own)
+    known, device = lookups(trace), device_of(trace, number)
+    if device is not None:
+        return known[device.number]
     if known and len({lookup.peak and lookup.peak.product for lookup in known.values()}) == 1:
         return next(iter(known.values()))
     return with_own(Lookup(None, "the file does not describe the device"), "", own)

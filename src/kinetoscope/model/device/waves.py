@@ -13,7 +13,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.device.hardware import Device, devices
+from kinetoscope.model.device.hardware import Device, device_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -41,12 +41,11 @@ def waves(trace: Trace) -> Floats:
     keys = [arguments.codes(trace, "block", work.rows)]
     keys += [arguments.integers(trace, name, work.rows) for name in ("registers", "shared_memory")]
     codes, first = group(work.device, *keys)
-    by_number = {device.number: device for device in devices(trace)}
     resident = np.full(len(first), np.nan)
     for place, number, block, registers, shared in zip(
         range(len(first)), work.device[first].tolist(), *(key[first].tolist() for key in keys), strict=True
     ):
-        device = by_number.get(number)
+        device = device_of(trace, number)
         if device is not None and block >= 0 and registers >= 0 and shared >= 0:
             resident[place] = blocks_at_a_time(device, trace.strings.nested(block), registers, shared) or np.nan
     return blocks / resident[codes] if len(codes) else np.zeros(0)

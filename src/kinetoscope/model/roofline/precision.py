@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.algorithms.grouping import reduce_by
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import is_rocm
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import matrix_unit
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -35,7 +35,7 @@ def call_precisions(trace: Trace) -> Int8s:
     whatever the names of its kernels leave open.
     """
     counts = costed_calls(trace)
-    amd = any("AMD" in each.name for each in devices(trace))
+    amd = is_rocm(trace)
     names = (each.cost.precision or (each.type.precision if each.type is not None else "") for each in counts.variants)
     of_variant = np.array([PRECISIONS.index(name) if name else UNKNOWN_PRECISION for name in names], np.int8)
     result = _with_tf32(trace, counts, of_variant, amd=amd)

@@ -10,7 +10,8 @@ import numpy as np
 
 from kinetoscope import __version__
 from kinetoscope.analyses import groups, named, names
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import device_of
+from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.job import damage_of
@@ -112,7 +113,6 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
     marks = steps(trace, steps_by)
     times = (marks.number, marks.device.start - origin, marks.device.end - origin)
     steady = set(steady_places(trace, steps_by).tolist())
-    names = {each.number: each.name for each in devices(trace)}
     streams = _device_streams(trace)
     numbers = sorted({device for device, _ in streams} - {-1})
     end = max(int(trace.end.max()), int(work.end.max()) if len(work) else origin) if len(trace) else origin
@@ -127,7 +127,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
             for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))
         ],
         "steps_rest_on": marks.origin,
-        "devices": [{"device": number, "name": names.get(number, "")} for number in numbers],
+        "devices": [{"device": number, "name": device_name(device_of(trace, number))} for number in numbers],
         "streams": [{"device": device, "stream": stream} for device, stream in streams],
         "threads": _threads(trace),
     }
