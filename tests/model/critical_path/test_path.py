@@ -45,6 +45,21 @@ def test_the_path_fills_every_step_of_every_trace(file: Path) -> None:
     holds(job_of(file).trace())
 
 
+@pytest.mark.parametrize("copied", ["Memcpy HtoD (Host -> Device)", "Memcpy DtoH (Device -> Host)"])
+def test_a_copy_that_ends_after_its_call_hides_no_computation(tmp_path: Path, copied: str) -> None:
+    trace = drawn.job(
+        tmp_path,
+        *(drawn.annotation("ProfilerStep#1", 0, 1_000_000), drawn.op("aten::mm", 0, 60_000)),
+        *(drawn.launch(10_000, 10_000, 1), drawn.kernel("gemm", 30_000, 900_000, 1)),
+        drawn.launch(40_000, 900_000, 2, name="hipMemcpyWithStream"),
+        drawn.kernel(copied, 936_000, 7_000, 2, category="gpu_memcpy"),
+    ).trace()
+    holds(trace)
+    path = critical_path(trace)
+    assert (path.end - path.start)[path.cause == CAUSES.index("computation")].tolist() == [900_000]
+    assert what_if(trace, parse_rules("computation=0")).duration.tolist() == [110_000]
+
+
 times = st.integers(0, 30)
 short = st.integers(0, 9)
 calls = st.one_of(

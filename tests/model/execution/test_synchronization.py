@@ -101,6 +101,24 @@ def test_a_copy_waits_if_it_is_not_asynchronous_or_touches_pageable_memory(
     assert awaited(trace) == ([(called, copied, True)] if waits else [])
 
 
+@pytest.mark.parametrize(
+    ("copied", "begin", "expected"),
+    [
+        ("Memcpy HtoD (Host -> Device)", 5, ("first", True)),  # the call ends while its copy runs
+        ("Memcpy HtoD (Host -> Device)", 32, ("first", False)),  # what the stream had was over
+        ("Memcpy DtoH (Device -> Host)", 5, ("first", True)),
+        ("Memcpy DtoH (Device -> Host)", 32, ("Memcpy DtoH (Device -> Host)", True)),  # the host has its data
+    ],
+)
+def test_a_copy_that_ends_after_its_call_waited_for_what_its_stream_had_before(
+    tmp_path: Path, copied: str, begin: int, expected: tuple[str, bool]
+) -> None:
+    call = drawn.launch(begin, 45 - begin, 3, name="hipMemcpyWithStream")
+    copy = drawn.kernel(copied, 40, 8, 3, category="gpu_memcpy")
+    trace = drawn.job(tmp_path, *WORK, call, copy).trace()
+    assert awaited(trace) == [("hipMemcpyWithStream", *expected)]
+
+
 def test_a_call_inside_a_waiting_call_does_not_wait_again(tmp_path: Path) -> None:
     inner = drawn.event("cuda_driver", "cuStreamSynchronize", 21, 33)
     assert awaited(drawn.job(tmp_path, *WORK, sync(20, 35), inner).trace()) == [

@@ -255,15 +255,18 @@ def _waits(trace: Trace, points: Points, waits: HostWaits) -> _Dependencies:
     known = np.flatnonzero(waits.work >= 0)
     end, called = points.time[points.call_end], points.time[points.call_end] - points.time[points.call_start]
     after = np.zeros(len(waits), np.int64)
-    after[known] = end[known] - work.end[waits.work[known]]
+    on = waits.work[known]
+    begun = work.end[on] > end[known]  # by the clocks the copy ends after the call that waits for it
+    after[known] = end[known] - np.where(begun, work.start[on], work.end[on])
     quick = _percentile(after[waits.waited & (waits.own < 0)], _QUICK_PERCENTILE)
     needs = np.where(waits.waited, after, np.minimum(called, quick))
     more, others = other_streams(trace, waits)
-    place, on = np.concatenate([known, more]), np.concatenate([waits.work[known], others])
-    source = len(points.time) + len(work) + on
+    place = np.concatenate([known, more])
+    node = np.concatenate([on + np.where(begun, 0, len(work)), others + len(work)])
+    on = np.concatenate([on, others])
     return _Dependencies(
         DependencyKind.WAIT,
-        source,
+        len(points.time) + node,
         points.call_end[place],
         needs[place],
         work.rows[on],

@@ -84,6 +84,9 @@ _PATTERNS: Final[tuple[tuple[RuntimeCallKind, str], ...]] = (
 _NOT_PAGEABLE: Final = ("inned", "Device -> Device", "DtoD")
 """Words in the names of copies that touch no pageable memory."""
 
+TO_HOST: Final = ("DtoH", "DeviceToHost", "DEVICE_TO_HOST")
+"""Words of copies to the host."""
+
 _COMPILED: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 SYNCHRONIZING_CALLS: Final = (

@@ -5,8 +5,12 @@ inferred from times: a call that synchronises by its meaning can have waited for
 on the stream before had ended when the call ended; of those streams it waited for the work that ended last, if that
 ended while the call ran. An event may have been recorded before the last launches: a call that waits for one, and can
 have waited for no whole stream, waited for the last work that ended while it ran. Calls that synchronise are those for
-a stream, an event or the device; copies that the host waits for (`call_kinds`; they wait for their own stream only),
-and freeing of device memory.
+a stream, an event or the device; copies that the host waits for (`runtime_call_kinds`; they wait for their own stream
+only), and freeing of device memory.
+
+A copy may end after the call that waits for it: the host goes on once the data are staged, and the clocks of host and
+device differ by microseconds. As a stream keeps its order, the call has then waited for what the stream had before; and
+for a copy to the host itself, without which it has no data, whatever the clocks say.
 """
 
 from __future__ import annotations
@@ -21,7 +25,13 @@ from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_parent
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.execution.runtime_calls import (
+    SYNCHRONIZING_CALLS,
+    TO_HOST,
+    RuntimeCallKind,
+    copies_named,
+    runtime_call_kinds,
+)
 from kinetoscope.model.execution.streams import NO_WORK, launch_times, streams
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -142,9 +152,11 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
     device_wide = np.isin(runtime_call_kinds(trace)[calls], _DEVICE_WIDE)
     for stream in streams(trace):
         count = stream.launched_until(start)
+        meant = (own < 0) | ((work.stream[own] == stream.stream) & (work.device[own] == stream.device))
+        is_late = meant & (own >= 0) & (work.end[own] > end)
+        count = np.where(is_late, np.searchsorted(stream.launch, start), count)
         last = np.maximum(count - 1, 0)
-        possible = (count > 0) & (stream.reach[last] <= end)
-        possible &= (own < 0) | ((work.stream[own] == stream.stream) & (work.device[own] == stream.device))
+        possible = meant & (count > 0) & (stream.reach[last] <= end)
         during = possible & (stream.reach[last] > start)
         better = during & (stream.reach[last] > latest)
         awaited[better], latest[better] = stream.latest[last[better]], stream.reach[last[better]]
@@ -160,6 +172,8 @@ def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
         better = (count > 0) & (stream.reach[last] > np.maximum(start[earlier], latest[earlier]))
         chosen = earlier[better]
         awaited[chosen], latest[chosen] = stream.latest[last[better]], stream.reach[last[better]]
+    to_host = np.isin(own, np.flatnonzero(copies_named(trace, TO_HOST)[work.rows])) & (own >= 0)
+    over = np.where(to_host & (work.end[own] > end), own, over)
     return np.where(awaited >= 0, awaited, over)
 
 
