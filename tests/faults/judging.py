@@ -12,6 +12,7 @@ from typing import Any, Final
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import SEVERITIES, Finding
 from kinetoscope.reading import read
+from tests.advisor.laws import keep_the_laws
 from tests.faults.case import Case, Draw, Healthy
 
 ERROR: Final = 0.002
@@ -111,7 +112,9 @@ def advised(draw: Draw) -> tuple[Advice, float]:
     """What the advisor says of a program, and its mean step, ns."""
     with tempfile.TemporaryDirectory() as folder:
         step = draw(Path(folder))
-        return advise(read(folder, jobs=1)), step
+        advice = advise(read(folder, jobs=1))
+    keep_the_laws(advice)
+    return advice, step
 
 
 def judged(case: Case) -> Judged:
