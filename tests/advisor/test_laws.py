@@ -65,11 +65,11 @@ def test_no_promise_breaks_a_law(claims: list[Finding], busy: Intervals) -> None
         assert 0 <= finding.stake.low <= finding.stake.high
         if len([each for each in claims if each.key == finding.key]) == 1:
             assert finding.stake.high <= (np.inf if given_.takes is None else given_.takes) + ROUNDING
-            gone = difference(busy, given_.time).length if given_.time is not None else busy.length
-            assert finding.stake.high <= STEP - gone + ROUNDING
+            remains = difference(busy, given_.time).length if given_.time is not None else busy.length
+            assert finding.stake.high <= STEP - remains + ROUNDING
         assert finding.confidence != "low" or finding.stake.low == 0
-    gone = merge(*(each.time for each in claims if each.time is not None), *([] if claims else [busy]))
-    least = difference(busy, gone).length if any(each.time is not None for each in claims) else busy.length
+    times = [each.time for each in claims if each.time is not None]
+    least = difference(busy, merge(*times)).length if times else busy.length
     assert sum(each.stake.high for each in kept) <= STEP - least + ROUNDING
 
 
@@ -96,7 +96,7 @@ def test_the_findings_of_every_trace_keep_the_laws(advice: Advice) -> None:
 
 
 def test_together_they_leave_the_devices_work(job: Job, advice: Advice) -> None:
-    """Held against `temporal_breakdown`, which knows nothing of findings: idle time alone is what nobody's work loses."""
+    """Rules about an idle device, held against the computation of `step_breakdown`, which knows nothing of findings."""
     table = advice.result.frame
     if len(job.ranks) > 1 or not advice.step or not table.height:
         return

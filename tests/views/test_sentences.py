@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 
@@ -10,6 +11,7 @@ import pytest
 
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.sentences import cell, count, each, join, measured, say, total
+from tests.conftest import ROOT
 
 SCHEMA = Schema(
     Column("rank", pl.Int64, "Rank."), Column("lost", pl.Int64, "Lost.", "ns"), Column("cause", pl.String, "Why.")
@@ -68,3 +70,16 @@ def test_sentences_join_nest_and_travel() -> None:
 
 def test_text_of_a_trace_stays_on_its_line() -> None:
     assert say("Why: {cause}.", cause=cell(RESULT, "cause", rank=2)) == "Why: host gap."
+
+
+def test_templates_are_literals() -> None:
+    """A template that is put together could hold data: a number without a cell, a brace out of a trace."""
+    wrong = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "views.sentences import" in text else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say":
+                template = node.args[0]
+                if not (isinstance(template, ast.Constant) and isinstance(template.value, str)):
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert wrong == []

@@ -33,7 +33,7 @@ from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import scale, shown
-from kinetoscope.views.sentences import EMPTY, Sentence, cell, join, measured, say
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, constant, join, measured, say
 
 _PLACES: Final = pl.List(pl.Struct(dict.fromkeys(("id", "text", "file", "command"), pl.String)))
 
@@ -135,7 +135,7 @@ class Advice:
         if timeless := self.of("critical") or (() if self.step else self.findings):
             return join([timeless[0].title, "."], "")
         if self.timed:
-            least = measured(WARNING_SHARE, "fraction").words(f"{WARNING_SHARE:.0%}")
+            least = constant(WARNING_SHARE, "fraction").words(f"{WARNING_SHARE:.0%}")
             return say("No finding costs more than {least} of a step.", least=least)
         return say("No rule finds anything that costs time.")
 

@@ -185,8 +185,9 @@ def from_row(row: dict[str, Any]) -> Finding:
         for each in row.pop("facts")
     ]  # fmt: skip
 
-    def said(part: str, text: str) -> Sentence:
-        return Sentence(text, [quantity for of, quantity in facts if of == part and quantity.text in text])
+    def said(part: str, text: str) -> str:
+        quantities = [quantity for of, quantity in facts if of == part and quantity.text in text]
+        return Sentence(text, quantities) if quantities else text
 
     evidence = tuple(
         Evidence(**{**each, "text": said("evidence", each["text"]), "params": dict(each["params"])})

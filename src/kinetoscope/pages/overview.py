@@ -34,6 +34,7 @@ from kinetoscope.pages.parts.roofline import headroom_block
 from kinetoscope.pages.parts.tables import named_bars
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.charts.palette import kind_of
+from kinetoscope.views.sentences import EMPTY, constant, count, different, join, say
 
 _MAX_COLUMNS = 120
 """Columns of steps or ranks; more cannot be distinguished."""
@@ -59,7 +60,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         name="overview",
         title="Overview",
-        sentence=f"{summary.headline} {summary.ranks}".strip(),
+        sentence=join([summary.headline, summary.ranks]),
         facts=(summary.name.rstrip("/").rpartition("/")[2] or summary.name, *summary.facts),
         blocks=tuple(_blocks(job, results, summary)),
         cannot=tuple(dict.fromkeys(words for _, words in summary.health)),
@@ -168,10 +169,14 @@ def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[ColumnsBlock]:
         for step, start, duration, of, why, *times in rows.iter_rows()
     ]
     more = steps.frame.height - frame.height
-    note = f"The first {_MAX_COLUMNS} steps; {more} more are in the analysis step_breakdown. " if more else ""
-    if any(stack.apart for stack in stacks):
-        note += "Hatched steps are not in the average: they warm up, or are empty."
-    yield _columns("Step by step", labels, kinds, stacks, note.strip())
+    every = count(steps)
+    some = say(
+        "The first {shown} of {every} steps; the others are in the analysis step_breakdown.",
+        shown=constant(len(stacks)), every=every,
+    ) if more else EMPTY  # fmt: skip
+    apart = say("Hatched steps are not in the average: they warm up, or are empty.")
+    note = join([some, apart if any(stack.apart for stack in stacks) else EMPTY])
+    yield _columns("Step by step", labels, kinds, stacks, note)
 
 
 def _ranks(steps: Result, labels: Mapping[str, str]) -> ColumnsBlock:
@@ -183,9 +188,9 @@ def _ranks(steps: Result, labels: Mapping[str, str]) -> ColumnsBlock:
         for rank, *times in means.head(_MAX_COLUMNS).iter_rows()
     ]
     more = means.height - len(stacks)
-    return _columns(
-        "Rank by rank", labels, kinds, stacks, f"The first {_MAX_COLUMNS} ranks of {means.height}." if more else ""
-    )
+    every = different(steps, "rank")
+    note = say("The first {shown} of {every} ranks.", shown=constant(len(stacks)), every=every)
+    return _columns("Rank by rank", labels, kinds, stacks, note if more else EMPTY)
 
 
 # --- devices

@@ -67,7 +67,18 @@ class Combination:
         return _combined(self.operation, left, right)
 
 
-Source: TypeAlias = Cell | Combination
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A number of ours, such as a limit: no table has it."""
+
+    value: Value
+
+    def look_up(self, _: Ask) -> Value:
+        """The value."""
+        return self.value
+
+
+Source: TypeAlias = Cell | Combination | Given
 """Where a quantity can be looked up."""
 
 
@@ -235,6 +246,11 @@ def each(result: Result, column: str, *where: pl.Expr, **equal: Any) -> Quantity
 def note_of(result: Result, note: str) -> Quantity:
     """A note of an answer, whole: what it leaves out is said by its analysis, and looked up there."""
     return Quantity(note, "", note, Cell(result.analysis, result.params, note, how="note"))
+
+
+def constant(value: float, unit: Unit = "") -> Quantity:
+    """A number of ours: how many rows a page has room for, the share from which on something is said."""
+    return Quantity(value, unit, shown(value, unit), Given(value))
 
 
 def measured(value: float | int | None, unit: Unit = "") -> Quantity:

@@ -16,7 +16,7 @@ import polars as pl
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
-from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, measured, say
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, constant, measured, say
 
 if TYPE_CHECKING:
     from kinetoscope.pages.parts.blocks import NoteBlock
@@ -116,7 +116,7 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
         return EMPTY
     if largest.time < _SMALL_LOSS_SHARE * float(total):
         what = "kernels" if device else "operators"
-        limit = measured(_SMALL_LOSS_SHARE, "fraction")
+        limit = constant(_SMALL_LOSS_SHARE, "fraction")
         if served:
             return say(
                 "Within steps no loss is larger than {limit}: only faster {what}, or less work, shorten them now.",
