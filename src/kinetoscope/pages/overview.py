@@ -174,8 +174,8 @@ def _steps(steps: Result, labels: Mapping[str, str]) -> Iterator[ColumnsBlock]:
         "The first {shown} of {every} steps; the others are in the analysis step_breakdown.",
         shown=constant(len(stacks)), every=every,
     ) if more else EMPTY  # fmt: skip
-    apart = say("Hatched steps are not in the average: they warm up, or are empty.")
-    note = join([some, apart if any(stack.apart for stack in stacks) else EMPTY])
+    hatched = say("Hatched steps are not in the average: they warm up, or are empty.")
+    note = join([some, hatched if any(stack.apart for stack in stacks) else EMPTY])
     yield _columns("Step by step", labels, kinds, stacks, note)
 
 
