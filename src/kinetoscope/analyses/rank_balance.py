@@ -13,7 +13,8 @@ from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.stragglers.arrivals import arrivals_of
-from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, activities, before_collectives
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEUED, activities, before_collectives
+from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
@@ -67,8 +68,9 @@ _CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory",
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives and the steps."""
     view = scope(trace, select)
+    before = before_collectives(trace, select.steps_by)
     calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by))).join(
-        before_collectives(trace, select.steps_by).select("row", "place", *ACTIVITIES, COVERED),
+        before.select("row", "place", *ACTIVITIES, QUEUED, COVERED, host_exposed(trace, before)),
         on="row", how="left", maintain_order="left",
     )  # fmt: skip
     windows = view.clipped(view.steps.device.start, view.steps.device.end)
@@ -113,10 +115,12 @@ def _waited(frame: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
     matched = calls["matched"].to_numpy()
     last = np.full(int(arrivals.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(last, arrivals.match, arrivals.arrival)
+    until = last[arrivals.match]
+    put_off = arrivals.deferred(until).put_off
     waited = np.full(len(steps), -1, np.int64)
     rank, start, end = (steps[name].to_numpy() for name in ("rank", "start", "end"))
     for history in (each for each in arrivals.histories() if matched[each].any()):
         low, high = np.searchsorted(rank, arrivals.rank[history.start] + [0, 1]).tolist()
-        waits = arrivals.waiting(history, last[arrivals.match])
+        waits = arrivals.waiting(history, until, put_off)
         waited[low:high] = np.maximum(waited[low:high], 0) + covered(Intervals(start[low:high], end[low:high]), waits)
     return pl.Series(waited).set(pl.Series(waited < 0), None)

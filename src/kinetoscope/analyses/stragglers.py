@@ -18,7 +18,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.stragglers.arrivals import Arrivals, arrivals_of
 from kinetoscope.model.stragglers.attribution import CAUSES, Attribution, attribute_waiting
 from kinetoscope.model.stragglers.delays import OWN_CAUSES, delays_by_rank, delays_by_step, host_exposed_time
-from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, before_collectives
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEUED, before_collectives
 from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.stragglers.own_time import OwnTime, own_steps, own_time
 from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
@@ -122,7 +122,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     calls = selected_calls(view)
     before = before_collectives(trace, select.steps_by)
     before = before.select(
-        "row", "place", *ACTIVITIES, COVERED, host_exposed(trace, before), launched_before(trace, before)
+        "row", "place", *ACTIVITIES, QUEUED, COVERED, host_exposed(trace, before), launched_before(trace, before)
     )
     steps = own_steps(view)
     counts = calls.group_by("step").agg(calls=pl.len())

@@ -14,10 +14,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, union
+from kinetoscope.algorithms.deferred_waiting import DeferredWaiting, Rows, deferred_waiting
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge, union
 from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.process_groups import ranks_of
-from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED
+from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEUED
 from kinetoscope.model.stragglers.late_launches import HOST_EXPOSED
 from kinetoscope.model.stragglers.pipeline_stages import stages
 
@@ -43,6 +44,9 @@ class Arrivals:
         barrier: bool [rows], whether the rank stood still, computing next to nothing, until the collective was over.
         computed: intervals in which the rank computed during the collective, ns on that clock: of row i those at
             offsets[i]:offsets[i + 1].
+        end: int64 [rows], when the rank left, ns on that clock.
+        stream: int64 [rows], a code for the history and the stream that the row ran on.
+        queued: int64 [rows], how much sooner it could have begun, had its stream been free, ns.
         host_exposed: intervals in which the host left a collective exposed, ns on that clock; exposed_row: int64
             [intervals], the row of each, ascending; exposed_by: int64 [intervals], its place in HOST_CAUSES.
     """
@@ -59,6 +63,9 @@ class Arrivals:
     barrier: Bools
     computed: Intervals
     offsets: Int64s
+    end: Int64s
+    stream: Int64s
+    queued: Int64s
     host_exposed: Intervals
     exposed_row: Int64s
     exposed_by: Int64s
@@ -79,16 +86,45 @@ class Arrivals:
         np.add.at(busy, row, np.maximum(inside, 0))
         return np.asarray(np.maximum(until - since, 0) - busy)
 
-    def waiting(self, history: slice, until: Int64s) -> Intervals:
+    def still(self, until: Int64s) -> Int64s:
+        """Time at the end of each row, after `until`, in which its rank stands still: int64 [rows], ns.
+
+        It computes nothing, nor is its host late. What rows have in common counts in the first of them.
+        """
+        row = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        since = until.copy()
+        np.maximum.at(since, row, self.computed.end)
+        np.maximum.at(since, self.exposed_row, self.host_exposed.end)
+        for history in self.histories():
+            ends = np.maximum.accumulate(self.end[history])[:-1]
+            since[history][1:] = np.maximum(since[history][1:], ends)
+        return np.maximum(self.end - since, 0)
+
+    def deferred(self, until: Int64s) -> DeferredWaiting:
+        """What the waiting until some instants, beneath the computation of each row's rank, puts off."""
+        in_the_open = self.exposed_time(self.arrival, until)
+        rows = Rows(
+            stream=self.stream,
+            end=self.end,
+            ready=self.arrival - self.queued,
+            hidden=np.maximum(until - self.arrival, 0) - in_the_open,
+            open=in_the_open,
+            exposed=self.still(until),
+        )
+        return deferred_waiting(rows, self.arrival)
+
+    def waiting(self, history: slice, until: Int64s, put_off: Int64s) -> Intervals:
         """The union of the intervals in which the rank of a history waits in collectives and computes nothing.
 
         Args:
             history: its rows.
             until: int64 [rows], when each row has waited long enough.
+            put_off: int64 [rows], time at the end of each row that is late because of waiting.
         """
         low, high = int(self.offsets[history.start]), int(self.offsets[history.stop])
         computed = union(self.computed.start[low:high], self.computed.end[low:high])
-        return difference(union(self.arrival[history], until[history]), computed)
+        late = union(self.end[history] - put_off[history], self.end[history])
+        return merge(difference(union(self.arrival[history], until[history]), computed), late)
 
 
 def arrivals_of(frame: pl.DataFrame) -> tuple[Arrivals, pl.DataFrame]:
@@ -139,6 +175,9 @@ def arrivals_of(frame: pl.DataFrame) -> tuple[Arrivals, pl.DataFrame]:
         barrier=(_MIN_BARRIER_RATIO * covered <= end - start) & (start == reached),
         computed=computed,
         offsets=np.searchsorted(row, np.arange(len(calls) + 1)),
+        end=np.maximum(end, start),
+        stream=values(pl.struct("rank", "cycle", "device", "stream").rank("dense").cast(pl.Int64)),
+        queued=calls[QUEUED].to_numpy(),
         host_exposed=host_exposed,
         exposed_row=exposed_row,
         exposed_by=exposed_by,

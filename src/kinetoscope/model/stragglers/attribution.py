@@ -1,8 +1,9 @@
 """Waiting in collectives attributed to ranks and causes: pure functions of what all ranks recorded.
 
 A rank arrives at a collective when it enters it, and *waits* from then until the last rank of the collective has
-arrived, as far as no computation of the rank covers that time. Between two arrivals of a rank, what is not waiting is
-its *own* time.
+arrived, as far as no computation of the rank covers that time. What computation does cover puts off later transfer:
+as much of that as is exposed counts as waiting, too (`algorithms.deferred_waiting`). Between two arrivals of a rank,
+what is not waiting is its *own* time.
 
 The rank that arrives last is compared with the one in the middle of those that wait: lateness = own-time difference
 since the last barrier (its own fault) + difference in waiting on the way + difference in arrival at that barrier. What
@@ -19,6 +20,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.delay_attribution import AttributedDelays, Histories, attribute_delays
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, union
+from kinetoscope.algorithms.replayed_waiting import Schedule, sooner_without
 from kinetoscope.model.stragglers.arrivals import Arrivals
 from kinetoscope.model.stragglers.late_launches import HOST_CAUSES
 
@@ -49,7 +51,7 @@ class Attribution:
         last, middle: int32 [matches], rows that arrive last (of equal ones the least rank) and in the middle (of an
             even number the earlier one).
         late: int64 [matches], arrival of the last less that of the middle one, ns.
-        waited: int64 [rows], time that each row waits, not covered by computation, ns.
+        waited: int64 [rows], time that each row waits, not covered by computation, and that its waiting puts off, ns.
         lost: int64 [matches], time that the others wait in all, ns.
         counted: int64 [matches], the same where a rank that waits in several at a time counts in the first only; 0 for
             sending and receiving.
@@ -87,8 +89,9 @@ def attribute_waiting(arrivals: Arrivals, matches: int) -> Attribution:
         np.add.at(total, arrivals.match, waited)
         return total
 
-    waited = arrivals.exposed_time(arrivals.arrival, until)
-    waited_once = arrivals.exposed_time(_counted_since(arrivals, until), until)
+    deferred = arrivals.deferred(until)
+    waited = arrivals.exposed_time(arrivals.arrival, until) + deferred.cost
+    waited_once = arrivals.exposed_time(_counted_since(arrivals, until), until) + deferred.cost
     counted = totals(waited_once)
     is_peer = arrivals.stage == arrivals.stage[last][arrivals.match]
     waited_by_peers = np.where(is_peer, waited_once, 0)
@@ -96,7 +99,7 @@ def attribute_waiting(arrivals: Arrivals, matches: int) -> Attribution:
     compared = np.where(lost_by_peers > 0, _compared(arrivals, order, waited_by_peers, lost_by_peers), last)
     before = np.arange(len(arrivals), dtype=np.int32) - 1
     before[[history.start for history in arrivals.histories()]] = -1
-    waited_before, host_exposed = _waited_before(arrivals, until, before)
+    waited_before, host_exposed = _waited_before(arrivals, until, deferred.put_off, before)
     did = arrivals.did.copy()
     did[:, _COMMUNICATION] -= np.minimum(waited_before, did[:, _COMMUNICATION])
     histories = Histories(
@@ -181,7 +184,9 @@ def _first_of_each(arrivals: Arrivals, order: Int64s, chosen: Bools, matches: in
     return order[place].astype(np.int32)
 
 
-def _waited_before(arrivals: Arrivals, until: Int64s, before: Int32s) -> tuple[Int64s, Int64s]:
+def _waited_before(
+    arrivals: Arrivals, until: Int64s, put_off: Int64s, before: Int32s
+) -> tuple[Int64s, Int64s]:
     """Time that each row's rank waited between the arrival of the row before and its own, in any collective, ns.
 
     And how long its host left transfer exposed then, by activity. Waiting is no transfer: others are to blame.
@@ -189,7 +194,7 @@ def _waited_before(arrivals: Arrivals, until: Int64s, before: Int32s) -> tuple[I
     waited, host_exposed = np.zeros(len(arrivals), np.int64), np.zeros_like(arrivals.did)
     for history in arrivals.histories():
         windows = Intervals(arrivals.reached[before[history]], arrivals.reached[history])
-        waits = arrivals.waiting(history, until)
+        waits = arrivals.waiting(history, until, put_off)
         waited[history] = covered(windows, waits)
         low, high = np.searchsorted(arrivals.exposed_row, [history.start, history.stop]).tolist()
         for place in np.unique(arrivals.exposed_by[low:high]).tolist():
@@ -199,3 +204,23 @@ def _waited_before(arrivals: Arrivals, until: Int64s, before: Int32s) -> tuple[I
             host_exposed[history, cause] = covered(windows, difference(intervals, waits))
         waited[history.start], host_exposed[history.start] = 0, 0
     return waited, host_exposed
+
+
+def gains_without(arrivals: Arrivals, rank: int) -> Int64s:
+    """By how much each row's rank would go on sooner after it, were nobody to wait for a rank: int64 [rows], ns.
+
+    The schedule of all ranks is replayed (`algorithms.replayed_waiting`); sending and receiving keeps its order.
+    """
+    begin = np.full(int(arrivals.match.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(begin, arrivals.match, arrivals.arrival)
+    until = begin[arrivals.match]
+    schedule = Schedule(
+        match=arrivals.match,
+        history=(arrivals.history - arrivals.history.min(initial=0)).astype(np.int32),
+        stream=arrivals.stream,
+        start=arrivals.arrival,
+        end=arrivals.end,
+        ready=arrivals.arrival - arrivals.queued,
+        still=arrivals.exposed_time(_counted_since(arrivals, until), until) + arrivals.still(until),
+    )
+    return sooner_without(schedule, begin, (arrivals.rank == rank) & ~arrivals.pairwise)

@@ -14,13 +14,14 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, any_of
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.collectives.calls import base_of, collective_calls
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.synchronization import host_waits, idle_after
+from kinetoscope.model.graphs.replays import is_replayed
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
@@ -38,8 +39,13 @@ ACTIVITIES: Final = (
 )
 """Activities of a rank, in order of priority; idle: nothing that was recorded."""
 
+QUEUED: Final = "queued"
+"""Column: how much sooner a collective could have begun, had its stream been free, ns; 0 where nothing tells."""
+
 COVERED: Final = "covered"
 """Column of INTERVALS, ns from the start of a collective: the computation that runs during it."""
+
+_NEVER_TIME: Final = np.iinfo(np.int64).min
 
 INTERVALS: Final = pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "cause": pl.Int64}))
 
@@ -81,7 +87,7 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     activities are counted from one such instant to the next.
 
     Columns beside theirs: `place`, the number in that order; ACTIVITIES (they sum to the time since the collective
-    before, of the first one since the recording began) and COVERED.
+    before, of the first one since the recording began), QUEUED and COVERED.
     """
     calls = collective_calls(trace, steps_by)
     start = calls["start"].to_numpy() - base_of(trace)
@@ -96,7 +102,22 @@ def before_collectives(trace: Trace, steps_by: str | None = None) -> pl.DataFram
     parts = [pl.Series(name, charged[:, place]) for place, name in enumerate(ACTIVITIES)]
     place = pl.Series("place", np.arange(len(order)))
     covered = interval_lists(Intervals(start, end), did.computation).alias(COVERED)
-    return calls[order].with_columns(place, *parts, covered)
+    queued = pl.Series(QUEUED, _queued(trace, launch[order], start))
+    return calls[order].with_columns(place, *parts, queued, covered)
+
+
+def _queued(trace: Trace, launch: Int64s, start: Int64s) -> Int64s:
+    """QUEUED of collectives: they wait for their launch, and for all computation launched before; not of replays."""
+    work = device_work(trace)
+    queued = np.zeros(len(start), np.int64)
+    known = np.flatnonzero((launch >= 0) & ~np.isin(launch, work.launch[is_replayed(trace)]))
+    computing = np.flatnonzero(work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
+    called = trace.start[work.launch[computing]]
+    order = np.argsort(called, kind="stable")
+    ends = np.concatenate([[_NEVER_TIME], np.maximum.accumulate(work.end[computing[order]])])
+    computed = ends[np.searchsorted(called[order], trace.start[launch[known]])]
+    queued[known] = np.maximum(start[known] - np.maximum(computed, trace.end[launch[known]]), 0)
+    return queued
 
 
 @derived
