@@ -16,7 +16,7 @@ from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.stragglers.arrivals import Arrivals, arrivals_of
-from kinetoscope.model.stragglers.attribution import CAUSES, Attribution, attribute_waiting
+from kinetoscope.model.stragglers.attribution import CAUSES, Attribution, attribute_waiting, gains_without
 from kinetoscope.model.stragglers.delays import OWN_CAUSES, delays_by_rank, delays_by_step, host_exposed_time
 from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEUED, before_collectives
 from kinetoscope.model.stragglers.late_launches import host_exposed
@@ -43,7 +43,15 @@ RESULT = Schema(
     Column(
         "lost",
         pl.Int64,
-        "Time that the others waited because of it, summed over them; an estimate by whole steps.",
+        "Time that the others waited because of it, or that its lateness put off, summed over them; an estimate by "
+        "whole steps.",
+        "ns",
+    ),
+    Column(
+        "gain",
+        pl.Int64,
+        "By how much the steps of the others would be shorter if nobody waited for this straggler alone, summed over "
+        "them; null for other ranks, by collective, and by whole steps.",
         "ns",
     ),
     Column("carried", pl.Int64, "Time that they waited for it because of something earlier; charged there.", "ns"),
@@ -75,8 +83,9 @@ def stragglers(
     """Which rank do the others wait for, how much does that cost, and why is it late?
 
     Method. Collectives of all ranks are matched and put on one clock. In each the rank that arrives last makes the
-    others wait: each from its own arrival to the last one, less the part that computation covers. The last rank is
-    compared with the one in the middle of those that wait, since the last barrier: a collective in which both stood
+    others wait: each from its own arrival to the last one, less the part that computation covers. Waiting beneath
+    computation puts off what comes later on the same stream: as much transfer as is exposed by that is lost, too. The
+    last rank is compared with the one in the middle of those that wait, since the last barrier: a collective in which both stood
     still. Its extra own time is its fault, and names the cause: computation, communication (transfer, not waiting: a
     slow link), memory copies, data loading, synchronization (calls that wait for the device, and the idle time after
     them), or host gap (other host work, or nothing recorded). Time that it had to wait itself is charged to where that
@@ -92,6 +101,9 @@ def stragglers(
     Ranks that single collectives do not name are also judged by whole steps: own time is longer in each step, and the
     others are in collectives for as much longer, computing nothing. Their cost is estimated, and a note says so.
     `docs/stragglers.md` describes the method.
+
+    `gain` replays the collectives of all ranks as if nobody waited for the straggler. Of several stragglers, mending one
+    gains its delay beyond that of the next one, which is less than `lost`.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
@@ -157,6 +169,7 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
         own = own_time(steps, stages(collectives.frame), step, host_exposed_time(calls, attribution))
         estimates = delays_by_step(steps, collectives.frame, costs, step)
         table = _by_rank(costs if matched else None, estimates, own, least, by)
+        table = _with_gains(table, arrivals, calls, by)
     if table.is_empty():
         none = "No collectives were matched across ranks."
         return Partial(RESULT.empty(), (*collectives.notes, none))
@@ -179,6 +192,7 @@ def _by_collective(arrivals: Arrivals, calls: pl.DataFrame, attribution: Attribu
             late=pl.Series(attribution.late),
             lost=pl.Series(lost),
             carried=pl.Series(attribution.carried),
+            gain=pl.lit(None, pl.Int64),
             lost_share=pl.lit(None, pl.Float64),
             straggler=pl.Series((lost > least) & own),
             cause=pl.Series(causes).set(pl.Series((lost == 0) | arrivals.pairwise[last]), None),
@@ -209,6 +223,25 @@ def _by_rank(
     more = second.filter(new | pl.col("straggler"))
     more = more.join(first.filter("straggler"), on=keys, how="anti", nulls_equal=True)
     return pl.concat([first.join(more, on=keys, how="anti", nulls_equal=True), more]).sort(keys)
+
+
+def _with_gains(table: pl.DataFrame, arrivals: Arrivals, calls: pl.DataFrame, by: By) -> pl.DataFrame:
+    """With what the steps of the others would gain without each straggler that collectives name."""
+    keys = ["rank", "step"] if by == "step" else ["rank"]
+    named = table.filter(pl.col("straggler") & ~pl.col("by_steps"))["rank"].unique().sort().to_list()
+    each = calls.select("step", of=pl.col("rank"))
+    gains = [
+        each.with_columns(rank=pl.lit(rank, pl.Int64), gain=pl.Series(gains_without(arrivals, rank))).filter(
+            pl.col("of") != rank
+        )
+        for rank in named
+    ]
+    if not gains:
+        return table.with_columns(gain=pl.lit(None, pl.Int64))
+    sums = pl.concat(gains).group_by(keys).agg(pl.col("gain").sum())
+    joined = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    is_named = pl.col("straggler") & ~pl.col("by_steps")
+    return joined.with_columns(gain=pl.when(is_named).then(pl.min_horizontal("gain", "lost")))
 
 
 def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:

@@ -161,6 +161,26 @@ CASES: Final = (
         fault=Fault(),
     ),
     _case(
+        "RANKS005", "a late host, behind the backward pass of the others",
+        _data_parallel(seed=300, elements=40_000_000, fault=Fault("host_gap", 1, 3_000_000)), fault=Fault(),
+    ),
+    _case(
+        "RANKS005", "a slow device, behind the backward pass of the others",
+        _data_parallel(seed=301, elements=40_000_000, fault=Fault("slow_kernels", 2, 0.3)), fault=Fault(),
+    ),
+    _case(
+        "RANKS005", "a slow loader, behind the backward pass of the others",
+        _data_parallel(seed=302, elements=40_000_000, fault=Fault("data_loading", 3, 3_000_000)), fault=Fault(),
+    ),
+    _case(
+        "RANKS005", "the later one of two",
+        _data_parallel(
+            seed=305, ranks=8, elements=9_000_000, fault=Fault("host_gap", 1, 3_000_000),
+            other=Fault("slow_kernels", 5, 0.2),
+        ),
+        ("RANKS005",), fault=Fault(),
+    ),
+    _case(
         "RANKS006", "sentences of all lengths", _data_parallel(seed=215, elements=1_000_000, uneven=0.15), levelled=True
     ),
     _case(

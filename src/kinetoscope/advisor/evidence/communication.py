@@ -6,7 +6,6 @@ claim stretches of that axis, so that two of them do not count the same time.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -67,15 +66,14 @@ class Straggler:
         rank: which.
         cause: as the analysis says.
         cost: what it costs each of the others in an average step, ns.
-        ahead: how much less communication it has in the open than the others; what is late in collectives of its own
-            is not: so it tells, of a single straggler, what it costs, more exactly.
+        gain: what mending it alone gains, ns; None where collectives do not tell.
         waiting: the cost on average over all ranks, itself among them; place: where that is on the axis, ns.
     """
 
     rank: int
     cause: str
     cost: float
-    ahead: float
+    gain: float | None
     waiting: float
     place: float
 
@@ -182,15 +180,12 @@ def _late(job: JobView, balance: pl.DataFrame) -> Iterator[Straggler]:
     ranks = balance["rank"].n_unique()
     steps = len(balance) / ranks
     often = [row for row in table.iter_rows(named=True) if not _is_seldom(job, row["rank"], steps)]
-    exposed: dict[int, float] = dict(balance.group_by("rank").agg(pl.col("exposed_communication").mean()).iter_rows())
-    named = {row["rank"] for row in often}
-    others = [each for rank, each in exposed.items() if rank not in named]
-    usual = statistics.median(others) if others else 0.0
     place = 0.0
     for row in often:
-        cost = row["lost"] / ((ranks - 1) * steps)
+        others = (ranks - 1) * steps
+        cost, gain = row["lost"] / others, None if row["gain"] is None else row["gain"] / others
         waiting = cost * (ranks - 1) / ranks
-        yield Straggler(row["rank"], row["cause"] or "unknown", cost, usual - exposed[row["rank"]], waiting, place)
+        yield Straggler(row["rank"], row["cause"] or "unknown", cost, gain, waiting, place)
         place += waiting
 
 

@@ -12,34 +12,40 @@ from kinetoscope.advisor.evidence.serving import shared_steps
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import Wording, wording
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import cell, measured, say
 
-_SINGLE_RATIOS: Final = 0.82, 1.08
-"""Least and most gain from mending a single straggler, as ratios to its lack of exposed communication."""
+_CERTAIN_SHARE: Final = 0.9
+"""Of the replayed gain: a mended rank is as late as the others now and then."""
 
-_PLAUSIBLE_RATIOS: Final = 0.3, 3.0
-"""So many times what the others wait for it; beyond these the two say different things, and waiting alone counts."""
+_POSSIBLE_RATIO: Final = 1.05
+"""Of the replayed gain: the host, which the replay leaves as it was, may be sooner, too."""
 
-_WAITED: Final = 0.7, 1.35
-"""The same factors of what the others wait for it."""
+_PIPELINE: Final = 0.35, 2.5
+"""Least and most of the replayed gain where ranks send and receive: a delay of one stage fills bubbles, or makes more."""
+
+_BY_STEPS_CERTAIN_SHARE: Final = 0.7
+"""Certain share of what whole steps say of a single straggler."""
 
 _MIN_STEPS: Final = 3
 """Steps below which an accident looks like a lasting cause: half as much is certain."""
 
-_PIPELINE: Final = 0.35, 2.5
-"""The same factors where ranks send and receive: a delay of one stage delays others, or fills bubbles."""
-
 
 @dataclass(frozen=True)
 class _Words:
-    """What is said of a cause: what the rank does, what to change, and which analysis shows it."""
+    """What is said of a cause: what the rank does, what to change, and which analysis shows it.
+
+    of_another: what to change on a rank that is not the first, which alone logs and saves; "" where that is the same.
+    """
 
     does: str
     change: str | Callable[[Wording], str]
     analysis: str
+    of_another: str = ""
 
-    def diff(self, job: JobView) -> str:
+    def diff(self, job: JobView, rank: int) -> str:
         """What to change, in the words of the program."""
+        if rank and self.of_another:
+            return self.of_another.replace("{rank}", str(rank))
         return self.change if isinstance(self.change, str) else self.change(wording(job.program))
 
 
@@ -58,9 +64,12 @@ _CAUSES: Final[dict[str, _Words]] = {
     ),
     "synchronization": _Words(
         "which waits for its device", attrgetter("synchronize"), "synchronizations",
+        "+ kinetoscope record --with-stack ...  # which call waits for the device on rank {rank} alone?",
     ),
     "host gap": _Words(
         "whose host works longer between launches", attrgetter("save"), "idle_breakdown",
+        "+ top; lscpu  # on the machine of rank {rank}: other processes on its cores, a slower processor?\n"
+        "+ kinetoscope record --with-stack ...  # what does its host do that the others' do not?",
     ),
 }  # fmt: skip
 
@@ -75,9 +84,9 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
     the median rank. Where ranks of a server have the same steps, RANKS011 says it.
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
-    other ranks that looks like slow communication. At stake is the difference in exposed communication between this
-    rank and the median of the others, which is the time that they wait for it. Eight tenths of it count as sure, less
-    the delay of the next straggler, which the ranks would wait for then.
+    other ranks that looks like slow communication. At stake is what the analysis replays (`gain`): the collectives of
+    all ranks as if nobody waited for this one, so that of several stragglers each counts with its delay beyond the
+    next one's. Nine tenths of it count as sure; at most it is what the others wait for it.
 
     What to do. Examine that rank's loader, host or device, in the analysis that the finding names.
     """
@@ -86,14 +95,20 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
     costs = communication_costs(job)
     for straggler in costs.stragglers:
         words = _CAUSES.get(straggler.cause, _UNKNOWN_CAUSE)
+        is_sure = straggler.gain is not None and not costs.pipeline and costs.steps >= _MIN_STEPS
         yield Finding(
-            message=f"All ranks wait for rank {straggler.rank}, {words.does}. They wait"
-            f" {shown(straggler.cost, 'ns')} of each step.",
+            message=say(
+                "All ranks wait for rank {rank}, {does}. That costs each of them {lost} of each step.",
+                rank=cell(job.ask("stragglers"), "rank", rank=straggler.rank),
+                does=words.does,
+                lost=measured(straggler.cost, "ns"),
+            ),
             stake=_stake(costs, straggler),
-            change=words.diff(job),
-            why="The other ranks spend this much more time in exposed collectives; with several stragglers, fixing one"
-            " gains only its delay beyond the next one's.",
-            confidence="medium" if costs.pipeline or costs.steps < _MIN_STEPS else "high",
+            takes=straggler.cost,
+            change=words.diff(job, straggler.rank),
+            why="The steps of the other ranks, replayed as if they did not wait for this one alone; with several"
+            " stragglers, mending one gains only its delay beyond the next one's.",
+            confidence="high" if is_sure else "medium",
             evidence=(
                 Evidence("who is late, and why", "stragglers"),
                 Evidence("the activity that it has more of", words.analysis, rank=straggler.rank),
@@ -104,19 +119,15 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 
 
 def _stake(costs: CommunicationCosts, straggler: Straggler) -> Stake:
-    low, high = (factor * straggler.cost for factor in (_PIPELINE if costs.pipeline else _WAITED))
-    rivals = [each.ahead for each in costs.stragglers if each is not straggler]
-    least, most = (ratio * straggler.cost for ratio in _PLAUSIBLE_RATIOS)
-    if not costs.pipeline and least <= straggler.ahead <= most:
-        # Without it, the next one is waited for.
-        low = _SINGLE_RATIOS[0] * (straggler.ahead - max([*rivals, 0.0]))
-        high = _SINGLE_RATIOS[1] * straggler.ahead if not rivals else max(high, _SINGLE_RATIOS[1] * straggler.ahead)
-    elif rivals:
-        low = 0.0
+    if straggler.gain is None:
+        low, high = 0.0 if len(costs.stragglers) > 1 else _BY_STEPS_CERTAIN_SHARE * straggler.cost, straggler.cost
+    elif costs.pipeline:
+        low, high = (factor * straggler.gain for factor in _PIPELINE)
+    else:
+        low, high = _CERTAIN_SHARE * straggler.gain, _POSSIBLE_RATIO * straggler.gain
     if costs.steps < _MIN_STEPS:
         low /= 2
-    high = min(high, costs.step)
-    return Stake(min(max(low, 0.0), high), high)
+    return Stake(low, min(max(high, low), straggler.cost))
 
 
 RULE = Rule("RANKS005", "All ranks wait for one", of_job=straggling_rank)
