@@ -171,8 +171,8 @@ def test_one_rank_alone_gets_a_note_and_all_together_do_not(tmp_path: Path) -> N
     assert not found(advise(kinetoscope.read(tmp_path)), "RANKS009")
 
 
-def _late(rank: int, cost: float, ahead: float) -> Straggler:
-    return Straggler(rank, "host gap", cost, ahead, cost, 0.0)
+def _late(rank: int, cost: float, gain: float | None) -> Straggler:
+    return Straggler(rank, "host gap", cost, gain, cost, 0.0)
 
 
 def _looked(*late: Straggler, steps: float = 10, pipeline: bool = False) -> CommunicationCosts:
@@ -180,19 +180,20 @@ def _looked(*late: Straggler, steps: float = 10, pipeline: bool = False) -> Comm
 
 
 def test_the_stake_of_a_straggler() -> None:
-    alone = _late(3, 10 * MS, 11 * MS)
-    assert _stake(_looked(alone), alone).low == pytest.approx(0.82 * 11 * MS)
-    assert _stake(_looked(alone), alone).high == pytest.approx(1.08 * 11 * MS)
-    # Without it the next is waited for; without the next nothing is sure.
-    next_one = _late(1, 4 * MS, 5 * MS)
-    both = _looked(alone, next_one)
-    assert _stake(both, alone).low == pytest.approx(0.82 * 6 * MS)
-    assert _stake(both, next_one).low == 0
-    # Of few steps half is sure; where both measures differ, what the others wait.
-    assert _stake(_looked(alone, steps=2), alone).low == pytest.approx(0.41 * 11 * MS)
-    odd = _late(3, 10 * MS, 50 * MS)
-    assert _stake(_looked(odd), odd).low == pytest.approx(7 * MS)
-    assert _stake(_looked(alone, pipeline=True), alone).low == pytest.approx(3.5 * MS)
+    alone = _late(3, 10 * MS, 9 * MS)
+    assert _stake(_looked(alone), alone).low == pytest.approx(0.9 * 9 * MS)
+    assert _stake(_looked(alone), alone).high == pytest.approx(1.05 * 9 * MS)
+    # It is never more than the others wait for it.
+    most = _late(3, 10 * MS, 10 * MS)
+    assert _stake(_looked(most), most).high == 10 * MS
+    assert _stake(_looked(most, pipeline=True), most).high == 10 * MS
+    assert _stake(_looked(most, pipeline=True), most).low == pytest.approx(3.5 * MS)
+    # Of few steps half is sure.
+    assert _stake(_looked(alone, steps=2), alone).low == pytest.approx(0.45 * 9 * MS)
+    # Whole steps say nothing of one among several.
+    estimate = _late(1, 4 * MS, None)
+    assert _stake(_looked(estimate), estimate).low == pytest.approx(2.8 * MS)
+    assert _stake(_looked(estimate, alone), estimate).low == 0
 
 
 def test_data_parallel_and_its_twin(tmp_path: Path) -> None:

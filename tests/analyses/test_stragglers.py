@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from kinetoscope import Selection, read, stragglers
+from kinetoscope import Selection, rank_balance, read, stragglers
 from kinetoscope.schema import Result
 from tests import drawn
 from tests.simulator import Model, simulate
@@ -47,7 +48,8 @@ def job_of_three(folder: Path) -> Path:
         [
             [*punctual, meeting(30_000, 71_000, 2)],
             [*late, meeting(70_000, 71_000, 2)],
-            [*punctual, computing(30_000, 36_000), meeting(30_000, 71_000, 2)],  # hides 6,000 of its waiting
+            # hides 6,000 of its waiting, in which it would have had its transfer of 1,000
+            [*punctual, computing(30_000, 36_000), meeting(30_000, 71_000, 2)],
         ],
     )
 
@@ -57,10 +59,10 @@ def test_the_loss_is_what_the_others_waited_and_did_not_compute(tmp_path: Path) 
     rows = result.frame.select("rank", "calls", "last", "late", "lost", "carried", "straggler", "cause", "cause_share")
     assert rows.rows() == [
         (0, 2, 1, 0, 0, 0, False, None, None),
-        (1, 2, 1, 40_000, 40_000 + 34_000, 0, True, "data loading", 1.0),
+        (1, 2, 1, 40_000, 40_000 + 35_000, 0, True, "data loading", 1.0),
         (2, 2, 0, 0, 0, 0, False, None, None),
     ]
-    assert result.frame["lost_share"].to_list() == [0.0, 74_000 / 200_000, 0.0]
+    assert result.frame["lost_share"].to_list() == [0.0, 75_000 / 200_000, 0.0]
     assert result.notes[-1] == "The others wait for rank 1."
 
 
@@ -81,20 +83,56 @@ def test_by_collective_it_says_who_was_last_and_whose_fault_it_was(tmp_path: Pat
     columns = ("rank", "step", "kind", "start", "late", "lost", "straggler", "cause", "charged_to")
     assert frame.select(columns).rows() == [
         (0, 1, "all_reduce", 0, 0, 0, False, None, None),
-        (1, 1, "all_reduce", 20_000, 40_000, 74_000, True, "data loading", 1),
+        (1, 1, "all_reduce", 20_000, 40_000, 75_000, True, "data loading", 1),
     ]
     assert frame["process_group"].str.contains("0-2").all()
 
 
 def test_by_step_each_rank_has_a_row_for_each_step(tmp_path: Path) -> None:
     frame = stragglers(read(job_of_three(tmp_path), jobs=1), by="step").frame
-    assert frame.select("rank", "step", "lost").rows() == [(0, 1, 0), (1, 1, 74_000), (2, 1, 0)]
+    assert frame.select("rank", "step", "lost").rows() == [(0, 1, 0), (1, 1, 75_000), (2, 1, 0)]
 
 
 def test_a_range_of_time_leaves_collectives_out(tmp_path: Path) -> None:
     result = stragglers(read(job_of_three(tmp_path), jobs=1), select=Selection(time=(0, 20_000)))
     assert result.frame["calls"].to_list() == [1, 1, 1]
     assert result.frame["lost"].sum() == 0
+
+
+def behind_the_backward_pass(**more: Any) -> Model:
+    """Buckets take as long as the computation that hides them: what is late in the first ends late in the last."""
+    plain: dict[str, Any] = {"ranks": 4, "steps": 6, "layers": 6, "elements": 40_000_000, "noise": 0.01, "seed": 3}
+    return Model(**{**plain, **more})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("host_gap", 1, 3e6), Fault("slow_kernels", 2, 0.3), Fault("data_loading", 3, 2e6)],
+    ids=lambda fault: fault.cause,
+)
+def test_waiting_beneath_computation_costs_what_it_puts_off(tmp_path: Path, fault: Fault) -> None:
+    """The others wait in the first bucket, while they compute; what that puts off is nine tenths of the loss."""
+    model = behind_the_backward_pass(fault=fault)
+    truth = simulate(model, tmp_path)
+    assert truth.straggler
+    job = read(tmp_path, jobs=1)
+    row = stragglers(job).frame.row(fault.rank, named=True)
+    share = truth.straggler.loss / truth.step_time
+    assert row["straggler"]
+    assert row["lost_share"] == pytest.approx(share, abs=0.01)
+    assert row["gain"] == pytest.approx(row["lost"], rel=0.02)
+    balance = rank_balance(job).frame.filter(pl.col("rank") != fault.rank)
+    assert balance["exposed_waiting"].sum() / balance["duration"].sum() == pytest.approx(share, abs=0.01)
+
+
+def test_of_two_stragglers_each_gains_its_delay_beyond_the_other(tmp_path: Path) -> None:
+    host, device = Fault("host_gap", 1, 3e6), Fault("slow_kernels", 2, 0.2)
+    truth = simulate(behind_the_backward_pass(fault=host, other=device), tmp_path)
+    row = stragglers(read(tmp_path, jobs=1)).frame.row(1, named=True)
+    assert truth.straggler
+    others = 3 * truth.model.steps * truth.step_time
+    assert row["gain"] / others == pytest.approx(truth.straggler.loss / truth.step_time, abs=0.01)
+    assert row["lost"] > 1.2 * row["gain"]
 
 
 def test_one_rank_waits_for_nobody(tmp_path: Path) -> None:

@@ -69,7 +69,9 @@ def _walk(
     rows: Rows, start: Int64s, order: Int64s, waited: Int64s, amount: Int64s, cost: Int64s, put_off: Int64s
 ) -> None:
     first = after = 0  # of what is pending: the rows `waited` in, and the `amount` of each
-    total = since = lost = 0  # all that is pending; the place of the first row since `ready`, what is charged from there
+    total = since = lost = (
+        0  # all that is pending; the place of the first row since `ready`, what is charged from there
+    )
     for place in range(order.size):
         row = order[place]
         if place == 0 or rows.stream[row] != rows.stream[order[place - 1]]:

@@ -27,11 +27,12 @@ RESULT = Schema(
     Column("duration", pl.Int64, "Length of the device step; the six parts sum to it.", "ns"),
     Column("computation", pl.Int64, "Computation and no communication runs.", "ns"),
     Column("overlap", pl.Int64, "Computation and communication run.", "ns"),
-    Column("exposed_transfer", pl.Int64, "Communication and no computation, all ranks of it having arrived.", "ns"),
+    Column("exposed_transfer", pl.Int64, "Communication and no computation, and no waiting.", "ns"),
     Column(
         "exposed_waiting",
         pl.Int64,
-        "Communication and no computation, before the last rank of it arrived; null if not known.",
+        "Communication and no computation, before the last rank of it arrived, or put off by such waiting beneath "
+        "computation; null if not known.",
         "ns",
     ),
     Column("exposed_memory", pl.Int64, "Copies or sets, and none of the above.", "ns"),
@@ -46,7 +47,8 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
 
     Method. Each instant of a device step is charged once: to computation and communication at once, to computation
     alone, to communication alone, to copies and sets, or to none. Communication alone is waiting until the last rank of
-    the collective has arrived, on one clock, and transfer after that. On a rank without device work its operators are
+    the collective has arrived, on one clock, and transfer after that; but for transfer that waiting beneath computation
+    put off (`docs/stragglers.md`), which is waiting, too. On a rank without device work its operators are
     computation, and what a library of the host does (gloo) is communication.
 
     How to read it. Ranks that wait much are not to blame: look for those that wait least, and `stragglers` for the

@@ -84,9 +84,10 @@ def stragglers(
 
     Method. Collectives of all ranks are matched and put on one clock. In each the rank that arrives last makes the
     others wait: each from its own arrival to the last one, less the part that computation covers. Waiting beneath
-    computation puts off what comes later on the same stream: as much transfer as is exposed by that is lost, too. The
-    last rank is compared with the one in the middle of those that wait, since the last barrier: a collective in which both stood
-    still. Its extra own time is its fault, and names the cause: computation, communication (transfer, not waiting: a
+    computation puts off what comes later on the same stream: as much transfer as is exposed by that is lost, too.
+
+    The last rank is compared with the one in the middle of those that wait, since the last barrier: a collective in
+    which both stood still. Its extra own time is its fault, and names the cause: computation, communication (transfer, not waiting: a
     slow link), memory copies, data loading, synchronization (calls that wait for the device, and the idle time after
     them), or host gap (other host work, or nothing recorded). Time that it had to wait itself is charged to where that
     began. Exposed transfer that both ranks share is charged to the host activity that left it exposed.
@@ -102,8 +103,8 @@ def stragglers(
     others are in collectives for as much longer, computing nothing. Their cost is estimated, and a note says so.
     `docs/stragglers.md` describes the method.
 
-    `gain` replays the collectives of all ranks as if nobody waited for the straggler. Of several stragglers, mending one
-    gains its delay beyond that of the next one, which is less than `lost`.
+    `gain` replays the collectives of all ranks as if nobody waited for the straggler. Of several stragglers, mending
+    one gains its delay beyond that of the next one, which is less than `lost`.
 
     How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
     for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
@@ -227,8 +228,11 @@ def _by_rank(
 
 def _with_gains(table: pl.DataFrame, arrivals: Arrivals, calls: pl.DataFrame, by: By) -> pl.DataFrame:
     """With what the steps of the others would gain without each straggler that collectives name."""
+    if "by_steps" not in table.columns:
+        return table
     keys = ["rank", "step"] if by == "step" else ["rank"]
-    named = table.filter(pl.col("straggler") & ~pl.col("by_steps"))["rank"].unique().sort().to_list()
+    is_named = pl.col("straggler") & ~pl.col("by_steps")
+    named = table.filter(is_named)["rank"].unique().sort().to_list()
     each = calls.select("step", of=pl.col("rank"))
     gains = [
         each.with_columns(rank=pl.lit(rank, pl.Int64), gain=pl.Series(gains_without(arrivals, rank))).filter(
@@ -240,7 +244,6 @@ def _with_gains(table: pl.DataFrame, arrivals: Arrivals, calls: pl.DataFrame, by
         return table.with_columns(gain=pl.lit(None, pl.Int64))
     sums = pl.concat(gains).group_by(keys).agg(pl.col("gain").sum())
     joined = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    is_named = pl.col("straggler") & ~pl.col("by_steps")
     return joined.with_columns(gain=pl.when(is_named).then(pl.min_horizontal("gain", "lost")))
 
 

@@ -54,6 +54,7 @@ def drawn(
     rows = sorted(rows, key=lambda row: row[:3])
     spans = [list((computed or {}).get(place, ())) for place in range(len(rows))]
     flat = [span for each in spans for span in each]
+    over = {row[2]: max(each[1] for each in rows if each[2] == row[2]) for row in rows}
     return Arrivals(
         rank=np.array([row[0] for row in rows], np.int64),
         arrival=np.array([row[1] for row in rows], np.int64),
@@ -67,6 +68,11 @@ def drawn(
         barrier=np.array([not each for each in spans], np.bool_),
         computed=Intervals(np.array([a for a, _ in flat], np.int64), np.array([b for _, b in flat], np.int64)),
         offsets=np.concatenate([[0], np.cumsum([len(each) for each in spans])]).astype(np.int64),
+        end=np.array(
+            [max([over[row[2]], *(b for _, b in each)]) for row, each in zip(rows, spans, strict=True)], np.int64
+        ),
+        stream=np.array([row[0] for row in rows], np.int64),
+        queued=np.zeros(len(rows), np.int64),
         host_exposed=Intervals(np.empty(0, np.int64), np.empty(0, np.int64)),
         exposed_row=np.empty(0, np.int64),
         exposed_by=np.empty(0, np.int64),

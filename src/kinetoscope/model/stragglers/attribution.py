@@ -184,9 +184,7 @@ def _first_of_each(arrivals: Arrivals, order: Int64s, chosen: Bools, matches: in
     return order[place].astype(np.int32)
 
 
-def _waited_before(
-    arrivals: Arrivals, until: Int64s, put_off: Int64s, before: Int32s
-) -> tuple[Int64s, Int64s]:
+def _waited_before(arrivals: Arrivals, until: Int64s, put_off: Int64s, before: Int32s) -> tuple[Int64s, Int64s]:
     """Time that each row's rank waited between the arrival of the row before and its own, in any collective, ns.
 
     And how long its host left transfer exposed then, by activity. Waiting is no transfer: others are to blame.
