@@ -87,10 +87,11 @@ def stragglers(
     computation puts off what comes later on the same stream: as much transfer as is exposed by that is lost, too.
 
     The last rank is compared with the one in the middle of those that wait, since the last barrier: a collective in
-    which both stood still. Its extra own time is its fault, and names the cause: computation, communication (transfer, not waiting: a
-    slow link), memory copies, data loading, synchronization (calls that wait for the device, and the idle time after
-    them), or host gap (other host work, or nothing recorded). Time that it had to wait itself is charged to where that
-    began. Exposed transfer that both ranks share is charged to the host activity that left it exposed.
+    which both stood still. Its extra own time is its fault, and names the cause: computation, communication (transfer,
+    not waiting: a slow link), memory copies, data loading, synchronization (calls that wait for the device, and the
+    idle time after them), or host gap (other host work, or nothing recorded). Time that it had to wait itself is
+    charged to where that began. Exposed transfer that both ranks share is charged to the host activity that left it
+    exposed.
 
     A rank is a straggler if by its own fault, which a slow link is not, it costs those who wait more than 1 % of a
     step in each step on average, more than three times the spread of the clocks, and three times the cost of the rank

@@ -21,7 +21,7 @@ _POSSIBLE_RATIO: Final = 1.05
 """Of the replayed gain: the host, which the replay leaves as it was, may be sooner, too."""
 
 _PIPELINE: Final = 0.35, 2.5
-"""Least and most of the replayed gain where ranks send and receive: a delay of one stage fills bubbles or makes some."""
+"""Least and most of the replayed gain where ranks send and receive: a late stage fills bubbles, or makes some."""
 
 _BY_STEPS_CERTAIN_SHARE: Final = 0.7
 """Certain share of what whole steps say of a single straggler."""

@@ -98,7 +98,7 @@ class Arrivals:
         for history in self.histories():
             ends = np.maximum.accumulate(self.end[history])[:-1]
             since[history][1:] = np.maximum(since[history][1:], ends)
-        return np.maximum(self.end - since, 0)
+        return np.asarray(np.maximum(self.end - since, 0), np.int64)
 
     def deferred(self, until: Int64s) -> DeferredWaiting:
         """What the waiting until some instants, beneath the computation of each row's rank, puts off."""
