@@ -28,6 +28,7 @@ from kinetoscope.pages.parts.ribbon import ribbon
 from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, Sentence, constant, join, mean, say
 
 CAUSES: Final = {
     "host": ("host", "Host"),
@@ -58,7 +59,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "critical_path",
         "Critical path",
-        _sentence(times.frame) + _answer(times.frame, shares),
+        join([_sentence(times), _answer(times, shares)]),
         blocks=tuple(_blocks(job, times, events, shares)),
         cannot=tuple(dict.fromkeys((*times.notes, *events.notes))),
     )
@@ -76,24 +77,31 @@ def _share(params: Mapping[str, str], cause: str) -> float:
     return share
 
 
-def _sentence(frame: pl.DataFrame) -> str:
-    mean = frame.select(pl.col("duration", *CAUSES).cast(pl.Float64).mean()).row(0, named=True)
-    cause = max(CAUSES, key=lambda name: mean[name])
-    share = mean[cause] / mean["duration"] if mean["duration"] else 0.0
-    words = f"A step of {shown(mean['duration'], 'ns')} is bound by {CAUSES[cause][1].lower()}"
-    return f"{words}: {shown(mean[cause], 'ns')} of its critical path ({shown(share, 'fraction')})."
+def _sentence(times: Result) -> Sentence:
+    step, means = mean(times, "duration"), {cause: mean(times, cause) for cause in CAUSES}
+    cause = max(CAUSES, key=lambda name: means[name].number)
+    return say(
+        "A step of {step} is bound by {cause}: {time} of its critical path ({share}).",
+        step=step, cause=CAUSES[cause][1].lower(), time=means[cause], share=means[cause] / step,
+    )  # fmt: skip
 
 
-def _answer(frame: pl.DataFrame, shares: Mapping[str, float]) -> str:
-    """The effect of the sliders, to follow the sentence; "" where none is moved."""
-    mean = frame.select(pl.col("duration", "what_if").cast(pl.Float64).mean()).row(0, named=True)
-    if mean["what_if"] is None:
-        return ""
-    changes = [f"{CAUSES[cause][1].lower()} at {share:g}%" for cause, share in shares.items() if share != 100]
-    change = mean["what_if"] - mean["duration"]
-    sign = "−" if change < 0 else "+"
-    share = shown(abs(change) / mean["duration"], "fraction") if mean["duration"] else "0%"
-    return f" With {' and '.join(changes)} it would take {shown(mean['what_if'], 'ns')} ({sign}{share})."
+def _answer(times: Result, shares: Mapping[str, float]) -> Sentence:
+    """The effect of the sliders, to follow the sentence; empty where none is moved."""
+    step, then = mean(times, "duration"), mean(times, "what_if")
+    if then.value is None:
+        return EMPTY
+    moved = [
+        say("{cause} at {share}", cause=CAUSES[cause][1].lower(), share=constant(share / 100, "fraction"))
+        for cause, share in shares.items()
+        if share != 100
+    ]
+    change = (then - step) / step
+    sign = "−" if change.number < 0 else "+"
+    return say(
+        "With {changes} it would take {then} ({change}).",
+        changes=join(moved, " and "), then=then, change=change.words(f"{sign}{shown(abs(change.number), 'fraction')}"),
+    )  # fmt: skip
 
 
 def _blocks(job: Job, times: Result, events: Result, shares: Mapping[str, float]) -> Iterator[Block]:

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import polars as pl
+
 from kinetoscope.analyses import named
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, IcicleBlock, Link, NoteBlock
 from kinetoscope.pages.parts.layers import Node, Path, class_of_module, icicle, joined
-from kinetoscope.views.numbers import shown
+from kinetoscope.schema import Result
+from kinetoscope.views.sentences import code, say, total
 
 FRAME: Final = "frame"
 """The parameter of a page that names the call whose callers and callees are shown."""
@@ -33,10 +36,12 @@ class Stacks:
     Attributes:
         rows: names from the outermost to the innermost, time in the innermost alone (ns), calls of it.
         weight: `host` or `device`: what the time is of.
+        result: the answer of `flame` that they are of.
     """
 
     rows: tuple[tuple[Path, int, int], ...]
     weight: str
+    result: Result
 
 
 def stacks_of(job: Job, select: Selection, *, weight: str = "auto", frames: str = "all") -> Stacks:
@@ -46,7 +51,9 @@ def stacks_of(job: Job, select: Selection, *, weight: str = "auto", frames: str 
     on_host = weight == "host" or "Values are host time." in result.notes
     rows = result.frame.select("stack", "value", "calls").iter_rows()
     return Stacks(
-        tuple((tuple(stack.split(";")), value, calls) for stack, value, calls in rows), "host" if on_host else "device"
+        tuple((tuple(stack.split(";")), value, calls) for stack, value, calls in rows),
+        "host" if on_host else "device",
+        result,
     )
 
 
@@ -71,7 +78,7 @@ def flame(job: Job, select: Selection, *, weight: str = "auto", chosen: str = ""
     tree = {path[depth:]: node for path, node in tree.items() if len(path) > depth}
     note = "Calls around are above; as wide as the time in them. Modules of one class are together. "
     note += WHERE_FROM[stacks.weight]
-    note += f" The {depth} calls around everything are left out." if depth else ""
+    note += " Calls around everything are left out." if depth else ""
     yield _picture("From the program down to the kernel", tree, stacks, note)
 
 
@@ -91,15 +98,22 @@ def _sandwich(stacks: Stacks, chosen: str, depth: int) -> Iterator[Block]:
             callees.append((names[place:], value, calls))
     close = Link("Close.", params={FRAME: ""})
     if not callees:
-        yield NoteBlock(f"No call is named `{chosen}` here.", "Callers and callees", link=close)
+        none = say("No call is named {name} here.", name=code(chosen))
+        yield NoteBlock(none, "Callers and callees", link=close)
         return
-    time, whole = (sum(value for _, value, _ in rows) for rows in (callees, stacks.rows))
-    words = f"`{name}` takes {shown(time, 'ns')}, {shown(time / whole if whole else 0, 'fraction')} of all."
-    yield NoteBlock(words, "Callers and callees", link=close)
+    time, whole = total(stacks.result, "value", _holding(name)), total(stacks.result, "value")
+    takes = say("{name} takes {time}, {share} of all.", name=code(name), time=time, share=time / whole)
+    yield NoteBlock(takes, "Callers and callees", link=close)
     around = joined(totals(callers), key)
     yield _picture("Callers", around, stacks, "What called it is above: the last caller next to it.", upward=True)
     inside = "What it called is below. Of a call inside one of its own name the outer one counts."
     yield _picture("Callees", joined(totals(callees), key), stacks, f"{inside} {WHERE_FROM[stacks.weight]}")
+
+
+def _holding(name: str) -> pl.Expr:
+    """Stacks in which a call has a name, all modules of a class being one."""
+    key = class_of_module(MODULE)
+    return pl.col("stack").map_elements(lambda stack: name in map(key, stack.split(";")), return_dtype=pl.Boolean)
 
 
 def _picture(title: str, tree: Mapping[Path, Node], stacks: Stacks, note: str, *, upward: bool = False) -> IcicleBlock:

@@ -22,7 +22,7 @@ from kinetoscope.pages.parts.occurrences import occurrences
 from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, Sentence, join, say, total
 
 _COLUMNS = ("name", "category", "calls", "total", "share", "headroom", "efficiency", "occupancy", "matrix_unit")
 _LAUNCHES = ("name", "operator", "grid", "block", "calls", "total", "headroom", "waves", "occupancy")
@@ -48,9 +48,8 @@ _ROWS = (
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The kernels and copies that take most of the devices' time."""
     result = named("kernels")(job, select=select, copies=True)
-    sentence = concentration_sentence(result.frame, "total", select, what="kernel", of="device time") + _matrix_units(
-        result
-    )
+    makes = concentration_sentence(result, "total", select, what="kernel", of="device time")
+    sentence = join([makes, _matrix_units(result)])
     notes = tuple(note for note in result.notes if not note.startswith(ANNOTATED))  # the control offers it
     return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), notes)
 
@@ -103,11 +102,11 @@ def _keys_of_trace(trace: Trace, _: Selection) -> Partial:
     return Partial(pl.DataFrame({"key": annotated_keys(trace, device_work(trace).rows)}, {"key": pl.String}))
 
 
-def _matrix_units(result: Result) -> str:
+def _matrix_units(result: Result) -> Sentence:
     """The share of computation on tensor cores, where names tell of enough."""
-    rows = result.frame.filter((pl.col("kind") == "computation") & pl.col("matrix_unit").is_in(["yes", "no"]))
-    total = rows.get_column("total").sum()
-    if not total:
-        return ""
-    on = rows.filter(pl.col("matrix_unit") == "yes").get_column("total").sum()
-    return f" Of computation whose names tell, {shown(float(on) / float(total), 'fraction')} runs on tensor cores."
+    known = (pl.col("kind") == "computation") & pl.col("matrix_unit").is_in(["yes", "no"])
+    whole = total(result, "total", known)
+    if not whole:
+        return EMPTY
+    share = total(result, "total", known, matrix_unit="yes") / whole
+    return say("Of computation whose names tell, {share} runs on tensor cores.", share=share)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, cast
 
 import polars as pl
 
@@ -15,8 +17,8 @@ from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Icicle
 from kinetoscope.pages.parts.layers import Path, class_of_module, joined
 from kinetoscope.pages.parts.sentences import nothing
 from kinetoscope.pages.parts.tables import with_values
-from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.schema import Result, Unit
+from kinetoscope.views.sentences import Sentence, computed, join, say, total
 from kinetoscope.views.text import brief, printable
 
 _NODES = 4000
@@ -44,38 +46,39 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     )
 
 
-def _sentence(result: Result, value: str, where: str, select: Selection) -> str:
-    roots = result.frame.filter(pl.col("depth") == 0)
-    total = float(roots.get_column(value).sum())
+def _sentence(result: Result, value: str, where: str, select: Selection) -> Sentence:
+    whole = total(result, value, depth=0)
     if not result.frame.height:
-        return nothing("module", select).removesuffix(".") + "; the tree below is of calls."
-    if not total:
-        return f"Modules were recorded, and no {where} time in them."
-    words = f"Modules take {shown(total, 'ns')} of {where} time"
-    heaviest = _heaviest(result.frame, value, where)
-    if heaviest is None:
-        return f"{words}."
-    kind, count, own = heaviest
-    which = (
-        f"the {grouped(count)} `{brief(printable(kind), _NAME_CELLS)}`"
-        if count > 1
-        else f"`{brief(printable(kind), _NAME_CELLS)}`"
-    )
-    return f"{words}; {which} alone {shown(own, 'ns')} ({shown(own / total, 'fraction')}), without the modules inside."
+        return join([nothing("module", select).removesuffix("."), "; the tree below is of calls."], "")
+    if not whole:
+        return say("Modules were recorded, and no {where} time in them.", where=where)
+    takes = say("Modules take {time} of {where} time", time=whole, where=where)
+    if not value.endswith("total"):  # of one pass the time of a module's own is not known
+        return join([takes, "."], "")
+    kind, count, own = (computed(result, partial(_heaviest, at=at, where=where), unit) for at, unit in _HEAVIEST)
+    if not own:
+        return join([takes, "."], "")
+    name = kind.words(f"`{brief(printable(str(kind.value)), _NAME_CELLS)}`")
+    which = say("the {count} {name}", count=count, name=name) if count.number > 1 else say("{name}", name=name)
+    return say(
+        "{takes}; {which} alone {own} ({share}), without the modules inside.",
+        takes=takes, which=which, own=own, share=own / whole,
+    )  # fmt: skip
 
 
-def _heaviest(frame: pl.DataFrame, value: str, where: str) -> tuple[str, int, int] | None:
-    """The class of modules with the most time of their own, how many there are; of one pass that is not known.
+_HEAVIEST: Final[tuple[tuple[int, Unit], ...]] = ((0, ""), (1, ""), (2, "ns"))
+"""Class, how many there are, time: places in a row of `_heaviest`, and their units."""
+
+
+def _heaviest(frame: pl.DataFrame, *, at: int, where: str) -> str | int:
+    """Of the class of modules with the most time of their own: its name, how many there are, or that time.
 
     torch numbers the modules of a class: `Linear_0`, `Linear_1`.
     """
-    if not value.endswith("total"):
-        return None
     own = f"{where}_self"
     kinds = frame.with_columns(kind=pl.col("name").str.replace(r"_\d+$", ""))
     sums = kinds.group_by("kind").agg(pl.col("path").n_unique(), pl.col(own).sum())
-    kind, count, time = sums.sort([own, "kind"], descending=[True, False]).row(0)
-    return (kind, count, time) if time else None
+    return cast(str | int, sums.sort([own, "kind"], descending=[True, False]).row(0)[at])
 
 
 def _blocks(result: Result, value: str, where: str, which: str, calls: Iterator[Block]) -> Iterator[Block]:

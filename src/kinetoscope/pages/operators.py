@@ -27,6 +27,9 @@ _COLUMNS = {
 }
 _NUMBERS = ("calls", "host_self", "device_total", "device_self", "headroom", "efficiency", "matrix_self_share")
 
+_OPERATORS = ~pl.col("name").str.starts_with("ProfilerStep")
+"""Rows of calls: what no call of a step explains is no call's."""
+
 _TIMES: dict[Time, str] = {
     "device_self": "device time",
     "host_self": "host time",
@@ -36,7 +39,7 @@ _TIMES: dict[Time, str] = {
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The operators that take most of the device's time, or of the host's."""
     result = named("operators")(job, select=select)
-    frame = result.frame.filter(~result.frame.get_column("name").str.starts_with("ProfilerStep"))
+    frame = result.frame.filter(_OPERATORS)
     has_device = bool(frame.get_column("device_self").sum())
     time = cast(Time, chosen_value(params, "time", tuple(_TIMES), "device_self" if has_device else "host_self"))
     group_by = chosen_value(params, "group_by", ("name", "shapes", "stack"), "name")
@@ -46,7 +49,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         name="operators",
         title="Operators",
-        sentence=concentration_sentence(frame, time, select, what="operator", of=_TIMES[time]),
+        sentence=concentration_sentence(result, time, select, what="operator", of=_TIMES[time], rows=_OPERATORS),
         blocks=(
             ControlsBlock(
                 (

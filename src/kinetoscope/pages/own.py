@@ -10,6 +10,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Block, ChartBlock, NoteBlock, Page, TableBlock
 from kinetoscope.views.charts.chart import specification
+from kinetoscope.views.sentences import say
 
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
@@ -19,8 +20,8 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     if not names:
         return Page("own", OWN, "No extension declares an analysis: `kinetoscope --extend ./mine.py view` names one.")
     blocks = tuple(block for name in names for block in _blocks(name, job, select))
-    analyses = f"{len(names)} analys{'e' if len(names) > 1 else 'i'}s of extensions"
-    return Page("own", OWN, f"{analyses}: {', '.join(named(name).title for name in names)}.", blocks=blocks)
+    titles = ", ".join(f"`{named(name).title}`" for name in names)
+    return Page("own", OWN, say("The answers of extensions: {titles}.", titles=titles), blocks=blocks)
 
 
 def _blocks(name: str, job: Job, select: Selection) -> Iterator[Block]:

@@ -36,6 +36,7 @@ from kinetoscope.pages.parts.tables import first_cycle, with_values
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import OWNERS
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import Quantity, Sentence, computed, join, say
 
 _UNNAMED: Final = "unnamed"
 """The kind of steps whose names do not say it."""
@@ -107,32 +108,46 @@ _SUMMARY: Final = (
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of the steps of a serving engine; of several ranks the pictures are of the first."""
     result, summary = (named(name)(job, select=select) for name in ("serving_steps", "serving_summary"))
-    result = replace(result, frame=result.frame.with_columns(kind=pl.col("kind").fill_null(_UNNAMED)))
-    of_first = first_cycle(result.frame).with_columns(duration=pl.coalesce("duration", "wall"))
-    of_first = of_first.filter(pl.col("rank") == pl.col("rank").min())
+    recorded, result = result, replace(result, frame=result.frame.with_columns(kind=pl.col("kind").fill_null(_UNNAMED)))
+    of_first = _of_first(recorded.frame)
     kind = chosen_value(params, "kind", (_EVERY, *KINDS), _EVERY)
     size = chosen_value(params, "size", tuple(_SIZES), "batch")
     blocks = _blocks(result, summary, of_first, kind, size) if of_first.height else _nothing(select)
-    notes = tuple(dict.fromkeys((*result.notes, *summary.notes, *_not_recorded(of_first))))
-    return Page("serving", "Serving", _sentence(of_first, select), _facts(result, of_first), tuple(blocks), notes)
+    notes = tuple(dict.fromkeys((*result.notes, *summary.notes, *_not_recorded(recorded))))
+    return Page("serving", "Serving", _sentence(recorded, select), _facts(result, of_first), tuple(blocks), notes)
 
 
-def _not_recorded(steps: pl.DataFrame) -> Iterator[str]:
+def _of_first(frame: pl.DataFrame) -> pl.DataFrame:
+    """The steps of the first cycle of the first rank; one without device work lasts as long as on the host."""
+    steps = first_cycle(frame.with_columns(kind=pl.col("kind").fill_null(_UNNAMED)))
+    steps = steps.with_columns(duration=pl.coalesce("duration", "wall"))
+    return steps.filter(pl.col("rank") == pl.col("rank").min())
+
+
+def _sum_of(result: Result, column: str) -> Quantity:
+    """The sum of a column over the steps of the first rank."""
+    return computed(result, lambda frame: _total(_of_first(frame), column), result.schema[column].unit)
+
+
+def _not_recorded(result: Result) -> Iterator[Sentence]:
     """How to record what the host does before steps, where much of it was not."""
-    gap, other = _total(steps, "gap"), _total(steps, "gap_other")
-    if gap and other >= _UNRECORDED_GAP_SHARE * gap:
-        yield (
-            f"What the host did in {shown(other / gap, 'fraction')} of the time before steps was not recorded: stacks "
-            "record the engine's Python calls (`torch_profiler_with_stack` of vLLM, `with_stack` of SGLang), and "
-            "`VLLM_CUSTOM_SCOPES_FOR_PROFILING=1` vLLM's own ranges."
+    gap, other = _sum_of(result, "gap"), _sum_of(result, "gap_other")
+    if gap and other.number >= _UNRECORDED_GAP_SHARE * gap.number:
+        yield say(
+            "What the host did in {share} of the time before steps was not recorded: stacks record the engine's Python "
+            "calls (`torch_profiler_with_stack` of vLLM, `with_stack` of SGLang), and "
+            "`VLLM_CUSTOM_SCOPES_FOR_PROFILING=1` vLLM's own ranges.",
+            share=other / gap,
         )
 
 
 def _nothing(select: Selection) -> Iterator[Block]:
     yield NoteBlock(
-        "Steps are read from the names that engines give to their ranges: `execute_…` (vLLM), `step[…]` (SGLang), "
-        "`prefill[…]` and `decode[…]` (ATOM), `_forward_step` (TensorRT-LLM). Without names they are read from the "
-        "repetition of kernels."
+        say(
+            "Steps are read from the names that engines give to their ranges: `execute_…` (vLLM), `step[…]` (SGLang), "
+            "`prefill[…]` and `decode[…]` (ATOM), `_forward_step` (TensorRT-LLM). Without names they are read from the "
+            "repetition of kernels."
+        )
     )
     yield from way_back(select)
 
@@ -164,22 +179,31 @@ def _before_step(kind: str) -> str:
     return "" if kind in ("", _EVERY, _UNNAMED) else f"{kind} "
 
 
-def _sentence(steps: pl.DataFrame, select: Selection) -> str:
+def _sentence(result: Result, select: Selection) -> Sentence:
+    steps = _of_first(result.frame)
     if not steps.height:
         return nothing("step of a serving engine", select)
-    kinds = [(kind, _of_kind(steps, kind)) for kind in _present(steps)]
-    words = [
-        f"{_steps(each.height, kind)} ({'median ' * (each.height > 1)}{shown(_median(each, 'duration'), 'ns')})"
-        for kind, each in kinds
-    ]
-    causes = {cause: _total(steps, f"gap_{cause}") for cause in _CAUSES}
-    cause = max(causes, key=lambda each: causes[each])
-    gap, whole = _total(steps, "gap"), _total(steps, "duration")
-    if not whole or gap < _NOTABLE_TIME_SHARE * whole:
-        return f"{', '.join(words)}."
-    share, most = shown(gap / whole, "fraction"), shown(causes[cause] / gap, "fraction")
-    before = f"Before {'it' if steps.height == 1 else 'steps'} the device waits {share} of the time"
-    return f"{', '.join(words)}. {before}, {most} of it for {_CAUSES[cause]}."
+    kinds = join([_of_one_kind(result, kind) for kind in _present(steps)], ", ")
+    causes = {cause: _sum_of(result, f"gap_{cause}") for cause in _CAUSES}
+    cause = max(causes, key=lambda each: causes[each].number)
+    gap, whole = _sum_of(result, "gap"), _sum_of(result, "duration")
+    if not whole or gap.number < _NOTABLE_TIME_SHARE * whole.number:
+        return join([kinds, "."], "")
+    return say(
+        "{kinds}. Before {them} the device waits {share} of the time, {most} of it for {cause}.",
+        kinds=kinds, them="it" if steps.height == 1 else "steps", share=gap / whole, most=causes[cause] / gap,
+        cause=_CAUSES[cause],
+    )  # fmt: skip
+
+
+def _of_one_kind(result: Result, kind: str) -> Sentence:
+    """`12 decode steps (median 10.7 ms)`."""
+    many = computed(result, lambda frame: _of_kind(_of_first(frame), kind).height)
+    middle = computed(result, lambda frame: _median(_of_kind(_of_first(frame), kind), "duration"), "ns")
+    steps = many.words(_steps(int(many.number), kind))
+    if many.number > 1:
+        return say("{steps} (median {middle})", steps=steps, middle=middle)
+    return say("{steps} ({middle})", steps=steps, middle=middle)
 
 
 def _facts(result: Result, steps: pl.DataFrame) -> tuple[str, ...]:
@@ -197,7 +221,7 @@ def _blocks(result: Result, summary: Result, every: pl.DataFrame, kind: str, siz
     yield ControlsBlock((Control("kind", "Steps", kind, kinds), Control("size", "Duration against", size, sizes)))
     steps = _of_kind(every, kind)
     if not steps.height:
-        yield NoteBlock(f"The selection contains no {_before_step(kind)}step.", width="wide")
+        yield NoteBlock(say("The selection contains no {kind}step.", kind=_before_step(kind)), width="wide")
     elif steps.height > 1:
         yield _over_time(steps)
     else:
@@ -258,8 +282,8 @@ def _words(step: Mapping[str, Any]) -> str:
 
 def _over_time(steps: pl.DataFrame) -> ChartBlock:
     dots = _dots(steps, "start")
-    few = f"{grouped(len(dots))} of {_steps(steps.height)}, the longest of each stretch. "
-    note = f"{few if len(dots) < steps.height else ''}A click shows the step on the timeline."
+    few = "Of each stretch the longest step is drawn. " if len(dots) < steps.height else ""
+    note = say("{few}A click shows the step on the timeline.", few=few)
     return points(
         "Steps over time", dots, Axis("start", "ns", zero=False), _DURATION, height=300, note=note, width="wide"
     )

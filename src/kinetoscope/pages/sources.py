@@ -26,7 +26,8 @@ from kinetoscope.pages.parts.blocks import (
     chosen_value,
 )
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.sentences import Quantity, code, join, say, total
 from kinetoscope.views.text import brief, printable
 
 _LINES: Final = 12
@@ -47,28 +48,29 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     time = chosen_value(params, "time", [value for value, _ in _TIMES], "device_self" if on_device else "host_self")
     functions = _functions(result, time)
     if not functions.height:
-        words = "No operator could be traced to a line of the program"
         recorded = result.frame.get_column("call_stack").count()
-        words += ": all stacks are of libraries." if recorded else ": record with_stack=True."
-        return Page("sources", "Sources", words, cannot=result.notes)
-    total = _total(job, select, result, time)
-    first, placed = functions.row(0, named=True), int(functions.get_column("time").sum())
-    words = dict(_TIMES)[time]
-    sentence = (
-        f"`{brief(_label(first), _NAME_CELLS)}` costs most: {shown(first['time'], 'ns')} of {words},"
-        f" {shown(first['time'] / total, 'fraction')} of all."
-    )
-    if total - placed >= _NOTABLE_TIME_SHARE * total:
-        sentence += f" {shown((total - placed) / total, 'fraction')} could not be placed in the program."
-    blocks = tuple(_blocks(result, functions, time, total, params))
+        why = "all stacks are of libraries" if recorded else "record with_stack=True"
+        none = say("No operator could be traced to a line of the program: {why}.", why=why)
+        return Page("sources", "Sources", none, cannot=result.notes)
+    whole = _whole(job, select, result, time)
+    first = functions.row(0, named=True)
+    most = total(result, time, file=first["file"], line=first["line"])
+    sentence = say(
+        "{name} costs most: {time} of {words}, {share} of all.",
+        name=code(brief(_label(first), _NAME_CELLS)), time=most, words=dict(_TIMES)[time], share=most / whole,
+    )  # fmt: skip
+    left = (whole - total(result, time, pl.col("file").is_not_null() & (pl.col(time) > 0))) / whole
+    if left.number >= _NOTABLE_TIME_SHARE:
+        sentence = join([sentence, say("{share} could not be placed in the program.", share=left)])
+    blocks = tuple(_blocks(result, functions, time, int(whole.number), params))
     return Page("sources", "Sources", sentence, blocks=blocks, cannot=result.notes)
 
 
-def _total(job: Job, select: Selection, result: Result, time: str) -> int:
+def _whole(job: Job, select: Selection, result: Result, time: str) -> Quantity:
     """All device work, launched in a call or not; of the host what calls take."""
     if time == "device_self":
-        return int(named("kernels")(job, select=select, copies=True).frame.get_column("total").sum())
-    return int(result.frame.get_column(time).sum())
+        return total(named("kernels")(job, select=select, copies=True), "total")
+    return total(result, time)
 
 
 def _functions(result: Result, time: str) -> pl.DataFrame:
@@ -103,7 +105,7 @@ def _totals(result: Result, time: str, file: str) -> dict[int, int]:
 
 
 def _blocks(
-    result: Result, functions: pl.DataFrame, time: str, total: int, params: Mapping[str, str]
+    result: Result, functions: pl.DataFrame, time: str, whole: int, params: Mapping[str, str]
 ) -> Iterator[Block]:
     files = functions.group_by("file").agg(pl.col("time").sum()).sort(["time", "file"], descending=[True, False])
     names = files.get_column("file").to_list()[:_FILES]
@@ -119,7 +121,7 @@ def _blocks(
             _label(row),
             "computation" if time == "device_self" else "host",
             row["time"],
-            row["time"] / total,
+            row["time"] / whole,
             _detail(row["calls"], row["name"]),
             Link(params={"file": row["file"]}),
             name=_label(row, path=True),

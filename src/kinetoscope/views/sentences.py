@@ -37,6 +37,7 @@ class Cell:
         column: of the value.
         where: the rows; None: all.
         how: how their values become one.
+        table: the answer itself, where no analysis has that name: a table of a page or of several runs.
     """
 
     analysis: str
@@ -44,10 +45,11 @@ class Cell:
     column: str
     where: pl.Expr | None = None
     how: How = "only"
+    table: Result | None = None
 
     def look_up(self, ask: Ask) -> Value:
         """The value, in a new answer."""
-        result = ask(self.analysis, self.params)
+        result = ask(self.analysis, self.params) if self.table is None else self.table
         if self.how == "note":
             return self.column if self.column in result.notes else None
         return _value(result.frame, self)
@@ -67,6 +69,26 @@ class Combination:
         return _combined(self.operation, left, right)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """What a function makes of the rows of an answer: a median, how many names make most of a column.
+
+    Attributes:
+        analysis, params, table: the answer, as of a `Cell`.
+        function: of its frame; the same rows give the same value.
+    """
+
+    analysis: str
+    params: Mapping[str, Any]
+    function: Callable[[pl.DataFrame], Any]
+    table: Result | None = None
+
+    def look_up(self, ask: Ask) -> Value:
+        """The value, of a new answer."""
+        result = ask(self.analysis, self.params) if self.table is None else self.table
+        return self.function(result.frame)  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """A number of ours, such as a limit: no table has it."""
@@ -78,7 +100,7 @@ class Given:
         return self.value
 
 
-Source: TypeAlias = Cell | Combination | Given
+Source: TypeAlias = Cell | Combination | Computed | Given
 """Where a quantity can be looked up."""
 
 
@@ -178,6 +200,11 @@ def say(template: str, **parts: Quantity | str) -> Sentence:
     return Sentence(template.format_map(texts), quantities)
 
 
+def code(text: str) -> str:
+    """A name between backquotes, as words of a sentence: without line breaks and backquotes of its own."""
+    return f"`{printable(' '.join(text.split())).replace('`', chr(39))}`"
+
+
 def join(sentences: Iterable[str], between: str = " ") -> Sentence:
     """Sentences as one; empty ones are left out."""
     kept = [each for each in sentences if each]
@@ -243,6 +270,13 @@ def each(result: Result, column: str, *where: pl.Expr, **equal: Any) -> Quantity
     return _quantity(result, column, where, equal, "each")
 
 
+def computed(result: Result, function: Callable[[pl.DataFrame], Any], unit: Unit = "") -> Quantity:
+    """What a function makes of the rows of an answer, where no single column has it."""
+    value = function(result.frame)
+    table = None if result.analysis else result
+    return Quantity(value, unit, _text(value, unit), Computed(result.analysis, result.params, function, table))
+
+
 def note_of(result: Result, note: str) -> Quantity:
     """A note of an answer, whole: what it leaves out is said by its analysis, and looked up there."""
     return Quantity(note, "", note, Cell(result.analysis, result.params, note, how="note"))
@@ -260,7 +294,9 @@ def measured(value: float | int | None, unit: Unit = "") -> Quantity:
 
 def _quantity(result: Result, column: str, where: tuple[pl.Expr, ...], equal: Mapping[str, Any], how: How) -> Quantity:
     conditions = [*where, *(pl.col(name).eq_missing(pl.lit(value)) for name, value in equal.items())]
-    source = Cell(result.analysis, result.params, column, pl.all_horizontal(conditions) if conditions else None, how)
+    rows = pl.all_horizontal(conditions) if conditions else None
+    table = None if result.analysis else result
+    source = Cell(result.analysis, result.params, column, rows, how, table)
     value = _value(result.frame, source)
     unit: Unit = result.schema[column].unit if how not in ("rows", "different") else ""
     return Quantity(value, unit, _text(value, unit), source)

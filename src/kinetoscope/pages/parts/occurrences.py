@@ -21,7 +21,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.parts.blocks import ChartBlock, Link, NoteBlock
 from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
 from kinetoscope.schema import Column, Schema
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import cell, code, constant, count, say
 from kinetoscope.views.text import brief, printable
 
 _NAME_CELLS: Final = 80  # cells of a name in a title
@@ -47,16 +47,20 @@ _WORDS: Final[dict[Measure, str]] = {
 
 def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kind: str) -> ChartBlock | NoteBlock:
     """A dot for each time that `name` ran: when, and how long; a line of words where there is one such time."""
-    frame = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure).frame
+    result = job.map(_of_trace, _SCHEMA, select, name=name, measure=measure)
+    frame = result.frame
     frame = frame.select(*_SCHEMA.names, "cycle" if "cycle" in frame.columns else pl.lit(None).alias("cycle"))
     frame = frame.sort("cycle", "start")
-    called, words = f"`{brief(printable(name), _NAME_CELLS)}`", _WORDS[measure]
+    called, words = code(brief(printable(name), _NAME_CELLS)), _WORDS[measure]
     title = f"Each call of {called}"
     if not frame.height:
-        return NoteBlock(f"{called} has no call in the selection.", title)
+        return NoteBlock(say("{called} has no call in the selection.", called=called), title)
     if frame.height == 1:
-        rank, row, start, length, time, cycle = frame.row(0)
-        text = f"It ran once, {shown(start, 'ns')} after the first event: {words} {shown(time, 'ns')}."
+        rank, row, start, length, _, cycle = frame.row(0)
+        text = say(
+            "It ran once, {start} after the first event: {words} {time}.",
+            start=cell(result, "start"), words=words, time=cell(result, "time"),
+        )  # fmt: skip
         link = _link(rank, cycle, row, start, length, "show on timeline")
         return NoteBlock(text, title, link)
     kept = _thinned(frame)
@@ -64,9 +68,11 @@ def occurrences(job: Job, select: Selection, name: str, measure: Measure, *, kin
         Dot(start, time, kind, "", _link(rank, cycle, row, start, length))
         for rank, row, start, length, time, cycle in kept.rows()
     ]
-    note = f"{grouped(frame.height)} calls; a click shows one on the timeline."
+    every = count(result)
+    note = say("{every} calls; a click shows one on the timeline.", every=every)
     if kept.height < frame.height:
-        note = f"{grouped(kept.height)} of {grouped(frame.height)} calls, the least and the most of each stretch."
+        drawn = constant(kept.height)
+        note = say("{drawn} of {every} calls, the least and the most of each stretch.", drawn=drawn, every=every)
     return points(title, dots, Axis("start", "ns", zero=False), Axis(words, "ns"), height=160, note=note)
 
 

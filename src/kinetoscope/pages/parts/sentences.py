@@ -197,9 +197,11 @@ def is_part(select: Selection) -> bool:
     return select.steps not in (None, "steady") or any(each is not None for each in chosen)
 
 
-def nothing(what: str, select: Selection) -> str:
+def nothing(what: str, select: Selection) -> Sentence:
     """A sentence about what is missing, in the selection or at all."""
-    return f"The selection contains no {what}." if is_part(select) else f"No {what} was recorded."
+    if is_part(select):
+        return say("The selection contains no {what}.", what=what)
+    return say("No {what} was recorded.", what=what)
 
 
 def way_back(select: Selection) -> tuple[NoteBlock, ...]:
@@ -208,4 +210,4 @@ def way_back(select: Selection) -> tuple[NoteBlock, ...]:
 
     if not is_part(select):
         return ()
-    return (NoteBlock("There may be some outside the selection.", link=Link("Show everything", clear=True)),)
+    return (NoteBlock(say("There may be some outside the selection."), link=Link("Show everything", clear=True)),)

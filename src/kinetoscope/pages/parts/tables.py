@@ -10,11 +10,12 @@ import polars as pl
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Head, Link, RowsBlock, Width
 from kinetoscope.pages.parts.sentences import nothing
-from kinetoscope.schema import Schema
+from kinetoscope.schema import Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales
 from kinetoscope.views.names import short_names, shortened
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.sentences import Sentence, computed, constant, say
 from kinetoscope.views.text import brief, printable
 
 _COVERED_TIME_SHARE: Final = 0.8
@@ -52,19 +53,49 @@ def summed(frame: pl.DataFrame, value: str) -> pl.DataFrame:
     return sums.filter(pl.col(value) > 0).sort([value, "name"], descending=[True, False])
 
 
-def concentration_sentence(frame: pl.DataFrame, value: str, select: Selection, *, what: str, of: str) -> str:
-    """A sentence about the few names that make most of a column; `what` is the word for one of them."""
-    rows = summed(frame, value)
-    total = float(rows.get_column(value).sum())
-    if not total:
+def concentration_sentence(
+    result: Result, value: str, select: Selection, *, what: str, of: str, rows: pl.Expr | None = None
+) -> Sentence:
+    """A sentence about the few names that make most of a column.
+
+    Args:
+        result: an answer with the columns `name`, `kind`, `calls` and `value`.
+        value: the column.
+        select: the selection that it is the answer for.
+        what: the word for a name.
+        of: words for the column.
+        rows: those that count; None: all.
+    """
+    counted = pl.lit(value=True) if rows is None else rows
+
+    def by_name(frame: pl.DataFrame) -> pl.DataFrame:
+        return summed(frame.filter(counted), value)
+
+    def covering(frame: pl.DataFrame) -> int:
+        times = by_name(frame).get_column(value)
+        return int((times.cum_sum() < _COVERED_TIME_SHARE * float(times.sum())).sum()) + 1
+
+    whole = computed(result, lambda frame: by_name(frame).get_column(value).sum(), "ns")
+    if not whole:
         return nothing(f"{of} of any {what}", select)
-    name, first = rows.row(0, named=True)["name"], rows.get_column(value)[0]
-    leader = f"`{brief(printable(name), _NAME_CELLS)}` alone {shown(first / total, 'fraction')}"
-    count = int((rows.get_column(value).cum_sum() < _COVERED_TIME_SHARE * total).sum()) + 1
-    if count == rows.height <= 1:
-        return f"One {what} takes all of the {of} ({shown(total, 'ns')}): {leader.removesuffix(' alone 100%')}."
-    makes = f"{grouped(count)} of {grouped(rows.height)} {what}s make{'s' * (count == 1)}"
-    return f"{makes} {_COVERED_TIME_SHARE:.0%} of the {of} ({shown(total, 'ns')}), {leader}."
+    first = computed(result, lambda frame: by_name(frame).get_column(value)[0], "ns")
+    leader = computed(result, lambda frame: by_name(frame).get_column("name")[0])
+    name = leader.words(f"`{brief(printable(str(leader.value)), _NAME_CELLS)}`")
+    every, few = computed(result, lambda frame: by_name(frame).height), computed(result, covering)
+    if every.number <= 1:
+        return say("One {what} takes all of the {of} ({time}): {name}.", what=what, of=of, time=whole, name=name)
+    return say(
+        "{few} of {every} {what}s {make} {most} of the {of} ({time}), {name} alone {share}.",
+        few=few,
+        every=every,
+        what=what,
+        make="makes" if few.number == 1 else "make",
+        most=constant(_COVERED_TIME_SHARE, "fraction").words(f"{_COVERED_TIME_SHARE:.0%}"),
+        of=of,
+        time=whole,
+        name=name,
+        share=first / whole,
+    )
 
 
 def ranked(
@@ -87,7 +118,7 @@ def ranked(
     ]
     bars = named_bars(top, link, chosen=chosen)
     more = rows.height - len(bars)
-    note = schema[value].doc + (f" {grouped(more)} more below." if more > 0 else "")
+    note = schema[value].doc + (" The table below has the others." if more > 0 else "")
     return BarsBlock(title, bars, schema[value].unit, note=note, width=width)
 
 
