@@ -92,7 +92,11 @@ def _answer(times: Result, shares: Mapping[str, float]) -> Sentence:
     if then.value is None:
         return EMPTY
     moved = [
-        say("{cause} at {share}", cause=CAUSES[cause][1].lower(), share=constant(share / 100, "fraction"))
+        say(
+            "{cause} at {share}",
+            cause=CAUSES[cause][1].lower(),
+            share=constant(share / 100, "fraction").words(f"{share:g}%"),
+        )
         for cause, share in shares.items()
         if share != 100
     ]
