@@ -21,6 +21,7 @@ from kinetoscope.advisor.rules.unfused_attention import unfused_attention
 from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.operators.unfused_attention import unfused_attention as find_attention
+from kinetoscope.model.roofline.precision import UNKNOWN_PRECISION, call_precisions
 from kinetoscope.model.steps.selection import ALL
 from tests.drawn import Event, annotation, job, kernel, launch, op
 
@@ -92,7 +93,7 @@ def test_products_in_fp32(dims: tuple[list[int], ...], tmp_path: Path) -> None:
     assert "set_float32_matmul_precision" in finding.change
     assert 0.1 * STEP < finding.stake.low < finding.stake.high < 0.9 * STEP
     assert finding.time is not None
-    assert finding.time.length == 3 * 600 * US
+    assert finding.time.length == 3 * (600 + 370 // 2) * US  # and half of the other kernels
 
 
 def test_before_ampere_there_is_only_fp16(tmp_path: Path) -> None:
@@ -125,6 +126,39 @@ def test_tf32_could_be_bf16(tmp_path: Path) -> None:
     assert finding.title == "Matrix products run in TF32, where BF16 is up to twice as fast"
     assert finding.at_most == "note"  # it changes what is computed
     assert 0.1 * STEP < finding.stake.low < finding.stake.high < 0.6 * STEP
+
+
+RTX_3050 = {"id": 0, "name": "NVIDIA GeForce RTX 3050", "computeMajor": 8, "computeMinor": 6, "numSms": 20}
+RTX_3060 = {"id": 0, "name": "NVIDIA GeForce RTX 3060", "computeMajor": 8, "computeMinor": 6, "numSms": 28}
+
+
+@pytest.mark.parametrize("dims", [LARGE, ()], ids=["with shapes", "without"])
+def test_of_a_device_without_known_peaks_nothing_is_sure(dims: tuple[list[int], ...], tmp_path: Path) -> None:
+    """What an A100 is faster by in TF32 says nothing of other devices."""
+    [finding] = matrix_units_unused(view(tmp_path, *products(PLAIN, "float", *dims), device=RTX_3050))
+    assert (finding.stake.low, finding.confidence) == (0, "low")
+    assert finding.stake.high < 0.55 * STEP  # a GeForce is twice as fast in 16 bits as in FP32, like all other kernels
+    assert "The peaks of `NVIDIA GeForce RTX 3050` are not known" in finding.why
+    assert "matmul_precision" not in finding.change
+
+
+@pytest.mark.parametrize("dims", [LARGE, ()], ids=["with shapes", "without"])
+def test_a_device_no_faster_in_tf32_is_not_told_to_use_it(dims: tuple[list[int], ...], tmp_path: Path) -> None:
+    [finding] = matrix_units_unused(view(tmp_path, *products(PLAIN, "float", *dims), device=RTX_3060))
+    assert finding.confidence == "medium"
+    assert finding.stake.low < 0.05 * STEP
+    assert "matmul_precision" not in finding.change
+    assert "bfloat16" in finding.change
+
+
+def test_attention_in_fp32_by_three_products_is_neither_fp32_nor_tf32(tmp_path: Path) -> None:
+    name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80"
+    seen = view(tmp_path, *products(name, "float", *LARGE))
+    assert set(call_precisions(seen.trace).tolist()) == {UNKNOWN_PRECISION}
+    [finding] = matrix_units_unused(seen)
+    assert finding.title == "Attention computes in FP32, by three products in TF32 each"
+    assert finding.at_most == "note"
+    assert 0.1 * STEP < finding.stake.low < finding.stake.high < 0.8 * STEP
 
 
 # --- DEVICE002
@@ -184,7 +218,16 @@ def test_few_blocks(tmp_path: Path) -> None:
     [finding] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(0.25)))
     assert finding.stake.low == pytest.approx(0.5 * 0.75 * 400 * US, rel=0.01)
     assert finding.stake.high == pytest.approx(1.05 * 0.75 * 400 * US, rel=0.01)
+    assert finding.title == "`mine` leaves most of the device empty"
+    assert "25% of the multiprocessors have a block" in finding.message
     assert finding.key == "`mine`"
+
+
+def test_a_kernel_that_fills_most_of_the_device_leaves_a_part_of_it_empty(tmp_path: Path) -> None:
+    [finding] = kernels_that_leave_the_device_empty(view(tmp_path, *filled(0.91)))
+    assert finding.title == "`mine` leaves a part of the device empty"
+    assert "91% of the multiprocessors have a block" in finding.message
+    assert finding.stake.high == pytest.approx(1.05 * 0.09 * 400 * US, rel=0.02)
 
 
 def test_few_warps_are_a_note(tmp_path: Path) -> None:
@@ -198,7 +241,7 @@ def test_blocks_by_the_grid_where_they_were_not_recorded(tmp_path: Path) -> None
     [finding] = kernels_that_leave_the_device_empty(
         view(tmp_path, *Steps().ask("mine::op", "mine", 400, grid=[4, 19, 1]).fill().events, device=MI300)
     )
-    assert "0.25 blocks" in finding.message
+    assert "25% of the multiprocessors have a block" in finding.message
     for grid in ([304, 1, 1], [0, 1, 1], ["x"], 7):
         asked = Steps().ask("mine::op", "mine", 400, grid=grid).fill()
         assert list(kernels_that_leave_the_device_empty(view(tmp_path, *asked.events, device=MI300))) == []

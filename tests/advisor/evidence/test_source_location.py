@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import event_evidence, source_of
+from kinetoscope.advisor.evidence.source_location import event_evidence, row_of_most, source_of, user_source_of
 from kinetoscope.advisor.rule import RankView
 from tests.advisor.views import rank_view
 from tests.drawn import Event, op, python
@@ -51,3 +51,18 @@ def test_evidence_is_an_event_from_the_first_one_on(tmp_path: Path) -> None:
 def test_without_stacks_there_is_no_place(tmp_path: Path) -> None:
     view = rank_view(tmp_path, op("aten::relu", 0, 1000))
     assert event_evidence(view, 0, "this one").file is None
+
+
+def test_the_line_of_some_calls_is_that_of_most_of_their_time(tmp_path: Path) -> None:
+    """The longest call stands alone; another line calls often."""
+    once = [python("head.py(9): logits", 0, 1000), op("aten::mm", 100, 100)]
+    often = [
+        event
+        for n in range(3)
+        for event in (python("layer.py(5): linear", 2000 + 1000 * n, 900), op("aten::mm", 2100 + 1000 * n, 100))
+    ]
+    view = rank_view(tmp_path, *once, *often)
+    rows = np.flatnonzero(view.trace.name == view.trace.strings.code("aten::mm")).astype(np.int32)
+    found = row_of_most(view.trace, rows, np.array([50, 30, 40, 30]))
+    assert found == rows[2]
+    assert user_source_of(view.trace, found) == ("layer.py", 5, "linear")

@@ -8,6 +8,7 @@ from kinetoscope.advisor.finding import Evidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.wording import place
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import belongs_to
@@ -54,6 +55,21 @@ def user_source_of(trace: Trace, row: int) -> CodeLocation:
         return source_of(trace, row)
     frame = int(user_frame_of(trace, np.array([row], np.int32))[0])
     return source_of(trace, frame if frame >= 0 else row)
+
+
+def row_of_most(trace: Trace, rows: Int32s, time: Int64s) -> int:
+    """The longest of the calls of the user's function, else of the operator, that takes most time of some calls.
+
+    Args:
+        trace: the trace.
+        rows: int32 [calls], one at least.
+        time: int64 [calls], that each takes.
+    """
+    frame = user_frame_of(trace, rows)
+    code, first = group(trace.name[np.where(frame >= 0, frame, rows)])
+    most = np.bincount(code, time, len(first)).argmax()
+    mine = np.flatnonzero(code == most)
+    return int(rows[mine[np.argmax(time[mine])]])
 
 
 def source_of(trace: Trace, row: int) -> CodeLocation:

@@ -17,6 +17,7 @@ from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work, launched_by
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import EMPTY, Sentence, measured, say
 
 _REPLAY_ERROR: Final = 1.05
 """Factor by which a replayed step may be wrong: gaps between kernels, and the time a launch takes to arrive."""
@@ -49,6 +50,39 @@ def stake_by_time(rank: RankView, low: Floats, high: Floats, time: Intervals) ->
     if total <= 0:
         return rank.stake(low, high * _REPLAY_ERROR)
     return rank.stake(amount * (least / total), amount * (most / total))
+
+
+_WELL_BELOW: Final = 0.75
+"""Share of the device time that goes, below which a step gains so little of it that the reason is said."""
+
+
+def limit_left(rank: RankView, stake: Stake, goes: float, time: Intervals) -> Sentence:
+    """What keeps the steps from gaining all the device time that goes, as a sentence after others; "" if little does.
+
+    It is other device work at the same time where that covers what is lost, else the host.
+
+    Args:
+        rank: the rank.
+        stake: of an average step.
+        goes: device time of all selected steps that goes at most, ns.
+        time: when the work runs that is changed.
+    """
+    gone = rank.per_step(goes)
+    if stake.high >= _WELL_BELOW * gone or gone <= 0:
+        return EMPTY
+    work = rank.work
+    ends = merge(time)
+    inside = np.zeros(len(work), np.bool_)
+    place = np.searchsorted(ends.start, work.start, side="right") - 1
+    inside[place >= 0] = work.end[place >= 0] <= ends.end[place[place >= 0]]
+    beside = intersection(union(work.start[~inside], work.end[~inside]), time)
+    lost = gone - stake.high
+    is_covered = rank.per_step(beside.length) >= lost
+    return say(
+        " The device would work up to {goes} less; a step gains less than that, as {reason}.",
+        goes=measured(gone, "ns"),
+        reason="other work runs beside it" if is_covered else "the host then sets the pace",
+    )
 
 
 def stake_as_recorded(rank: RankView, low: Floats, high: Floats) -> Stake:

@@ -10,6 +10,7 @@ import polars as pl
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined, share
+from kinetoscope.views.sentences import Quantity, say, total
 
 _IDLE: Final = 0.1
 """Share of the step, under which a device is not idle."""
@@ -55,29 +56,43 @@ def idle_device(rank: RankView) -> Iterator[Finding]:
         or not rank.step_count
     ):
         return
-    frame = rank.ask("idle_breakdown").frame
+    idle = rank.ask("idle_breakdown")
     by_reason = (
-        frame.group_by("reason", "detail").agg(pl.col("time").sum()).sort(["time", "reason", "detail"],
+        idle.frame.group_by("reason", "detail").agg(pl.col("time").sum()).sort(["time", "reason", "detail"],
                                                                          descending=[True, False, False])
     )  # fmt: skip
-    total = int(by_reason["time"].sum())
-    if not total:
+    whole = total(idle, "time")
+    if not whole:
         return
     reasons = [
-        f"{_WORDS.get(detail, f'{reason} ({detail})')} ({share(time, total)})"
-        for reason, detail, time in by_reason.head(_REASONS).iter_rows()
+        say(
+            "{words} ({part})",
+            words=_WORDS.get(detail, f"{reason} ({detail})"),
+            part=_share(total(idle, "time", reason=reason, detail=detail), whole),
+        )
+        for reason, detail, _ in by_reason.head(_REASONS).iter_rows()
     ]
     yield Finding(
-        message="The device is idle for reasons that no other finding counts. In all it is idle"
-        f" {share(rank.idle.length, rank.time.length)} of the step: {joined(reasons)}.",
+        message=say(
+            "The device is idle for reasons that no other finding counts. In all it is idle {part} of the step:"
+            " {reasons}.",
+            part=share(rank.idle.length, rank.time.length),
+            reasons=joined(reasons),
+        ),
         stake=Stake(0.0, rank.per_step(rank.idle.length)),
-        why="The trace does not tell what would shorten it.",
+        takes=rank.per_step(rank.idle.length),
+        why=say("The trace does not tell what would shorten it."),
         confidence="low",
         evidence=(rank.longest_of(rank.idle, "the longest idle time", "idle_breakdown"),),
         time=rank.idle,
         at_most="note",
         broad=2,
     )
+
+
+def _share(part: Quantity, whole: Quantity) -> Quantity:
+    """A part of the idle time as a whole percentage."""
+    return (part / whole).words(str(share(float(part), float(whole))))
 
 
 RULE = Rule("DEVICE006", "The device is idle", of_rank=idle_device)

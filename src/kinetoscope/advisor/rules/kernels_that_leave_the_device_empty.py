@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share, wording
@@ -19,6 +19,7 @@ from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.views.sentences import Quantity, say
 
 _MIN_KERNEL_NS: Final = 20_000
 """A shorter kernel mostly begins and ends."""
@@ -33,6 +34,9 @@ _MIN_TIME_LEFT: Final = 0.02
 _NEAR_FLOOR: Final = 0.75
 """Share of its time that a kernel's floor takes from which on more blocks bring little."""
 
+_HALF: Final = 0.5
+"""Share of the multiprocessors that have a block, below which most of the device is empty."""
+
 _LOW_OCCUPANCY: Final = 10.0
 """Per cent of a multiprocessor's warps below which a kernel hides little of its latency."""
 
@@ -44,7 +48,7 @@ _MAX_KERNELS: Final = 3
 
 
 def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
-    """Do long kernels leave most of the device idle?
+    """Do long kernels leave a part of the device idle?
 
     What it checks. Kernels of 20 µs and more with less than one block for each multiprocessor, by name; and kernels
     that use no matrix units and whose estimated occupancy is under 10 %. ROCm does not record occupancy. Kernels whose
@@ -52,7 +56,7 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. With fewer blocks than multiprocessors the rest of the device is idle. At stake is the time that the
     steps gain if the same work were spread over all of them, or took its floor, where its shapes tell one and that is
-    longer; half of it counts as sure, as partial results have to be combined. Few warps on a multiprocessor cannot hide
+    longer; half of it comes at least, as partial results have to be combined. Few warps on a multiprocessor cannot hide
     their latency, but some kernels need no more: none of that is sure.
 
     What to do. Give the kernel more to do at once, usually by a larger batch; change the grid of your own kernels.
@@ -70,11 +74,11 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
         & (work.duration >= _MIN_KERNEL_NS)
     )
     few = long & (blocks > 0) & (blocks < 1)
-    yield from _claims(rank, few, np.maximum(blocks, np.maximum(floor, _MIN_TIME_LEFT)), sure=_CERTAIN_SHARE)
+    yield from _claims(rank, few, np.maximum(blocks, np.maximum(floor, _MIN_TIME_LEFT)), blocks, sure=_CERTAIN_SHARE)
     thin = (
         long & (blocks >= 1) & (occupancy > 0) & (occupancy < _LOW_OCCUPANCY) & (kernel_units(trace) != ON_MATRIX_UNIT)
     )
-    yield from _claims(rank, thin, np.maximum(occupancy / _GOOD_OCCUPANCY, floor), sure=0.0)
+    yield from _claims(rank, thin, np.maximum(occupancy / _GOOD_OCCUPANCY, floor), occupancy / 100, sure=0.0)
 
 
 def _floors(rank: RankView) -> Floats:
@@ -102,8 +106,16 @@ def _size(grid: Any) -> float:
     return float(prod(grid))
 
 
-def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iterator[Finding]:
-    """left: float64 [work], what is left of the time of each at least."""
+def _claims(rank: RankView, chosen: Bools, left: Floats, filled: Floats, *, sure: float) -> Iterator[Finding]:
+    """Findings of the kernels that take most time.
+
+    Args:
+        rank: the rank.
+        chosen: bool [work].
+        left: float64 [work], what is left of the time of each at least.
+        filled: float64 [work], the share of the multiprocessors that have a block; or of their warps that it has.
+        sure: the share of the gain that comes at least.
+    """
     trace, work = rank.trace, rank.work
     names = trace.name[work.rows]
     codes, place = np.unique(names[chosen], return_inverse=True)
@@ -121,19 +133,34 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, *, sure: float) -> Iter
             continue
         longest = int(these[np.argmax(work.duration[these])])
         name = trace.strings.glance(int(codes[code]))
-        mean = float(np.average(left[these], weights=work.duration[these]))
-        what = (
-            f"{mean:.2f} blocks for each multiprocessor"
-            if sure
-            else f"{mean * _GOOD_OCCUPANCY:.0f} % of the warps of a multiprocessor"
-        )
+        mean = float(np.average(filled[these], weights=work.duration[these]))
+        facts: dict[str, Quantity | str] = {
+            "kernel": quoted(name),
+            "runs": rank.time_per_step(spans.length),
+            "part": share(spans.length, rank.time.length),
+            "calls": rank.each_step(len(these), "call"),
+            "filled": share(mean, 1),
+            "limit": limit_left(rank, stake, float((work.duration * (1 - left))[these].sum()), spans),
+        }
         yield Finding(
-            message=f"{quoted(name)} leaves most of the device empty. It runs {rank.time_per_step(spans.length)} of"
-            f" each step ({share(spans.length, rank.time.length)}; {rank.each_step(len(these), 'call')}) with {what}.",
+            message=say(
+                "{kernel} leaves {empty} of the device empty. It runs {runs} of each step ({part}; {calls}), and"
+                " {filled} of the multiprocessors have a block.{limit}",
+                empty="most" if mean < _HALF else "a part",
+                **facts,
+            )
+            if sure
+            else say(
+                "{kernel} has few warps on each multiprocessor. It runs {runs} of each step ({part}; {calls}) with"
+                " {filled} of the warps of a multiprocessor.{limit}",
+                **facts,
+            ),
             stake=stake,
+            takes=rank.per_step(spans.length),
             change=wording(rank.program).larger_batch(4),
-            why="The gain assumes the same work spread over the whole device"
-            + ("; half of it counts as sure." if sure else ", which does not help every kernel."),
+            why=say("The gain assumes the same work spread over the whole device; half of it counts as the least.")
+            if sure
+            else say("The gain assumes the same work spread over the whole device, which does not help every kernel."),
             confidence="medium" if sure else "low",
             evidence=(rank.event(int(work.rows[longest]), "the longest call", "kernels"),),
             time=spans,

@@ -9,7 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    limit_left,
+    stake_by_time,
+    unblocked_launches,
+)
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
@@ -21,6 +27,7 @@ from kinetoscope.model.roofline.fusion import contiguous, tensors_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import say
 
 _WORDS: Final = ("chwToN", "hwcToN", "batched_transpose_", "nchw2nhwc", "nhwc2nchw")
 _NAME: Final = re.compile(
@@ -64,13 +71,20 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     row = int(rank.work.rows[longest])
     name = rank.trace.strings.glance(int(rank.trace.name[row]))
     yield Finding(
-        message=f"Images change their layout around convolutions. {rank.each_step(len(work), 'kernel')} such as"
-        f" {quoted(name)} take {rank.time_per_step(spans.length)} of each step.",
+        message=say(
+            "Images change their layout around convolutions. {kernels} such as {name} take {takes} of each"
+            " step.{limit}",
+            kernels=rank.each_step(len(work), "kernel"),
+            name=quoted(name),
+            takes=rank.time_per_step(spans.length),
+            limit=limit_left(rank, stake, spans.length, spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why=f"These kernels go; at most {_TIME_LEFT:.0%} of their time remains.",
+        why=say("These kernels go; at most 15 % of their time remains."),
         evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip

@@ -9,12 +9,18 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    leave_only,
+    limit_left,
+    stake_by_time,
+    unblocked_launches,
+)
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.rates import peak_rates
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _LEFT_IN_16_BITS: Final = 0.55
 """Share of the time that operators on FP32 take at most if they read and write 16 bits."""
@@ -31,9 +37,9 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Tokens × vocabulary is often the largest tensor of a language model. The cast writes it in FP32, the
     soft-max reads and writes it, the backward pass does so again, and casts it back. A compiled loss computes in FP32
-    too, but reads 16 bits and stores nothing else. Sure is the gain if the casts go and the rest takes 55 % of its
-    time, as with 16 bits. At most, one kernel reads the logits and writes their gradient, in 16 bits, at the bandwidth
-    of the memory, as Liger's fused cross entropy nearly does.
+    too, but reads 16 bits and stores nothing else. At least it is the gain if the casts go and the rest takes 55 % of
+    its time, as with 16 bits. At most, one kernel reads the logits and writes their gradient, in 16 bits, at the
+    bandwidth of the memory, as Liger's fused cross entropy nearly does.
 
     What to do. Compile the loss, or use a fused one.
     """
@@ -58,15 +64,25 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(trace, longest)
     tokens = logits.elements // logits.vocabulary
     yield Finding(
-        message=f"Logits of {logits.vocabulary:,} classes are made FP32 for the loss{in_source(where)}. What reads and"
-        f" writes them takes {rank.time_per_step(spans.length)} of each step; those of {tokens:,} tokens are"
-        f" {shown(4 * logits.elements, 'bytes')}.",
+        message=say(
+            "Logits of {vocabulary} classes are made FP32 for the loss{where}. What reads and writes them takes {takes}"
+            " of each step; those of {tokens} tokens are {size}.{limit}",
+            vocabulary=measured(logits.vocabulary),
+            where=in_source(where),
+            takes=rank.time_per_step(spans.length),
+            tokens=measured(tokens),
+            size=measured(4 * logits.elements, "bytes"),
+            limit=limit_left(rank, stake, float((took * (1 - high.work))[work].sum()), spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="- loss = F.cross_entropy(logits.float(), labels)  # autocast casts likewise\n"
         "+ loss_of = torch.compile(lambda x, y: F.cross_entropy(x.float(), y))  # once\n"
         "+ loss = loss_of(logits, labels)  # or LigerFusedLinearCrossEntropyLoss, which needs no logits",
-        why=f"Surely the casts go, and the rest takes {_LEFT_IN_16_BITS:.0%} of its time; at most, the logits are read"
-        " and their gradient is written once, in 16 bits, at the memory's bandwidth.",
+        why=say(
+            "At least the casts go, and the rest takes 55 % of its time; at most, the logits are read and their"
+            " gradient is written once, in 16 bits, at the memory's bandwidth."
+        ),
         confidence="medium",
         evidence=(rank.event(longest, "the longest of these soft-maxes", "fusion", where),),
         time=spans,

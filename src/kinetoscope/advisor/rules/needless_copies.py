@@ -8,17 +8,25 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import (
+    is_worth_reporting,
+    limit_left,
+    shows_computation,
+    stake_by_time,
+    without_calls,
+)
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops
 from kinetoscope.model.operators.categories import elementwise_ops
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.views.sentences import say
 
 _CONTIGUOUS: Final = "aten::contiguous"
 _COPY: Final = "aten::clone"
@@ -61,12 +69,21 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
     yield Finding(
-        message=f"`contiguous()` copies tensors that could be read as they are{in_source(where)}."
-        f" It takes {rank.time_per_step(busy.length)} of each step ({share(busy.length, rank.time.length)};"
-        f" {rank.each_step(len(rows), 'copy', 'copies')}).",
+        message=say(
+            "`contiguous()` copies tensors that could be read as they are{where}. It takes {takes} of each step"
+            " ({part}; {copies}).{limit}",
+            where=in_source(where),
+            takes=rank.time_per_step(busy.length),
+            part=share(busy.length, rank.time.length),
+            copies=rank.each_step(len(rows), "copy", "copies"),
+            limit=limit_left(rank, stake, busy.length, busy) if rank.has_device else "",
+        ),
         stake=stake,
+        takes=rank.per_step(merge(busy, time).length),
         change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
-        why="The copies go; an operator that comes later may need the layout after all, so none of the gain is sure.",
+        why=say(
+            "The copies go; an operator that comes later may need the layout after all, so none of the gain is sure."
+        ),
         confidence="medium",
         evidence=(rank.event(longest, "the longest of these calls", "operators", where),),
         time=time,

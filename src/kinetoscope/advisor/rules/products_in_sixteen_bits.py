@@ -18,13 +18,14 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
+from kinetoscope.views.sentences import say
 
 _MIN_STEP_SHARE: Final = 0.3
 """Share of the steps' time from which on such products are reported."""
@@ -73,21 +74,29 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     if not is_worth_reporting(rank, stake):
         return
     units = np.flatnonzero(chosen)
-    row = int(limits.row[units[np.argmax(limits.time[units])]])
+    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     where = user_source_of(rank.trace, row)
     yield Finding(
-        message=f"Large products run in 16 bits on a device that has FP8{in_source(where)}. They take"
-        f" {share(spans.length, rank.time.length)} of the step and reach {share(efficiency, 1.0)} of the peak: only"
-        " fewer bits make them much faster.",
+        message=say(
+            "Large products run in 16 bits on a device that has FP8{where}. They take {part} of the step and reach"
+            " {reached} of the peak: only fewer bits make them much faster.{limit}",
+            where=f", mostly{source}" if (source := in_source(where)) else "",
+            part=share(spans.length, rank.time.length),
+            reached=share(efficiency, 1.0),
+            limit=limit_left(rank, stake, float((limits.time - best)[chosen].clip(0).sum()), spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="+ from torchao.float8 import convert_to_float8_training\n+ convert_to_float8_training(model)"
         if rank.program == "training"
         else "+ from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, quantize_\n"
         "+ quantize_(model, Float8DynamicActivationFloat8WeightConfig())",
-        why="At most, products take their floor in FP8; at least they keep"
-        f" {KEPT_PEAK_SHARE:.0%} of the share of the peak that they reach now, besides the casts. The numbers change.",
+        why=say(
+            "At most, products take their floor in FP8; at least they keep 85 % of the share of the peak that they"
+            " reach now, besides the casts. The numbers change."
+        ),
         confidence="medium",
-        evidence=(rank.event(row, "the product that takes longest", "roofline", where),),
+        evidence=(rank.event(row, "the longest product there", "roofline", where),),
         time=spans,
         at_most="note",
         broad=1,

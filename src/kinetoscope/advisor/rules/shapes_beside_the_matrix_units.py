@@ -15,7 +15,7 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -25,6 +25,7 @@ from kinetoscope.model.device.tensor_cores import NOT_ON_MATRIX_UNIT, kernel_uni
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.trace import arguments
+from kinetoscope.views.sentences import measured, say
 
 _ALIGNED: Final = 8
 """Elements of 16 bits in 16 bytes, the unit that matrices are loaded in."""
@@ -81,12 +82,20 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     row, size = int(limits.row[units[longest]]), sizes[longest]
     better = -(-size // 64) * 64
     yield Finding(
-        message=f"Matrix sizes do not fit tensor cores, such as {size:,}."
-        f" {rank.each_step(len(units), 'product')} take {share(spans.length, rank.time.length)} of the step.",
+        message=say(
+            "Matrix sizes do not fit tensor cores, such as {size}. {products} take {part} of the step.{limit}",
+            size=measured(size),
+            products=rank.each_step(len(units), "product"),
+            part=share(spans.length, rank.time.length),
+            limit=limit_left(rank, stake, float((limits.time - at_least)[chosen].clip(0).sum()), spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
-        why="At most, they come as near to their floors as the best product whose sizes fit; surely as near as"
-        f" {KEPT_PEAK_SHARE:.0%} of what those reach on average.",
+        why=say(
+            "At most, they come as near to their floors as the best product whose sizes fit; at least as near as 85 %"
+            " of what those reach on average."
+        ),
         confidence="medium",
         evidence=(rank.event(row, "the product that takes longest", "roofline"),),
         time=spans,

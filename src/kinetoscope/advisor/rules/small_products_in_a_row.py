@@ -16,13 +16,14 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
 )
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.roofline.floors import Floors, floors
+from kinetoscope.views.sentences import measured, say
 
 _RUN: Final = 4
 """Products of one size in a row from which on it pays to batch them."""
@@ -65,12 +66,23 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(rank.trace, row)
     efficiency = float(limits.floor[chosen].sum() / limits.time[chosen].sum())
     yield Finding(
-        message=f"Small products follow one another{in_source(where)}. {rank.each_step(int(chosen.sum()), 'product')}"
-        f" form runs of up to {int(counts.max())} of one size. They take {share(spans.length, rank.time.length)} of the"
-        f" step, and their floors are {share(efficiency, 1.0)} of that.",
+        message=say(
+            "Small products follow one another{where}. {products} form runs of up to {longest} of one size. They take"
+            " {part} of the step, and their floors are {reached} of that.{limit}",
+            where=in_source(where),
+            products=rank.each_step(int(chosen.sum()), "product"),
+            longest=measured(int(counts.max())),
+            part=share(spans.length, rank.time.length),
+            reached=share(efficiency, 1.0),
+            limit=limit_left(rank, stake, float((limits.time - limits.floor)[chosen].sum()), spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="- y = [a @ w for a, w in zip(parts, weights)]\n+ y = torch.bmm(torch.stack(parts), weights)",
-        why="At most, a run takes the sum of its floors; surely it reaches half of the peak and 70 % of the bandwidth.",
+        why=say(
+            "At most, a run takes the sum of its floors; at least it reaches half of the peak and 70 % of the"
+            " bandwidth."
+        ),
         confidence="medium",
         evidence=(rank.event(row, "the first product of the longest run", "roofline", where),),
         time=spans,

@@ -13,6 +13,7 @@ from kinetoscope.advisor.evidence.source_location import in_source, user_source_
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
+    limit_left,
     shows_computation,
     stake_by_time,
     unblocked_launches,
@@ -30,6 +31,7 @@ from kinetoscope.model.roofline.calls import Variant
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import say
 
 _MAX_TIME_LEFT: Final = (0.1, 0.85)
 _MIN_TIME_LEFT: Final = (0.0, 0.4)
@@ -59,7 +61,7 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     Why it matters. The scores are length × length numbers for each head: written, scaled, masked, soft-maxed, dropped
     out and read again, in a kernel each. A fused kernel keeps them on chip. At most, everything between the products
     goes, forward and backward, and the products take their floor without the scores' traffic, of half of the scores
-    where there is a mask. Sure is the gain if a tenth of the time between them remains, and the products reach a
+    where there is a mask. At least it is the gain if a tenth of the time between them remains, and the products reach a
     quarter of the peak: FlashAttention-2 reaches 35 % of an H100's (arXiv:2407.08608), 50 to 73 % of an A100's
     (arXiv:2307.08691), in the backward pass less.
 
@@ -82,19 +84,30 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     spans = Intervals(trace.start[first], trace.end[last])
     softmax = int(unfused.softmax[chosen[np.argmax(spans.end - spans.start)]])
     where = user_source_of(trace, softmax)
+    every = merge(time, _products(rank, unfused))
     is_torchs = unfused.math * 2 > len(unfused.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
     yield Finding(
-        message=f"Attention runs operator by operator{fallback}{in_source(where)}. It runs"
-        f" {rank.each_step(len(chosen), 'time')}, with {rank.time_per_step(time.length)} of each step"
-        " between its two products.",
+        message=say(
+            "Attention runs operator by operator{fallback}{where}. It runs {times}, with {between} of each step between"
+            " its products, and {products} in them.{limit}",
+            fallback=fallback,
+            where=in_source(where),
+            times=rank.each_step(len(chosen), "time"),
+            between=rank.time_per_step(time.length),
+            products=rank.time_per_step(every.length - time.length),
+            limit=limit_left(rank, stake, time.length, time) if rank.has_device else "",
+        ),
         stake=stake,
+        takes=rank.per_step(every.length),
         change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
-        why="At most, the time between the products goes, and they take their floor without the scores' traffic; for"
-        f" sure, a tenth of the time between them remains, and they reach {ATTENTION_REACHES:.0%} of the peak.",
+        why=say(
+            "At most, the time between the products goes, and they take their floor without the scores' traffic; at"
+            " least, a tenth of the time between them remains, and they reach a quarter of the peak."
+        ),
         confidence="medium",
         evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
-        time=time,
+        time=every,
         at_most="note" if is_torchs else "critical",
     )  # fmt: skip
 
@@ -143,6 +156,14 @@ def _time(rank: RankView, unfused: Attention) -> Intervals:
     work = launched_by(rank.trace, unfused.between)
     kernels = union(rank.work.start[work], rank.work.end[work])
     return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, unfused)))), rank.time)
+
+
+def _products(rank: RankView, unfused: Attention) -> Intervals:
+    """The time of the products: on the device, else on the host."""
+    if not rank.has_device:
+        return intersection(rank.spans(np.flatnonzero(unfused.products & rank.scope.host_mask)), rank.time)
+    work = launched_by(rank.trace, unfused.products)
+    return intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
 
 
 def _rows(rank: RankView, unfused: Attention) -> Int64s:

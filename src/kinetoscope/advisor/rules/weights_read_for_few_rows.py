@@ -15,13 +15,14 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
+from kinetoscope.advisor.wording import counted, share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
+from kinetoscope.views.sentences import say
 
 _MIN_STEP_SHARE: Final = 0.2
 """Share of the steps' time from which on such products are reported."""
@@ -44,7 +45,7 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
     Why it matters. Such a product takes as long as reading its weights, for one row or for a hundred. More sequences in
     a batch take no longer until arithmetic is the limit, so that each costs less; that is no shorter step, and not part
     of the stake. At stake is what weights of 8 bits save: at most, products take the time of reading half the bytes;
-    surely they keep 75 % of the bandwidth that they reach now.
+    at least they keep 75 % of the bandwidth that they reach now.
 
     What to do. Decode more sequences at once (continuous batching), or store the weights in 8 or 4 bits.
     """
@@ -63,22 +64,31 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
     if not is_worth_reporting(rank, stake):
         return
     units = np.flatnonzero(chosen)
-    row = int(limits.row[units[np.argmax(limits.time[units])]])
+    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     where = user_source_of(rank.trace, row)
     moved, flop = float(limits.bytes[chosen].sum()), float(limits.flop[chosen].sum())
     ridge = float(np.median(limits.peak[chosen] / limits.bandwidth[chosen]))
     yield Finding(
-        message=f"Weights are read for few rows at a time{in_source(where)}. Such products take"
-        f" {share(spans.length, rank.time.length)} of the step and read each weight for about {flop / moved:.0f}"
-        f" {'row' if round(flop / moved) == 1 else 'rows'}; for up to {ridge:.0f} they would take about as long.",
+        message=say(
+            "Weights are read for few rows at a time{where}. Such products take {part} of the step and read each weight"
+            " for about {rows}; for up to {ridge} they would take about as long.{limit}",
+            where=f", mostly{source}" if (source := in_source(where)) else "",
+            part=share(spans.length, rank.time.length),
+            rows=counted(round(flop / moved), "row"),
+            ridge=counted(round(ridge), "row"),
+            limit=limit_left(rank, stake, float((limits.time - best)[chosen].clip(0).sum()), spans),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="+ decode more sequences in one batch\n"
         "+ from torchao.quantization import Int8WeightOnlyConfig, quantize_\n"
         "+ quantize_(model, Int8WeightOnlyConfig())  # or Float8WeightOnlyConfig()",
-        why="The stake is of weights in 8 bits: at most, half the bytes are read at the memory's peak; surely at"
-        f" {_KEPT_BANDWIDTH:.0%} of today's bandwidth. A larger batch saves more, for each sequence.",
+        why=say(
+            "The stake is of weights in 8 bits: at most, half the bytes are read at the memory's peak; at least at 75 %"
+            " of today's bandwidth. A larger batch saves more, for each sequence."
+        ),
         confidence="medium",
-        evidence=(rank.event(row, "the product that takes longest", "roofline", where),),
+        evidence=(rank.event(row, "the longest product there", "roofline", where),),
         time=spans,
         at_most="note",
         broad=1,

@@ -24,6 +24,10 @@ TF32: Final = PRECISIONS.index("tf32")
 
 _TF32: Final = re.compile(r"tf32|xf32", re.IGNORECASE)
 
+THREE_TF32: Final = re.compile(r"fmha_cutlass[FB]_f32_\w*_sm(?:[89]|1\d)\d")
+"""Memory-efficient attention in FP32 from Ampere on: PyTorch's `DefaultGemmType` has CUTLASS multiply by three products
+in TF32 each (`OpMultiplyAddFastF32`), as accurate as FP32. No peak is that of such products."""
+
 
 @derived
 def call_precisions(trace: Trace) -> Int8s:
@@ -32,7 +36,7 @@ def call_precisions(trace: Trace) -> Int8s:
     FP32 may be computed in TF32, if the user allows it. Matrix units compute FP32 as TF32 on NVIDIA's devices, and as
     such on AMD's: so the name of a kernel that uses them decides, else that of the longest kernel. A call without
     recorded kernels is like those of the same shapes, if these agree. On a device that has no TF32, FP32 is FP32
-    whatever the names of its kernels leave open.
+    whatever the names of its kernels leave open. That of FP32 by three products in TF32 is unknown.
     """
     counts = costed_calls(trace)
     amd = is_rocm(trace)
@@ -82,6 +86,8 @@ def _by_name(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:
 
 
 def _of_kernel(name: str, *, amd: bool) -> int:
+    if THREE_TF32.search(name):
+        return UNKNOWN_PRECISION
     if _TF32.search(name):
         return TF32
     if amd:
