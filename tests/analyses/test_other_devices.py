@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kinetoscope import other_devices
+from kinetoscope import other_devices, read
+from kinetoscope.analyses.other_devices import EFFICIENCY_RATIO
 from kinetoscope.model.device.peaks import PEAKS
 from tests import drawn
 
@@ -48,6 +49,46 @@ def test_each_call_is_scaled_by_what_binds_it(tmp_path: Path) -> None:
     assert found["MI300X"]["expected_time"] == pytest.approx(1000 * (200 * memory + 2000 * compute + 2), rel=1e-6)
     assert rows(tmp_path, add)["H200 SXM"]["speedup"] == pytest.approx(4800 / 3350)
     assert rows(tmp_path, product)["H200 SXM"]["speedup"] == pytest.approx(1.0)
+
+
+REAL = {
+    ("H100", "MI300X"): ((1.08, 0.71), (1.30, 1.06), (1.54, 1.32), (1.05, 0.79)),
+    ("MI300X", "H100"): ((0.93, 1.40), (0.76, 0.94), (0.65, 0.76), (0.96, 1.26)),
+}
+"""Speedups of the device time of four programs, as expected and as measured on the other device: ViT, a language model
+of half a billion parameters, TimeSformer, a small BERT."""
+
+
+@pytest.mark.parametrize(("expected", "measured"), [pair for pairs in REAL.values() for pair in pairs])
+def test_what_was_measured_on_both_devices_lies_in_the_range(expected: float, measured: float) -> None:
+    assert expected / EFFICIENCY_RATIO <= measured <= expected * EFFICIENCY_RATIO
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "product"), [("owlv2_h100", "owlv2_mi300", "MI300X"), ("owlv2_mi300", "owlv2_h100", "H100 SXM")]
+)
+def test_one_program_on_two_devices(here: str, there: str, product: str, shared_traces: Path) -> None:
+    frame = other_devices(read(shared_traces / here)).frame
+    row = {each["product"]: each for each in frame.to_dicts()}[product]
+    [measured] = other_devices(read(shared_traces / there), product=product).frame["device_time"].unique().to_list()
+    assert row["shortest_time"] <= measured <= row["longest_time"]
+    assert row["least_speedup"] < row["speedup"] < row["most_speedup"]
+
+
+def test_the_range_is_that_of_the_efficiency_down_to_the_floor(tmp_path: Path) -> None:
+    slow, near = (call("aten::add", 1, time * MICROSECOND, **ADD) for time in (2000, 125))
+    found = rows(tmp_path, slow)
+    row = found["H200 SXM"]
+    assert row["longest_time"] == pytest.approx(1.6 * row["expected_time"], rel=1e-6)
+    assert row["shortest_time"] == pytest.approx(row["expected_time"] / 1.6, rel=1e-6)
+    assert found["H100 SXM"]["shortest_time"] == found["H100 SXM"]["longest_time"] == 2000 * MICROSECOND
+    fast = rows(tmp_path, near)["H200 SXM"]
+    assert fast["shortest_time"] == fast["floor"]
+
+
+def test_it_says_that_it_is_an_estimate(tmp_path: Path) -> None:
+    job = drawn.job(tmp_path, *call("aten::add", 1, 200_000, **ADD), deviceProperties=H100)
+    assert any("These are estimates" in note for note in other_devices(job).notes)
 
 
 def test_a_device_that_lacks_a_precision_is_said_to(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the device work would take on other devices, if it came as near to their limits."""
+"""What the device work would take on other devices: a range, as how near it comes to their limits is not known."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("product", pl.String, "The device, by its product."),
     Column("device_time", pl.Int64, "Durations of the selected device work, as recorded.", "ns"),
-    Column("expected_time", pl.Int64, "The same on that device, at the efficiency of each call as recorded.", "ns"),
+    Column("expected_time", pl.Int64, "An estimate of it on that device, at the efficiency as recorded.", "ns"),
     Column("speedup", pl.Float64, "Device_time / expected_time."),
+    Column("least_speedup", pl.Float64, "Device_time / longest_time."),
+    Column("most_speedup", pl.Float64, "Device_time / shortest_time."),
+    Column("shortest_time", pl.Int64, "It on that device, if its libraries come nearer to the limits there.", "ns"),
+    Column("longest_time", pl.Int64, "It on that device, if they come less near.", "ns"),
     Column("floor", pl.Int64, "Floors of the work on that device.", "ns"),
     Column("scaled_time", pl.Int64, "Of device_time, that of work with floors on both devices; other is kept.", "ns"),
     Column("lacks", pl.String, "Precisions that the work needs and the device does not have: nothing is expected."),
@@ -31,13 +35,24 @@ RESULT = Schema(
     across={
         "key": "product",
         "agreed": "lacks source",
-        "sum": "device_time expected_time floor scaled_time",
+        "sum": "device_time expected_time shortest_time longest_time floor scaled_time",
         RatioOf("device_time", "expected_time"): "speedup",
+        RatioOf("device_time", "longest_time"): "least_speedup",
+        RatioOf("device_time", "shortest_time"): "most_speedup",
     },
 )
 
 _OF_LINKS: Final = {"none": ("memory",), "host": ("host_link",), "device": ("link", "host_link"), "network": ()}
 """What bytes pass, and the peaks of it; of several the first that a device has."""
+
+EFFICIENCY_RATIO: Final = 1.6
+"""Ratio of the efficiencies of the same calls on two devices at most. Libraries reach 73 % of an H100's peak in BF16
+and 47 % of an MI300X's (SemiAnalysis, "MI300X vs H100 vs H200", 2024)."""
+
+_ESTIMATE: Final = (
+    "These are estimates: how near work comes to the limits of a device depends on its libraries. The range supposes"
+    " that this differs between two devices no more than between an H100 and an MI300X."
+)
 
 
 def other_devices(
@@ -51,13 +66,17 @@ def other_devices(
     Method. Of each call the floor on the recorded device and on the other one are computed (see `roofline`), neither
     less than the recorded device's shortest kernels. Expected is its time × the ratio of the two: the call comes as
     near to the limits of the other device as it came to those of this one. Work without a floor on both keeps its time.
+    How near it comes is a matter of libraries and does not carry over: they reach 73 % of an H100's peak and 47 % of an
+    MI300X's. So the shortest time is expected / 1.6, though no less than the floor, and the longest expected × 1.6.
 
-    How to read it. What is bound by memory gains from bandwidth alone, what is bound by latency from nothing. A device
-    that lacks a precision cannot run the program as it is.
+    How to read it. Compare devices by the range: where it holds 1, nothing tells which of the two is faster. Five
+    programs that were measured on both an H100 and an MI300X lie within it in both directions; four of them gained less
+    from the larger datasheet than expected. What is bound by memory gains from bandwidth alone, what is bound by
+    latency from nothing. A device that lacks a precision cannot run the program as it is.
 
-    Limits. An estimate: libraries, clocks and caches differ. Where they did, `kinetoscope diff` of runs on both says by
-    how much. It is the time of device work, not of a step: where the host or other ranks set the pace, a faster device
-    waits. Whether the memory suffices is for you to see: see `memory_peak`.
+    Limits. An estimate: libraries, clocks and caches differ. `kinetoscope diff` of runs on both says what is true. It
+    is the time of device work, not of a step: where the host or other ranks set the pace, a faster device waits.
+    Whether the memory suffices is for you to see: see `memory_peak`.
     """
     return job.map(_of_trace, ANALYSIS, select, product=product)
 
@@ -80,7 +99,7 @@ def _of_trace(trace: Trace, select: Selection, product: str) -> Partial:
     others = [peak for peak in PEAKS if wanted in peak.product.lower() and "memory" in peak.rates]
     rows = [_row(every, chosen, latency, used, peak) for peak in others]
     rows.sort(key=lambda row: (row[2] is None, row[2], row[0]))
-    return Partial(RESULT.per_rank.frame(rows), (*view.notes, next(iter(known.values())).sentence))
+    return Partial(RESULT.per_rank.frame(rows), (*view.notes, next(iter(known.values())).sentence, _ESTIMATE))
 
 
 def _row(every: Floors, chosen: Bools, latency: Floats, used: Peak, other: Peak) -> tuple[object, ...]:
@@ -90,13 +109,18 @@ def _row(every: Floors, chosen: Bools, latency: Floats, used: Peak, other: Peak)
     there = np.maximum(floor, latency)
     scaled = chosen & ~np.isnan(here) & ~np.isnan(there) & (here > 0)
     time = every.time.astype(np.float64)
-    expected = np.where(scaled, time * there / np.where(scaled, here, 1.0), time)[chosen].sum()
+    each = np.where(scaled, time * there / np.where(scaled, here, 1.0), time)
+    ratio = 1.0 if other.product == used.product else EFFICIENCY_RATIO
+    least = np.minimum(np.fmax(each / ratio, floor), each)
+    expected, shortest, longest = (float(part[chosen].sum()) for part in (each, least, ratio * each))
     total = int(every.time[chosen].sum())
     return (
         other.product,
         total,
         None if lacks else round(expected),
-        None if lacks or not expected else total / expected,
+        *(None if lacks or not part else total / part for part in (expected, longest, shortest)),
+        None if lacks else round(shortest),
+        None if lacks else round(longest),
         None if lacks else round(float(floor[scaled].sum())),
         int(every.time[scaled].sum()),
         ", ".join(lacks) or None,
