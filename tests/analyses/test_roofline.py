@@ -109,6 +109,7 @@ def test_an_unknown_device_has_no_floors(tmp_path: Path) -> None:
     result = answer(tmp_path, *product(100, 4096, 700_000), devices=[])
     [row] = result.frame.to_dicts()
     assert (row["certainty"], row["floor"], row["flop"]) == ("not covered: peak unknown", None, None)
+    assert row["formula_time"] == row["device_time"] > row["covered_time"]
     assert any("does not describe the device" in note for note in result.notes)
 
 

@@ -64,6 +64,9 @@ RESULT = Schema(
     Column("in_l2", pl.Boolean, "Can the largest cache make calls of it faster than the memory would; see the text."),
     Column("waves", pl.Float64, "Waves of blocks of its longest kernels (see `kernels`), weighted by time."),
     Column("covered_time", pl.Int64, "Of device_time, that of work with a floor.", "ns"),
+    Column(
+        "formula_time", pl.Int64, "Of device_time, that of work with a formula; without a peak it has no floor.", "ns"
+    ),
     Column("at_limit", pl.Int64, "Of device_time, what remains at the peaks if neighbours are fused.", "ns"),
     Column("fusable", pl.Int64, "Of device_time, traffic of intermediate results that fusion removes.", "ns"),
     Column(
@@ -78,7 +81,8 @@ RESULT = Schema(
     across={
         "key": "step",
         "agreed": "category precision bound certainty peak peak_bandwidth",
-        "sum": "calls device_time floor headroom flop vector_flop bytes covered_time at_limit fusable "
+        "sum": "calls device_time floor headroom flop vector_flop bytes covered_time formula_time "
+        "at_limit fusable "
         "unfused_attention small_kernels unfilled below_peak below_bandwidth links uncovered",
         ShareOf("device_time"): "device_share",
         RatioOf("floor", "covered_time"): "efficiency",
@@ -316,11 +320,17 @@ def _frame(
         "in_l2": polars_columns.column((cached > 0) & (unexplained == 0), has_floor),
         "waves": _mean_by_time(codes, count, charged.of_devices(waves(view.trace))[place], time),
         "covered_time": covered,
+        "formula_time": sum_by(np.where(_has_formula(limits)[unit], codes, -1).astype(np.int32), count, time),
         **_exact(device_time, np.stack([total(every[:, part]) for part in range(len(PARTS))], axis=1)),
     }
     frame = pl.DataFrame({name: given.get(name, values.get(name, [None] * count)) for name in _SCHEMA}, schema=_SCHEMA)
     order = ["device_time", "name", "input_shapes", "dtype", "precision", "certainty", "category"]
     return frame.sort(order, descending=[True, *[False] * 6], nulls_last=True)
+
+
+def _has_formula(limits: Floors) -> Bools:
+    """Units whose cost is known, also where no peak is: bool [units]."""
+    return limits.is_covered | (limits.uncovered == Uncovered.NO_PEAK)
 
 
 def _positive(values: Any) -> Floats:
@@ -363,9 +373,9 @@ def _common_rate(codes: Int32s, groups: int, rate: Floats) -> pl.Series:
 
 
 def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
-    """The share of device time that has a floor, and what of the rest takes most."""
+    """The share of device time whose cost is known, and what of the rest takes most."""
     whole = max(int(limits.time[chosen].sum()), 1)
-    lost = chosen[~limits.is_covered[chosen]]
+    lost = chosen[~_has_formula(limits)[chosen]]
     covered = 1 - int(limits.time[lost].sum()) / whole
     by_name: Counter[str] = Counter()
     names = names_of_calls(view.trace, limits.row[lost]).to_list()

@@ -83,6 +83,7 @@ UNKNOWN = [
         device("AMD Instinct MI300X", 40, 24.0),
         "AMD Instinct MI300X with 40 multiprocessors is no variant that is known",
     ),
+    (device("NVIDIA H200", 132, 70.0), "NVIDIA H200 with 70.0 GiB of memory is no variant that is known"),
     (device("NVIDIA H100"), "NVIDIA H100 may be H100 SXM or H100 PCIe or H100 NVL"),
     (
         device("AMD Radeon Graphics", 96, 48.0, (11, 0)),

@@ -11,8 +11,11 @@ from kinetoscope.schema import Result
 MS = 1_000_000
 
 
-def steps(*rows: dict[str, float]) -> Result:
-    """Steps with these milliseconds by part; device time and covered time follow."""
+def steps(*rows: dict[str, float], formula: float = 0.0) -> Result:
+    """Steps with these milliseconds by part; device time and covered time follow.
+
+    formula: milliseconds of work that has a formula and no floor, as no peak is known.
+    """
     frame = pl.DataFrame(
         [
             {name: round(row.get(name, 0.0) * MS) for name in ("at_limit", *REASONS)}
@@ -21,7 +24,8 @@ def steps(*rows: dict[str, float]) -> Result:
         ]
     )
     covered = pl.col("device_time") - pl.col("uncovered")
-    return Result(frame.with_columns(covered_time=covered), named("roofline").schema)
+    known = {"covered_time": covered, "formula_time": covered + round(formula * MS)}
+    return Result(frame.with_columns(**known), named("roofline").schema)
 
 
 def test_the_parts_of_an_average_step_sum_to_its_device_time() -> None:
@@ -47,4 +51,10 @@ def test_nothing_is_said_of_what_formulas_do_not_cover() -> None:
     assert device_limits(Result(steps({}).frame.clear(), named("roofline").schema)) == ""
     assert device_limits(steps({"at_limit": 2.0, "uncovered": 8.0})) == (
         "Formulas cover only 20.0% of the device time, too little to say how near it is to its limits."
+    )
+
+
+def test_a_missing_peak_is_no_missing_formula() -> None:
+    assert device_limits(steps({"at_limit": 1.0, "uncovered": 9.0}, formula=9.0)) == (
+        "Formulas cover 100% of the device time, but the peaks of the device are not known: `--peak` gives them."
     )

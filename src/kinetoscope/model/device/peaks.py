@@ -233,8 +233,7 @@ def peak_of(device: Device) -> Lookup:
         return Lookup(None, f"no peak is known of {name}")
     variants = [peak for peak in named if _fits(peak, device)] or list(_partitions(named, device))
     if not variants:
-        size = f"{device.multiprocessors} multiprocessors"
-        return Lookup(None, f"{name} with {size} is no variant that is known")
+        return Lookup(None, f"{name} with {_size(named, device)} is no variant that is known")
     if any(_of_products(peak) != _of_products(variants[0]) for peak in variants):
         return Lookup(None, f"{name} may be {' or '.join(peak.product for peak in variants)}")
     return Lookup(variants[0] if len(variants) == 1 else _merged(variants))
@@ -243,6 +242,13 @@ def peak_of(device: Device) -> Lookup:
 def _is_described(device: Device) -> bool:
     """Does the file have the facts that tell products of one capability apart?"""
     return None not in (device.capability, device.multiprocessors, device.memory)
+
+
+def _size(named: list[Peak], device: Device) -> str:
+    """What of a device no variant has: its multiprocessors, else its memory."""
+    if device.memory is not None and any(_fits(peak, replace(device, memory=None)) for peak in named):
+        return f"{device.memory / _GIB:.1f} GiB of memory"
+    return f"{device.multiprocessors} multiprocessors"
 
 
 def _of_products(peak: Peak) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import scale, shown
+from kinetoscope.views.sentences import say, total
 
 REASONS: Final = {
     "fusable": "traffic that fusion removes",
@@ -36,20 +37,26 @@ _MAX_NAMED: Final = 4
 def device_limits(steps: Result, *, marked: bool = True, device: bool = True) -> str:
     """A sentence about the device time of an average step, its limit, and the difference by reason; parts sum to it.
 
-    It is "" where no device work was recorded, or where no peak is known.
+    It is "" where no device work was recorded, or no cost of it is known.
 
     Args:
         steps: `roofline` with a row a step.
         marked: whether there are steps; if not, the whole window is one.
         device: whether a device was used; if not, it is the operators of the host.
     """
-    columns = ("device_time", "covered_time", "at_limit", *REASONS)
+    columns = ("device_time", "covered_time", "formula_time", "at_limit", *REASONS)
     means = {name: float(steps.frame.get_column(name).sum()) / max(steps.frame.height, 1) for name in columns}
     whole, covered = means["device_time"], means["covered_time"]
+    takes, of, time = _DEVICE if device else _HOST
+    if device and covered < _LEAST_COVERED * whole <= means["formula_time"]:
+        return say(
+            "Formulas cover {share} of the {time}, but the peaks of the device are not known: `--peak` gives them.",
+            share=total(steps, "formula_time") / total(steps, "device_time"),
+            time=time,
+        )
     if not covered:
         return ""
     share = shown(covered / whole, "fraction")
-    takes, of, time = _DEVICE if device else _HOST
     if covered < _LEAST_COVERED * whole:
         return f"Formulas cover only {share} of the {time}, too little to say how near it is to its limits."
     largest = sorted(REASONS, key=lambda name: -means[name])[:_MAX_NAMED]
