@@ -79,9 +79,9 @@ def limit_left(rank: RankView, stake: Stake, goes: float, time: Intervals) -> Se
     lost = gone - stake.high
     is_covered = rank.per_step(beside.length) >= lost
     return say(
-        " The device would work up to {goes} less; a step gains less than that, as {reason}.",
+        " Of up to {goes} less device time a step gains less: {reason}.",
         goes=measured(gone, "ns"),
-        reason="other work runs beside it" if is_covered else "the host then sets the pace",
+        reason="other work runs beside it" if is_covered else "then the host sets the pace",
     )
 
 
