@@ -234,7 +234,7 @@ def _beside(rank: RankView, others: Bools) -> Sentence:
     time = intersection(union(rank.work.start[others], rank.work.end[others]), rank.time)
     if not time.length:
         return EMPTY
-    return say(" Other kernels, of half the bytes then, take {others}.",
+    return say(" Others, of half the bytes then, take {others}.",
                others=share(time.length, rank.time.length))  # fmt: skip
 
 
