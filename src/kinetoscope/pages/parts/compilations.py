@@ -63,9 +63,7 @@ def _bars(title: str, result: Result, rows: pl.DataFrame, value: str, words: Any
         label, detail, link = words(row)
         label = f"rank {row['rank']}: {label}" if ranks > 1 else label
         bars.append(Bar(printable(label), "host", row[value], row[value] / total, printable(detail), link))
-    note = result.schema[value].doc + (
-        f" {grouped(rows.height - len(bars))} more below." if rows.height > len(bars) else ""
-    )
+    note = result.schema[value].doc + (" The table below has the others." if rows.height > len(bars) else "")
     return BarsBlock(title, bars, note=note)
 
 

@@ -16,6 +16,7 @@ from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
 from kinetoscope.pages.parts.tables import first_cycle, with_values
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import say
 from kinetoscope.views.text import printable
 
 CHOSEN: Final = "graph"
@@ -64,7 +65,7 @@ def graph_blocks(job: Job, select: Selection, params: Mapping[str, str]) -> Iter
         for row in rows.head(_MAX_BARS).iter_rows(named=True)
     ]
     note = f"{result.schema['total'].doc} A click shows the nodes of one."
-    note += f" {grouped(rows.height - len(bars))} more below." if rows.height > len(bars) else ""
+    note += " The table below has the others." if rows.height > len(bars) else ""
     note += " Of the first rank, and its first cycle." if rows.height < result.frame.height else ""
     yield BarsBlock("CUDA graphs", bars, note=note)
     of_chosen = rows.filter(pl.col("template") == chosen)
@@ -97,8 +98,8 @@ def _in_order(called: str, nodes: pl.DataFrame) -> ChartBlock:
         Dot(row["node"], row["median"], kind_of(row["kind"]) or "computation", _words(row), _longest(row))
         for row in rows.iter_rows(named=True)
     ]
-    few = f"{grouped(rows.height)} of {grouped(nodes.height)} nodes, those that take longest. "
-    note = f"{few if rows.height < nodes.height else ''}A click shows the longest run of a node on the timeline."
+    few = "The nodes that take longest are drawn. " if rows.height < nodes.height else ""
+    note = say("{few}A click shows the longest run of a node on the timeline.", few=few)
     over, time = Axis("node", zero=False, whole=True), Axis("median duration", "ns")
     return points(f"{called}, in order", dots, over, time, height=200, note=note)
 

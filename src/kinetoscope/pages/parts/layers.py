@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.pages.parts.blocks import IcicleBlock
 from kinetoscope.views.names import short_names
 from kinetoscope.views.numbers import grouped, shown, significant
+from kinetoscope.views.sentences import EMPTY, constant, join, say
 
 Path = tuple[str, ...]
 
@@ -93,7 +94,7 @@ def icicle(
         [kind] * len(order),
         ["" if upward else tree[path].words(steps) for path in order],
         alike,
-        note=note + (f" {grouped(left_out)} narrow ones are left out." if left_out else ""),
+        note=join([note, say("{count} narrow ones are left out.", count=constant(left_out)) if left_out else EMPTY]),
         short=short_names(pl.DataFrame({"name": names}, schema={"name": pl.String})),
         picks=picks,
         upward=upward,

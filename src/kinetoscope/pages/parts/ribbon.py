@@ -11,7 +11,8 @@ from kinetoscope.pages.parts.blocks import RibbonBlock
 from kinetoscope.pages.parts.tables import first_cycle
 from kinetoscope.schema import Result
 from kinetoscope.views.grammar import short
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.sentences import constant, join, say
 
 _MAX_PIECES: Final = 4000
 """Pieces that are drawn each for itself; of more, the short ones are joined."""
@@ -34,9 +35,11 @@ def ribbon(events: Result, kinds: Mapping[str, str], labels: Mapping[int, str]) 
     if frame.height > _MAX_PIECES:
         first, last = frame.select(pl.col("start").min(), (pl.col("start") + pl.col("time")).max().alias("end")).row(0)
         least = max((last - first) // _COLUMNS, 1)
-        pieces, frame = frame.height, _joined(frame, least)
-        together = grouped(pieces - int((frame.get_column("pieces") == 1).sum()))
-        note += f" {together} pieces shorter than {shown(least, 'ns')} are drawn together with their neighbours."
+        frame = _joined(frame, least)
+        shorter = say(
+            "Pieces shorter than {least} are drawn together with their neighbours.", least=constant(least, "ns")
+        )
+        note = join([note, shorter])
     texts: dict[str, int] = {}
 
     def places(words: list[str]) -> list[int]:
