@@ -92,6 +92,28 @@ def test_the_like_of_a_call_that_launches_nothing(trace: Trace) -> None:
     assert same.share == pytest.approx(500 / 10_000)
 
 
+def test_a_kernel_from_before_the_recording_is_in_no_step_and_no_total_and_advises_nothing(tmp_path: Path) -> None:
+    step, main = annotation("ProfilerStep#4", 0, 10_000), python("train.py(7): main", 100, 9_000)
+    before, own = kernel("gemm", 50, 5_000, 1), [launch(400, 100, 2), kernel("gemm", 6_000, 700, 2)]
+    trace = job(tmp_path, step, main, before, *own).trace()
+    found = event_details(trace, 2)
+    assert (found.step, found.stack_note) == (None, "Its launch was not recorded, and a stack is that of the launch.")
+    assert (found.same.calls, found.same.total, found.same.share) == (2, 700, 1.0)
+    assert event_details(trace, 4).step == 4
+
+
+@pytest.mark.parametrize(
+    ("python_calls", "note"),
+    [
+        ([python("nn.Module: Linear_0", 5_000, 20)], "No Python call is around it."),
+        ([], "Call stacks were not recorded (with_stack=True records them)."),
+    ],
+)
+def test_why_a_call_has_no_stack(tmp_path: Path, python_calls: list[Event], note: str) -> None:
+    trace = job(tmp_path, op("aten::mm", 0, 100), *python_calls).trace()
+    assert event_details(trace, 0).stack_note == note
+
+
 def test_recursion_counts_once(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 100), op("a", 10, 50), op("a", 200, 100)).trace()
     assert (event_details(trace, 0).same.calls, event_details(trace, 0).same.total) == (3, 200)

@@ -17,13 +17,16 @@ from kinetoscope.model.execution.call_tree import call_tree, main_thread, self_t
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.stream_waits import stream_waits
-from kinetoscope.model.steps.steps import step_of, steps
-from kinetoscope.model.timeline.call_context import Frame, ancestors, call_context, launch_of, launched_in
+from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.steps import STEADY_STEPS, step_of, step_of_work, steps
+from kinetoscope.model.timeline.call_context import CallContext, Frame, ancestors, call_context, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import lane_of, timeline, times
 from kinetoscope.model.timeline.limits import EventLimit, event_limit
 from kinetoscope.model.timeline.replays import ReplayOf, drawn_events, place_of, replay_of
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.recording import not_recorded, recorded_options
 from kinetoscope.model.trace.trace import Trace
 
 ArrowKind = Literal["launch", "forward_backward", "wait"]
@@ -62,10 +65,10 @@ class SameName:
     """All events of one name and kind.
 
     Attributes:
-        calls: their number; per_step: in a step on average, None if there is one step or none.
-        total: device time, ns: of device work its own, of calls that of all that was launched in them; where no device
-            work was recorded the time of the calls themselves.
-        share: of all device time; of the time of the main thread's outermost calls where there is none.
+        calls: their number in the file; per_step: in a steady step on average, None if there is one step or none.
+        total: in the steady steps, ns. Device time: of device work its own, of calls that of all that was launched in
+            them; where no device work was recorded the time of the calls themselves.
+        share: of all device time of these steps; of the time of the main thread's outermost calls where there is none.
         on_device: `total` is device time.
     """
 
@@ -153,10 +156,10 @@ def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventD
         end=end,
         duration=end - start,
         self_time=int(self_times(trace)[row]) if calls.member[row] and row < trace.recorded else None,
-        step=_step(trace, launch if launch >= 0 else row, steps_by),
+        step=_step(trace, row, steps_by),
         arguments=_arguments(trace, row),
         stack=context.stack,
-        stack_note=_FORWARD_STACK if context.stack and context.of_forward else "" if context.stack else _NO_STACK,
+        stack_note=_stack_note(trace, work, row, context),
         module=context.module,
         parent=_above(trace, caller if caller != launch else int(calls.parent[row])),
         launched=tuple(launched[:_MAX_ARROWS].tolist()),
@@ -176,14 +179,30 @@ def event_details(trace: Trace, row: int, steps_by: str | None = None) -> EventD
 
 
 _FORWARD_STACK: Final = "From the forward pass: the backward pass runs without a Python stack."
-_NO_STACK: Final = "No stack was recorded here (with_stack=True records them)."
+_NO_LAUNCH: Final = "Its launch was not recorded, and a stack is that of the launch."
+_NO_STACK: Final = "No Python call is around it."
+
+
+def _stack_note(trace: Trace, work: DeviceWork, row: int, context: CallContext) -> str:
+    """Why there is no stack, or whose it is; "" for its own."""
+    if context.stack:
+        return _FORWARD_STACK if context.of_forward else ""
+    place = _place_of_work(work, row)
+    if place >= 0 and work.launch[place] < 0:
+        return _NO_LAUNCH
+    return _NO_STACK if "with_stack" in recorded_options(trace) else not_recorded("call stacks")
+
+
+def _place_of_work(work: DeviceWork, row: int) -> int:
+    """The place of an event in `device_work`, −1 for what is no device work."""
+    place = int(np.searchsorted(work.rows, row))
+    return place if place < len(work) and work.rows[place] == row else -1
 
 
 def _caller(work: DeviceWork, row: int) -> int:
     """The captured call of replayed work, else the launch of device work; −1 where it is not known, or for others."""
-    place = int(np.searchsorted(work.rows, row))
-    here = place < len(work) and work.rows[place] == row
-    return int(max(work.captured[place], work.launch[place])) if here else -1
+    place = _place_of_work(work, row)
+    return int(max(work.captured[place], work.launch[place])) if place >= 0 else -1
 
 
 def _above(trace: Trace, row: int) -> int | None:
@@ -214,8 +233,13 @@ def _shallow(value: Any, levels: int) -> Any:
 
 
 def _step(trace: Trace, row: int, steps_by: str | None) -> int | None:
-    marks = steps(trace, steps_by)
-    place = int(step_of(marks.host, trace.start[row : row + 1])[0])
+    """Number of the step of a call, or of device work (`step_of_work`)."""
+    marks, work = steps(trace, steps_by), device_work(trace)
+    of_work = _place_of_work(work, row)
+    if of_work >= 0:
+        place = int(step_of_work(trace, work, marks)[of_work])
+    else:
+        place = int(step_of(marks.host, trace.start[row : row + 1])[0])
     return int(marks.number[place]) if place >= 0 else None
 
 
@@ -237,27 +261,38 @@ def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -
     """All events of a name (a code of `calls.call_names`) and a kind (an EventKind)."""
     calls = call_tree(trace)
     alike = (call_names(trace) == name) & (trace.kind == kind) & drawn_events(trace).mask
-    count, number = int(np.count_nonzero(alike)), len(steps(trace, steps_by))
-    total, of_all = _device_time(trace, alike)
+    view = scope(trace, Selection(steps=STEADY_STEPS, steps_by=steps_by))
+    total, of_all = _device_time(view, alike)
     on_device = total > 0
     if not on_device:
-        length = np.maximum(trace.end - trace.start, 0)
+        length = np.where(view.host_mask, np.maximum(trace.end - trace.start, 0), 0)
         nested = alike & calls.member
         outermost = nested & ~_inside(trace, nested)
         total = int(length[outermost | (alike & ~calls.member)].sum())
         of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
-    return SameName(count, count / number if number > 1 else None, total, share, on_device)
+    return SameName(int(np.count_nonzero(alike)), _per_step(view, alike), total, share, on_device)
 
 
-def _device_time(trace: Trace, alike: Bools) -> tuple[int, int]:
-    """The time of device work that is alike, or was launched in calls that are; and that of all."""
-    work, calls = device_work(trace), call_tree(trace)
+def _per_step(view: Scope, alike: Bools) -> float | None:
+    """How many of some events are in a step on average."""
+    if len(view.steps) < 2:
+        return None
+    of_device = np.zeros(len(view.trace), np.bool_)
+    of_device[view.device_work.rows] = True
+    chosen = int(np.count_nonzero(alike[view.device_work.rows] & view.device_work_mask))
+    return (chosen + int(np.count_nonzero(alike & view.host_mask & ~of_device))) / len(view.steps)
+
+
+def _device_time(view: Scope, alike: Bools) -> tuple[int, int]:
+    """The selected time of device work that is alike, or was launched in calls that are; and that of all."""
+    work, calls = view.device_work, call_tree(view.trace)
     counted = alike[work.rows]
     if not counted.any() and len(work):
         within = ancestor(calls.parent, alike & calls.member) >= 0
         counted = (work.launch >= 0) & within[work.caller]
-    return int(work.duration[counted].sum()), int(work.duration.sum())
+    time = np.where(view.device_work_mask, work.duration, 0)
+    return int(time[counted].sum()), int(time.sum())
 
 
 def _inside(trace: Trace, calls: Bools) -> Bools:
