@@ -87,7 +87,16 @@ def test_work_of_a_step_that_ran_in_the_step_before_is_outside_the_window(tmp_pa
     ]
 
 
+def test_the_window_of_a_range_of_time_is_that_range_whatever_runs_in_it(tmp_path: Path) -> None:
+    events = (drawn.op("aten::mm", 0, 100), drawn.kernel("gemm", 20, 10, 1), drawn.kernel("gemm", 80, 10, 2))
+    job = drawn.job(tmp_path, *events)
+    for time, window, computation in (((40, 60), 20, 0), ((25, 85), 60, 10), ((70, 900), 30, 10)):
+        [row] = temporal_breakdown(job, select=Selection(time=time)).frame.to_dicts()
+        assert (row["window"], row["computation"], row["idle"]) == (window, computation, window - computation)
+
+
 def test_nothing_selected_is_not_nothing_recorded(tmp_path: Path) -> None:
-    result = temporal_breakdown(drawn.job(tmp_path, *WORK), select=Selection(time=(70, 75)))
+    nobody = Selection(annotation="forward")
+    result = temporal_breakdown(drawn.job(tmp_path, drawn.annotation("forward", 0, 1), *WORK), select=nobody)
     assert len(result) == 0
     assert result.notes[-1] == "No device work was selected."

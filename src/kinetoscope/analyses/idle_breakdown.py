@@ -8,12 +8,13 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
@@ -101,7 +102,7 @@ _STATISTICS: Final = ("mean", "min", "p25", "median", "p75", "std")
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
     notes = [*view.warm_up, *(view.notes if select != ALL else ())]
-    if not counted_work(view).any():
+    if not counted_work(unclipped(view)).any():
         return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
         notes += notes_of_earlier_work(trace)
@@ -129,7 +130,10 @@ def _frame(view: Scope, idle: Gaps, charges: IdleCharges, by: By) -> pl.DataFram
             "longest_at": longest_at - origin_of_time(view.trace),
         }
     )
-    windows = [(lane.device, lane.stream, lane.window.length) for lane in device_lanes(view, by_stream=by == "stream")]
+    windows = [
+        (lane.device, lane.stream, union(*view.clipped(*lane.window)).length)
+        for lane in device_lanes(view, by_stream=by == "stream")
+    ]
     whole = pl.DataFrame(windows, schema={"device": pl.Int64, "stream": pl.Int64, "window": pl.Int64}, orient="row")
     place = ["device", "stream"]
     frame = frame.join(whole, on=place, how="left", nulls_equal=True)

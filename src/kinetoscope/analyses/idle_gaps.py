@@ -14,7 +14,7 @@ from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, idle_char
 from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.scope import origin_of_time, scope
+from kinetoscope.model.steps.scope import origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
@@ -68,7 +68,7 @@ ANALYSIS = Analysis("Idle gaps", idle_gaps, RESULT, chart=Bars("operator", "dura
 def _of_trace(trace: Trace, select: Selection, *, by: By, min_duration: int, launch_latency: int) -> Partial:
     view = scope(trace, select)
     notes = [*view.warm_up, *(view.notes if select != ALL else ())]
-    if not counted_work(view).any():
+    if not counted_work(unclipped(view)).any():
         return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
     idle = gaps(view, by_stream=by == "stream")
     charges = idle_charges(view, idle, by, launch_latency)

@@ -16,7 +16,12 @@ from kinetoscope.schema import Analysis, Column, RatioOf, Result, Schema, Stacke
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.Int64, "Device of the rank."),
-    Column("window", pl.Int64, "From the start of the first to the end of the last device work, or the steps.", "ns"),
+    Column(
+        "window",
+        pl.Int64,
+        "From the start of the first to the end of the last device work, or the steps, or the range of time.",
+        "ns",
+    ),
     Column("computation", pl.Int64, "Time with a computation kernel running.", "ns"),
     Column("exposed_communication", pl.Int64, "Time with communication and no computation running.", "ns"),
     Column("exposed_memory", pl.Int64, "Time with a copy or set and neither computation nor communication.", "ns"),
@@ -37,9 +42,9 @@ def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     """Where does the time of each device go: computing, communicating, copying, or nothing?
 
     Method. The window is from the start of the first to the end of the last device work, or the device's time in the
-    selected steps (see `step_breakdown`), less work from before the recording. Each instant is charged once: to
-    computation if a computation kernel runs on any stream, else to communication, else to copies and sets, else to
-    idle. The four parts sum to the window.
+    selected steps (see `step_breakdown`), or the selected range of time; less work from before the recording. Each
+    instant is charged once: to computation if a computation kernel runs on any stream, else to communication, else to
+    copies and sets, else to idle. The four parts sum to the window.
 
     How to read it. Idle is time in which the host did not keep the device busy; exposed communication is what overlap
     with computation did not hide. A device that waits inside a collective counts as communicating.

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.steps.scope import Scope, recorded_span, unclipped
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.recording import not_recorded
 
@@ -21,8 +21,8 @@ class Busy:
     Attributes:
         device: number of the device, −1 where the file does not say.
         window: from the start of the first to the end of the last selected device work; if steps are selected, the
-            device's time in those steps, in which all that runs counts (see `counted_work`). Time of work from before
-            the recording is left out.
+            device's time in those steps, in which all that runs counts (see `counted_work`); of a range of time what
+            was recorded. Time of work from before the recording is left out.
         computation, communication, memory: when work of that kind ran; memory is copies and sets.
     """
 
@@ -49,9 +49,10 @@ class Busy:
 
 
 def busy(view: Scope) -> list[Busy]:
-    """The time of each device that has work in it, by number of the device."""
-    steps, here = steps_window(view), counted_work(view)
-    return [_of_device(view, device, here, steps) for device in np.unique(view.device_work.device[here]).tolist()]
+    """The time of each device that has work, by number of the device; in a range of time it may have none."""
+    window, here = asked_window(view), counted_work(view)
+    devices = np.unique(view.device_work.device[counted_work(unclipped(view))]).tolist()
+    return [_of_device(view, device, here, window) for device in devices]
 
 
 def counted_work(view: Scope) -> Bools:
@@ -60,27 +61,38 @@ def counted_work(view: Scope) -> Bools:
     Where steps are selected, it is all that runs in the devices' time of those steps, whoever launched it: a device is
     not idle because its work was launched before the step, or its launch was not recorded.
     """
-    steps, work = steps_window(view), view.device_work
-    if steps is None or not len(steps.start):
+    steps, work = asked_window(view), view.device_work
+    if view.select.steps is None or steps is None or not len(steps.start):
         return view.device_work_mask
     after = np.minimum(np.searchsorted(steps.end, work.start, side="right"), len(steps.start) - 1)
     runs = (work.start < steps.end[after]) & (work.end > steps.start[after])
     return view.device_work_mask | (view.running_mask & runs)
 
 
-def steps_window(view: Scope) -> Intervals | None:
-    """The devices' time in the selected steps, within the range of time, as a union; None without selected steps."""
-    return None if view.select.steps is None else union(*view.clipped(*view.steps.device))
+def asked_window(view: Scope) -> Intervals | None:
+    """What of `span_of_steps` lies in the selected range of time; None where neither steps nor a range are selected."""
+    span = span_of_steps(view)
+    return None if span is None else union(*view.clipped(*span))
 
 
-def window_of(view: Scope, device: int, ran: Intervals, steps: Intervals | None) -> Intervals:
-    """The window of a device, of the time in which it ran something and the selected steps."""
-    return difference(whole_window(ran, steps), unrecorded_work(view, device))
+def span_of_steps(view: Scope) -> Intervals | None:
+    """The devices' time in the selected steps; with a range of time and no steps, all that was recorded: a union."""
+    if view.select.steps is not None:
+        return union(*view.steps.device)
+    if view.clip is None:
+        return None
+    low, high = recorded_span(view.trace)
+    return Intervals(np.array([low], np.int64), np.array([high], np.int64))
 
 
-def whole_window(ran: Intervals, steps: Intervals | None) -> Intervals:
+def window_of(view: Scope, device: int, ran: Intervals, asked: Intervals | None) -> Intervals:
+    """The window of a device, of the time in which it ran something and the time that is asked about."""
+    return difference(whole_window(ran, asked), unrecorded_work(view, device))
+
+
+def whole_window(ran: Intervals, asked: Intervals | None) -> Intervals:
     """The window with the time of work from before the recording."""
-    return Intervals(ran.start[:1], ran.end[-1:]) if steps is None else steps
+    return Intervals(ran.start[:1], ran.end[-1:]) if asked is None else asked
 
 
 def unrecorded_work(view: Scope, device: int) -> Intervals:
@@ -90,18 +102,18 @@ def unrecorded_work(view: Scope, device: int) -> Intervals:
     return work_before(view.trace).of_device(device, union(work.start[here], work.end[here]))
 
 
-def _of_device(view: Scope, device: int, here: Bools, steps: Intervals | None) -> Busy:
+def _of_device(view: Scope, device: int, here: Bools, asked: Intervals | None) -> Busy:
     work = view.device_work
     here = here & (work.device == device)
 
     def ran(*kinds: WorkKind) -> Intervals:
         rows = here & work.of(*kinds)
         time = union(*view.clipped(work.start[rows], work.end[rows]))
-        return time if steps is None else intersection(time, steps)
+        return time if asked is None else intersection(time, asked)
 
     computation, communication = ran(WorkKind.COMPUTATION), ran(WorkKind.COMMUNICATION)
     memory = ran(WorkKind.MEMCPY, WorkKind.MEMSET)
-    window = window_of(view, device, merge(computation, communication, memory), steps)
+    window = window_of(view, device, merge(computation, communication, memory), asked)
     return Busy(device, window, computation, communication, memory)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
-from kinetoscope.model.device.busy import counted_work, steps_window, whole_window, window_of
+from kinetoscope.model.device.busy import counted_work, span_of_steps, whole_window, window_of
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.graphs.lost_work import while_capturing
-from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.steps.scope import Scope, unclipped
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -50,8 +50,10 @@ class Gaps:
 
     Attributes:
         device, stream: int64 [gaps], where; stream is −1 where the gaps are those of a whole device.
-        start, end: int64 [gaps], ns.
-        work: int32 [gaps], place in `device_work` of the work that ends the gap, −1 where a selected step ends.
+        start, end: int64 [gaps], ns, cut to the selected range of time.
+        since, until: int64 [gaps], ns, whole: what a gap is due to does not depend on where it is cut.
+        work: int32 [gaps], place in `device_work` of the work that ends the gap, −1 where a selected step ends, or the
+            recording.
         same_stream: bool [gaps], whether the work that ended when the gap began ran on the stream of the work that
             ends it.
     """
@@ -60,6 +62,8 @@ class Gaps:
     stream: Int64s
     start: Int64s
     end: Int64s
+    since: Int64s
+    until: Int64s
     work: Int32s
     same_stream: Bools
 
@@ -74,7 +78,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class DeviceLane:
-    """The work of a device or of one of its streams (`busy.counted_work`), and its window.
+    """The work of a device or of one of its streams (`busy.counted_work`), and its window, before a range cuts them.
 
     Attributes:
         device, stream: numbers; stream is −1 for a whole device.
@@ -94,25 +98,29 @@ class DeviceLane:
 
 def device_lanes(view: Scope, *, by_stream: bool) -> Iterator[DeviceLane]:
     """Each device that has work, or each of its streams, by number."""
-    work, steps = view.device_work, steps_window(view)
-    chosen = np.flatnonzero(counted_work(view))
+    work, whole = view.device_work, unclipped(view)
+    asked = span_of_steps(view if view.select.steps is None else whole)
+    chosen = np.flatnonzero(counted_work(whole))
     streams = work.stream if by_stream else np.full(len(work), -1, np.int64)
     chosen = chosen[np.lexsort((work.start[chosen], streams[chosen], work.device[chosen]))].astype(np.int32)
     codes, first = group(work.device[chosen], streams[chosen])
     for low, high in zip(first.tolist(), [*first[1:].tolist(), len(codes)], strict=True):
         here = chosen[low:high]
-        start, end = view.clipped(work.start[here], work.end[here])
-        ran = union(start, end) if steps is None else intersection(union(start, end), steps)
+        ran = union(work.start[here], work.end[here])
+        ran = ran if asked is None else intersection(ran, asked)
         place = chosen[low]
         lasting: Int32s = here[work.end[here] > work.start[here]].astype(np.int32)
         device, stream = int(work.device[place]), int(streams[place])
-        every = whole_window(ran, steps)
-        window = every if by_stream else window_of(view, device, ran, steps)  # other streams do not hold this one
+        every = whole_window(ran, asked)
+        window = every if by_stream else window_of(view, device, ran, asked)  # other streams do not hold this one
         yield DeviceLane(device, stream, window, every.length - window.length, ran, lasting)
 
 
 def gaps(view: Scope, *, by_stream: bool) -> Gaps:
-    """The gaps of each device, or of each stream; together they are the idle time of the window."""
+    """The gaps of each device, or of each stream; together they are the idle time of the window.
+
+    Those that reach into the selected range of time are cut to it.
+    """
     work = view.device_work
     device: list[NDArray[Any]] = []
     stream: list[NDArray[Any]] = []
@@ -129,16 +137,26 @@ def gaps(view: Scope, *, by_stream: bool) -> Gaps:
         stream.append(np.full(len(idle.start), lane.stream, np.int64))
         start.append(idle.start)
         end.append(idle.end)
-    ended_by = _joined(ends, np.int32)
-    begun = _joined(start, np.int64)
-    return Gaps(
+    ended_by, since, until = _joined(ends, np.int32), _joined(start, np.int64), _joined(end, np.int64)
+    whole = Gaps(
         device=_joined(device, np.int64),
         stream=_joined(stream, np.int64),
-        start=begun,
-        end=_joined(end, np.int64),
+        start=since,
+        end=until,
+        since=since,
+        until=until,
         work=ended_by,
-        same_stream=_follows(view, ended_by, begun),
+        same_stream=_follows(view, ended_by, since),
     )
+    return whole if view.clip is None else cut_gaps(whole, *view.clip)
+
+
+def cut_gaps(whole: Gaps, low: int, high: int) -> Gaps:
+    """Gaps in a range of time, ns."""
+    start, end = np.clip(whole.start, low, high), np.clip(whole.end, low, high)
+    kept = end > start
+    inside = Gaps(*(getattr(whole, each.name)[kept] for each in fields(whole)))
+    return replace(inside, start=start[kept], end=end[kept])
 
 
 def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
@@ -147,21 +165,24 @@ def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
     track: int32 [windows], the track of the thread.
     """
     result = np.zeros((len(track), len(ACTIVITIES)), np.int64)
-    calls, classes = call_tree(trace), _activities(trace)
     for thread in np.unique(track).tolist():
         here = np.flatnonzero(track == thread)
-        rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
-        # Calls inside a call of the same class add nothing to the union; without them few rows of deep stacks are left.
-        parent = calls.parent[rows]
-        inside = (parent >= 0) & (classes[rows] == classes[parent]) & (trace.end[rows] <= trace.end[parent])
-        rows = rows[(classes[rows] >= 0) & ~inside]
-        of_class = classes[rows]
-        parts = []
-        for place in range(len(ACTIVITIES) - 1):
-            these = rows[of_class == place]
-            parts.append(union(trace.start[these], trace.end[these]))
-        result[here] = exclusive(Intervals(windows.start[here], windows.end[here]), parts)
+        result[here] = exclusive(Intervals(windows.start[here], windows.end[here]), _spans(trace, thread))
     return result
+
+
+@derived
+def _spans(trace: Trace, thread: int) -> tuple[Intervals, ...]:
+    """When a thread does each of ACTIVITIES but the last: a union each."""
+    calls, classes = call_tree(trace), _activities(trace)
+    rows = calls.order[calls.offsets[thread] : calls.offsets[thread + 1]]
+    # Calls inside a call of the same class add nothing to the union; without them few rows of deep stacks are left.
+    parent = calls.parent[rows]
+    inside = (parent >= 0) & (classes[rows] == classes[parent]) & (trace.end[rows] <= trace.end[parent])
+    rows = rows[(classes[rows] >= 0) & ~inside]
+    of_class = classes[rows]
+    places = (rows[of_class == place] for place in range(len(ACTIVITIES) - 1))
+    return tuple(union(trace.start[these], trace.end[these]) for these in places)
 
 
 @derived

@@ -74,10 +74,10 @@ def _launched(view: Scope, idle: Gaps) -> tuple[Int32s, Int64s]:
 def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCharges]:
     launch, launched = _launched(view, idle)
     linked = launch >= 0
-    late = linked & (launched > idle.start)
-    soon = linked & ~late & (idle.end - launched < launch_latency)
+    late = linked & (launched > idle.since)
+    soon = linked & ~late & (idle.until - launched < launch_latency)
     waited = linked & ~late & ~soon
-    short = waited & idle.same_stream & (idle.length < launch_latency)
+    short = waited & idle.same_stream & (idle.until - idle.since < launch_latency)
     yield from _late(view, idle, np.flatnonzero(late), launch, launch_latency)
     yield _whole(idle, soon, "launch latency", "launched just before")
     yield _whole(idle, short, "waiting", "kernel to kernel")
@@ -89,8 +89,8 @@ def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCha
 def _by_stream(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCharges]:
     launch, launched = _launched(view, idle)
     linked = launch >= 0
-    late = linked & (launched > idle.start)
-    short = linked & ~late & (idle.length < launch_latency)
+    late = linked & (launched > idle.since)
+    short = linked & ~late & (idle.until - idle.since < launch_latency)
     yield _whole(idle, late, "host wait", "launched late")
     yield _whole(idle, short, "kernel wait", "short gap")
     yield _whole(idle, linked & ~late & ~short, "other", "launched before")
@@ -108,15 +108,18 @@ def _whole(idle: Gaps, which: Bools, reason: str, detail: str) -> IdleCharges:
 def _late(view: Scope, idle: Gaps, gap: Int64s, launch: Int32s, launch_latency: int) -> Iterator[IdleCharges]:
     """Gaps that a late launch ended: until the launch what its thread did, then the launch, and what is beyond it."""
     trace = view.trace
-    start, end, call = idle.start[gap], idle.end[gap], launch[gap]
+    end, call = idle.until[gap], launch[gap]
     until = np.minimum(trace.start[call], end)
     called = np.clip(trace.end[call], until, end)
     waits = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
     launched = np.where(waits, np.minimum(called, until + launch_latency), called)
     begun = np.minimum(end, called + launch_latency)
-    did = activity(trace, trace.track[call], Intervals(start, until))
+    until, launched, called, begun = (
+        np.clip(each, idle.start[gap], idle.end[gap]) for each in (until, launched, called, begun)
+    )
+    did = activity(trace, trace.track[call], Intervals(idle.start[gap], until))
     did[:, ACTIVITIES.index("synchronizing call")] += called - launched
-    parts = (*did.T, launched - until, begun - called, end - begun)
+    parts = (*did.T, launched - until, begun - called, idle.end[gap] - begun)
     for name, time in zip((*ACTIVITIES, *_LAUNCH_DETAILS, "stream or event"), parts, strict=True):
         some = time > 0
         reason = REASONS.index("waiting" if name == "stream or event" else "launch late")

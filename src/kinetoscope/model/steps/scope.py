@@ -100,11 +100,16 @@ class Scope:
         return f"{which.sum():,} of {len(which):,} pieces of device work ({share:.1%} of device time)"
 
 
-@derived
 def origin_of_time(trace: Trace) -> int:
     """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
+    return recorded_span(trace)[0]
+
+
+@derived
+def recorded_span(trace: Trace) -> tuple[int, int]:
+    """The first and the last instant of anything but names and the recording's span, ns."""
     shown = ~any_of(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
-    return int(trace.start[shown].min()) if shown.any() else 0
+    return (int(trace.start[shown].min()), int(trace.end[shown].max())) if shown.any() else (0, 0)
 
 
 def scope(trace: Trace, select: Selection) -> Scope:

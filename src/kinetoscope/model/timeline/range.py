@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import (
     Intervals,
@@ -21,34 +19,23 @@ from kinetoscope.algorithms.intervals.intervals import (
     union,
 )
 from kinetoscope.model.device.busy import busy
-from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
+from kinetoscope.model.device.gaps import Gaps, cut_gaps, gaps
+from kinetoscope.model.device.idle_causes import DETAILS, REASONS, idle_charges
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread, whole_parent
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
-from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL
+from kinetoscope.model.execution.marks import is_mark
+from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, work_before
+from kinetoscope.model.steps.scope import Scope, recorded_span, scope
+from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import timeline
-from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 KINDS: Final = ("computation", "communication", "memory")
-
-PHASES: Final = ("data loading", "waiting", "optimizer", "backward", "forward", "operators", "python", "nothing")
-"""Phases of the host; each instant belongs to the first that is going on. In a trace without a backward pass operators
-are not of the forward pass."""
-
-_OPTIMIZER: Final = ("Optimizer.", "optimizer")
-_BACKWARD: Final = ("backward", "Backward")
-_FORWARD: Final = ("forward", "Forward")
-"""Words in the names of ranges that somebody named; in 2021 that of the optimizer was an operator."""
 
 _TOP_NAMES: Final = 5
 
@@ -72,12 +59,13 @@ class Range:
 
     Attributes:
         length: of what was recorded, ns.
-        steps: numbers of the steps that reach into it, as the device sees them; whole: whether all of each is in it.
+        steps: numbers of the steps that reach into it, as the device sees them; whole: whether all of each is in it;
+            around: the time in the range that is in none of them, ns.
         marked: whether steps were marked or found at all.
-        busy: time of each device with any work, ns.
+        busy: time of each device with any work, ns; none where no device did any in the whole recording.
         kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
         before: time of work from before the recording, the sum of the devices, ns.
-        idle: int64 [PHASES], idle time of devices by the phase of the host, the sum of the devices, ns.
+        idle: idle time by device, reason and detail, ns: the rows of `idle_breakdown` of this range.
         longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
         host: time in which the main thread is in a call, ns.
         device_top, host_top: the names that take most on devices, and (as self time) on the host.
@@ -86,11 +74,12 @@ class Range:
     length: int
     steps: tuple[int, ...]
     whole: bool
+    around: int
     marked: bool
     busy: dict[int, int]
     kinds: tuple[float, ...]
     before: int
-    idle: Int64s
+    idle: dict[tuple[int, str, str], int]
     longest: tuple[int, int] | None
     host: int
     device_top: tuple[TopName, ...]
@@ -104,9 +93,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
     end = max(min(end, last), begin)
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
     devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in _busy(trace)]
-    phases = [_cut(phase, window) for phase in _phases(trace)]
     kinds = np.zeros(len(KINDS))
-    idle = np.zeros(len(PHASES), np.int64)
     ran = {}
     before = 0
     quiet = window if devices else Intervals(window.start[:0], window.end[:0])
@@ -116,9 +103,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         ran[device] = worked.length
         earlier = intersection(window, work_before(trace).of_device(device, worked))
         before += earlier.length
-        gaps = difference(difference(window, worked), earlier)
-        idle += _charged(gaps, phases)
-        quiet = intersection(quiet, gaps)
+        quiet = intersection(quiet, difference(difference(window, worked), earlier))
     every = steps(trace, steps_by)
     inside = (every.device.start < window.end) & (every.device.end > window.start)
     whole = (every.device.start >= window.start) & (every.device.end <= window.end)
@@ -130,11 +115,12 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         length=end - begin,
         steps=tuple(every.number[inside].tolist()),
         whole=bool(whole[inside].all()),
+        around=difference(window, union(*every.device)).length,
         marked=every.origin != "window",
         busy=ran,
         kinds=tuple((kinds / max(len(devices), 1)).tolist()),
         before=before,
-        idle=idle,
+        idle=_idle(trace, window) if devices else {},
         longest=longest,
         host=_cut(_main_calls(trace), window).length,
         device_top=_device_top(trace, window),
@@ -142,13 +128,29 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
     )
 
 
-def _charged(gaps: Intervals, phases: Sequence[Intervals]) -> Int64s:
-    """The time of gaps by the phase of the host, each instant for the first: int64 [PHASES]."""
-    left = [gaps.length]
-    for phase in phases:
-        gaps = difference(gaps, phase)
-        left.append(gaps.length)
-    return np.array([*(before - after for before, after in pairwise(left)), left[-1]])
+def _idle(trace: Trace, window: Intervals) -> dict[tuple[int, str, str], int]:
+    """The idle time in a window by device, reason and detail, ns."""
+    view, every = _gaps(trace)
+    cut = cut_gaps(every, int(window.start[0]), int(window.end[0]))
+    charges = idle_charges(view, cut, "device", LAUNCH_LATENCY_NS) if len(cut) else None
+    if charges is None:
+        return {}
+    codes, first = group(cut.device[charges.gap], charges.reason, charges.detail)
+    device = cut.device[charges.gap[first]].tolist()
+    reasons, details = charges.reason[first].tolist(), charges.detail[first].tolist()
+    total = sum_by(codes, len(first), charges.time).tolist()
+    return {
+        (one, REASONS[reason], DETAILS[detail]): time
+        for one, reason, detail, time in zip(device, reasons, details, total, strict=True)
+    }
+
+
+@derived
+def _gaps(trace: Trace) -> tuple[Scope, Gaps]:
+    """All gaps of the recording, also before the first and after the last device work."""
+    low, high = recorded_span(trace)
+    view = scope(trace, Selection(time=(0, high - low)))
+    return view, gaps(view, by_stream=False)
 
 
 def _cut(intervals: Intervals, window: Intervals) -> Intervals:
@@ -171,40 +173,6 @@ def _main_calls(trace: Trace) -> Intervals:
     parent = np.where(calls.parent >= 0, marks[calls.parent], False)
     outermost = ((calls.depth == 0) | parent) & ~marks & (trace.track == main_thread(trace)) & calls.member
     return union(trace.start[outermost], trace.end[outermost])
-
-
-@derived
-def _phases(trace: Trace) -> tuple[Intervals, ...]:
-    """Intervals of each of PHASES but the last, on the threads that launch work."""
-    working = call_tree(trace).member & np.isin(trace.track, list(_threads(trace)))
-    activity = host_activities(trace)
-    links = backward_links(trace).forward >= 0
-    backward = (
-        links
-        | rows_containing(trace, _BACKWARD, EventKind.ANNOTATION)
-        | (arguments.integers(trace, "forward_thread") > 0)
-    )
-    launching = working & np.isin(activity, (HostActivity.OPERATOR, *RUNTIME_ACTIVITIES))
-    nothing = np.zeros(len(trace), np.bool_)
-    chosen = {
-        "data loading": activity == HostActivity.DATA_LOADING,
-        "waiting": working & (activity == HostActivity.SYNCHRONIZATION),
-        "optimizer": working & rows_containing(trace, _OPTIMIZER, *RANGE_KINDS),
-        "backward": working & backward,
-        "forward": (working & rows_containing(trace, _FORWARD, EventKind.ANNOTATION))
-        | (launching if links.any() else nothing),
-        "operators": nothing if links.any() else launching,
-        "python": working & (activity == HostActivity.PYTHON),
-    }
-    return tuple(_united(trace, chosen[phase]) for phase in PHASES[:-1])
-
-
-def _united(trace: Trace, chosen: Bools) -> Intervals:
-    """The union of these calls; those directly inside another one of them add nothing."""
-    parent = call_tree(trace).parent
-    rows = np.flatnonzero(chosen)
-    rows = rows[(parent[rows] < 0) | ~chosen[parent[rows]]]
-    return union(trace.start[rows], trace.end[rows])
 
 
 # --- names that take most
