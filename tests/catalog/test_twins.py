@@ -775,7 +775,7 @@ def test_plain_python_counts_the_same_in_a_drawn_trace(tmp_path: Path, seed: int
 
 
 def _chosen(twin: Twin, select: Selection, origin: int) -> list[Work]:
-    """The work that a selection chooses: by its launch; by its own start where that is not known."""
+    """The work that a selection chooses: by its launch; where that is not known by its start in the device's step."""
     steps = {
         int(call.name.partition("#")[2]): (call.start, call.end)
         for call in twin.calls
@@ -783,8 +783,16 @@ def _chosen(twin: Twin, select: Selection, origin: int) -> list[Work]:
     }
     chosen = twin.work
     if isinstance(select.steps, tuple):
-        spans = [steps[number] for number in select.steps]
-        chosen = [each for each in chosen if any(start <= (each.launch or each).start < end for start, end in spans)]
+        of_device = {
+            row["step"]: (origin + row["start"], origin + row["start"] + row["duration"])
+            for row in twin.ask("step_breakdown")
+        }
+        chosen = [
+            each
+            for each in chosen
+            for start, end in ((steps if each.launch else of_device)[number] for number in select.steps)
+            if start <= (each.launch or each).start < end
+        ]
     if select.threads is not None:
         chosen = [each for each in chosen if each.launch and each.launch.thread[1] in select.threads]
     if select.devices is not None:

@@ -269,7 +269,8 @@ def test_a_range(device: Client) -> None:
     path = f"runs/{device.run()}/timeline/range"
     whole = device.get(path, {"time": "0-190000"})
     assert whole["sentence"] == (
-        "In view, 2 steps: the GPU is busy 25% of the time, and idle while nothing is recorded on the host."
+        "In view, 2 steps: the GPU is busy 25% of the time; it runs nothing for 142\u00a0µs, 63.0\u00a0µs of it while "
+        "nothing is recorded of the host before it launches more."
     )
     assert whole["busy"] == {"GPU 0": pytest.approx(48_030 / 190_000)}
     assert whole["by_kind"] == [{"kind": "computation", "ns": 48_030}]

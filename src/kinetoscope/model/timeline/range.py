@@ -64,6 +64,7 @@ class Range:
         marked: whether steps were marked or found at all.
         busy: time of each device with any work, ns; none where no device did any in the whole recording.
         kinds: int64 [KINDS], time of each kind, each instant of a device once, the mean of the devices, ns.
+        alone: of each of them, time with communication and no computation, ns.
         before: time of work from before the recording, the sum of the devices, ns.
         idle: idle time by device, reason and detail, ns: the rows of `idle_breakdown` of this range.
         longest: start and end of the longest stretch in which all devices idle, ns after the origin; None for none.
@@ -78,6 +79,7 @@ class Range:
     marked: bool
     busy: dict[int, int]
     kinds: tuple[float, ...]
+    alone: dict[int, int]
     before: int
     idle: dict[tuple[int, str, str], int]
     longest: tuple[int, int] | None
@@ -94,11 +96,13 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
     window = Intervals(np.array([origin + begin]), np.array([origin + end]))
     devices = [(device, tuple(_cut(each, window) for each in classes)) for device, *classes in _busy(trace)]
     kinds = np.zeros(len(KINDS))
-    ran = {}
+    ran, alone = {}, {}
     before = 0
     quiet = window if devices else Intervals(window.start[:0], window.end[:0])
     for device, classes in devices:
         kinds += exclusive(window, classes)[0, : len(KINDS)]
+        computation, communication, _ = classes
+        alone[device] = difference(communication, computation).length
         worked = merge(*classes)
         ran[device] = worked.length
         earlier = intersection(window, work_before(trace).of_device(device, worked))
@@ -119,6 +123,7 @@ def in_range(trace: Trace, begin: int, end: int, steps_by: str | None = None) ->
         marked=every.origin != "window",
         busy=ran,
         kinds=tuple((kinds / max(len(devices), 1)).tolist()),
+        alone=alone,
         before=before,
         idle=_idle(trace, window) if devices else {},
         longest=longest,
