@@ -71,8 +71,8 @@ def _busy(trace: Trace, stretch: Range, select: Selection) -> Sentence:
     )  # fmt: skip
     alone = total(devices, "exposed_communication", rank=rank) / window
     if alone.number > max(1 - busy.number, _NOTABLE_SHARE):
-        part = alone.words(percent(alone.number))
-        return say("{text}, {part} in communication that no computation covers", text=text, part=part)
+        hidden = alone.words(percent(alone.number))
+        return say("{text}, {part} in communication that no computation covers", text=text, part=hidden)
     if 1 - busy.number < _NOTABLE_SHARE or not stretch.idle:
         return text
     reason, detail, most, whole = _most_idle(trace, stretch, select)
