@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from kinetoscope import read
+from kinetoscope import memory_peak, read
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import Finding
+from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.parts.memory_sentences import memory_sentences
+from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
 from tests.snapshots.stacks import python
@@ -50,8 +54,18 @@ def test_an_optimizer_without_state(tmp_path: Path) -> None:
 def test_activations_of_layers(tmp_path: Path) -> None:
     [finding] = findings(tmp_path, trained(LAYERS), "MEMORY011")
     message = finding.message.replace("\xa0", " ")
-    assert message.startswith("Activations of 6 layers alike (`model.py:37`) take")
+    assert message.startswith("Activations of 6 layers alike (`model.py:61`) take")
     assert "Checkpointing frees about" in message
+
+
+def test_one_size_of_what_layers_take(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, trained(LAYERS), "MEMORY011")
+    job = read(tmp_path / "memory.pickle", jobs=1)
+    row = memory_peak(job, group_by="use").frame.row(by_predicate=pl.col("name") == "activation", named=True)
+    held = shown(row["repeats"] * row["each"], "bytes")
+    assert f"Activations of 6 layers alike (`{row['line']}`) take {held} of the" in finding.message
+    sentences = " ".join(memory_sentences(job, ALL))
+    assert f"(6 × {shown(row['each'], 'bytes')}, `{row['line']}`)" in sentences
 
 
 def test_layers_that_are_checkpointed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kinetoscope.model.snapshot.replay import level
 from kinetoscope.views.exports.files import to_bytes
 from tests.conftest import few_examples
 from tests.drawn import Event, annotation, job, memory, op, python
+from tests.snapshots import stacks as frames
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
 from tests.snapshots.training import Model, Training
@@ -193,13 +194,40 @@ def test_owners_at_the_peak_of_a_snapshot(tmp_path: Path) -> None:
         assert set(frame.get_column("source")) == {"snapshot"}
     by_use = memory_peak(job, group_by="use").frame
     row = by_use.row(by_predicate=pl.col("name") == "activation", named=True)
-    assert (row["repeats"], row["line"]) == (6, "model.py:37")
-    assert row["size"] * 0.4 < row["repeats"] * row["each"] <= row["size"]
+    assert (row["repeats"], row["line"]) == (6, "model.py:61")
+    assert row["size"] * 0.9 < row["repeats"] * row["each"] <= row["size"]
     assert row["evidence"] == "lifetime"
     stacks = memory_peak(job, group_by="stack")
     assert stacks.frame.get_column("stack").drop_nulls().str.contains("train.py(120): <module>", literal=True).any()
     folded = to_bytes(stacks, "folded").decode().splitlines()
     assert all(line.rpartition(" ")[2].isdecimal() for line in folded)
+
+
+def test_what_a_layer_takes_is_all_that_its_line_took(tmp_path: Path) -> None:
+    job = trained(tmp_path)
+    by_use = memory_peak(job, group_by="use").frame.row(by_predicate=pl.col("name") == "activation", named=True)
+    stacks = memory_peak(job, group_by="stack").frame.filter(pl.col("use") == "activation")
+    inside = stacks.filter(pl.col("stack").str.contains("model.py(61)", literal=True)).get_column("size").sum()
+    assert by_use["line"] == "model.py:61"
+    assert by_use["repeats"] * by_use["each"] == pytest.approx(inside, abs=by_use["repeats"])
+
+
+def test_a_layer_that_takes_most_of_its_memory_twice_from_one_line(tmp_path: Path) -> None:
+    process = Process(Settings(), stacks="python")
+    process.record()
+    kept: list[Any] = []
+    for _ in range(4):
+        with process.module("model.py", 61):
+            for _ in range(2):
+                with process.at(frames.python("attend", "model.py", 37)):
+                    kept.append(process.alloc("empty", 30 << 20))
+            kept += [process.alloc("empty", 12 << 20), process.alloc("zeros", 10 << 20)]
+    process.free(kept.pop())  # the last layer has one less
+    process.alloc("empty", 10 << 20)
+    job = read(write(tmp_path / "taken.pickle", process.snapshot()), jobs=1)
+    [row] = memory_peak(job, group_by="use").frame.filter(name="activation").to_dicts()
+    assert (row["repeats"], row["line"]) == (4, "model.py:61")
+    assert row["each"] == (4 * 72 + 3 * 10 << 20) // 4
 
 
 def test_the_peak_of_some_steps_of_a_snapshot(tmp_path: Path) -> None:

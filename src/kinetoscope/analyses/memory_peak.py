@@ -71,7 +71,7 @@ RESULT = Schema(
     Column("line", pl.String, "The line of the user's program that took it; of several the one that most bytes share."),
     Column("stack", pl.String, "By stack: the frames that took it, the outermost first, parted by semicolons."),
     Column("repeats", pl.Int64, "From a snapshot: blocks of one stack and size, where most of the bytes are: layers."),
-    Column("each", pl.Int64, "Bytes of all blocks that are so many of one stack and size / repeats.", "bytes"),
+    Column("each", pl.Int64, "Bytes that a layer takes: blocks that repeat, taken through `line` / repeats.", "bytes"),
     Column("evidence", pl.String, "From a snapshot: how the use is known, the most bytes first; see limits."),
     Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
     across={"device": "device", "own": "time repeats each", "sum": "blocks size modules", ShareOf("size"): "share"},
@@ -118,12 +118,13 @@ def memory_peak(
     gradient outlives the backward pass that took it, an activation is there until one, what is temporary neither. Of
     what was there before the history, as many blocks as there are gradients of their size are parameters, further ones
     the optimizer's state (size). `line` is the innermost one that
-    four fifths of the bytes (where they repeat, of those that do) were taken through.
+    four fifths of the bytes were taken through.
 
     How to read it. Activations stand under operators such as `aten::addmm` with a module, gradients under those of the
     backward pass; weights and the optimizer's state are mostly `before`. With `at`, it is any other instant: the floor
-    between two steps, say. By use, `repeats` × `each` reads as layers × bytes of each. By stack, the rows are
-    those of a flame graph.
+    between two steps, say. By use, `repeats` × `each` reads as layers × bytes of each: of the stacks and sizes of which
+    at least half as many blocks are there as there are layers, the bytes taken through `line`, then the innermost that
+    95 % of these were taken through. By stack, the rows are those of a flame graph.
 
     Limits. Records without an address (old files) cannot be paired: their changes are one row, `unpaired`. If the file
     does not say how much was in use, it is counted from 0 at the beginning of the recording, and `before` is negative

@@ -26,10 +26,10 @@ _MIN_SHARE: Final = 0.3
 def activations_of_layers(rank: RankView) -> Iterator[Finding]:
     """Would activation checkpointing free much of the memory?
 
-    What it checks. Activations at the peak of a memory snapshot that several layers hold alike: as many blocks of one
-    stack and size as there are layers. Of n layers, checkpointing keeps the activations of one, and the input of each.
-    It reports three tenths of the peak or more, unless layers are checkpointed already, or the device is known to have
-    much memory left.
+    What it checks. Activations at the peak of a memory snapshot that several layers hold alike: `repeats` × `each` of
+    `memory_peak` by use. Of n layers, checkpointing keeps the activations of one, and the input of each, which is taken
+    to be as large as most of its activations are. It reports three tenths of the peak or more, unless layers are
+    checkpointed already, or the device is known to have much memory left.
 
     Why it matters. What a layer keeps for the backward pass grows with the batch and the length of sequences. Computed
     again, it costs the forward pass of these layers a second time: with a trace of the run, at most the time of all
@@ -44,14 +44,11 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
         uses = peak.uses.filter((pl.col("use") == "activation") & (pl.col("repeats") > 1))
         if not len(uses):
             continue
-        count = int(uses["repeats"][0])
-        layers = peak.stacks.filter((pl.col("use") == "activation") & (pl.col("repeats") >= count))
-        held = int(layers["size"].sum())
-        inputs = count * min((size // blocks for size, blocks in layers.select("size", "blocks").rows()), default=0)
-        freed = held - held // count - inputs
+        count, each, line = uses.select("repeats", "each", "line").row(0)
+        held, inputs = count * each, count * _input(peak.stacks, count)
+        freed = held - each - inputs
         if freed < _MIN_SHARE * peak.size:
             continue
-        line = layers["line"][0]
         again = _forward_time(rank)
         cost = f" Computing them again takes up to {again} a step." if again else ""
         yield Finding(
@@ -61,12 +58,19 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
             stake=NO_STAKE,
             change="- x = layer(x)\n+ x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
             why="No time is gained. With checkpointing one layer at a time has its activations, and each its input,"
-            " counted as large as the smallest of its activations.",
+            " counted as large as most of its activations are.",
             confidence="medium",
             evidence=(peak.evidence("the lines that took it", "line"),),
             key=peak.device,
             at_most="note",
         )
+
+
+def _input(stacks: pl.DataFrame, count: int) -> int:
+    """Bytes of a layer's input: of the size that most of the activations have that layers alike hold."""
+    layers = stacks.filter((pl.col("use") == "activation") & (pl.col("repeats") >= count))
+    sizes = layers.group_by(size=pl.col("size") // pl.col("blocks")).agg(pl.col("blocks").sum())
+    return int(sizes.sort("blocks", "size", descending=True).get_column("size").first() or 0)  # type: ignore[arg-type]
 
 
 def _forward_time(rank: RankView) -> str:

@@ -41,14 +41,26 @@ COLUMNS: Final = pl.Schema(
 _COMMON_SHARE: Final = 0.8
 """Share of an owner's bytes that a line must lead to, to be said of all."""
 
+_LAYERED_SHARE: Final = 0.95
+"""Likewise of what layers hold: a line inside of them may have most of it, and is not the layer."""
+
+_LEAST_LAYERS: Final = 0.5
+"""Share of the layers that have a block of one stack and size, from which on it counts as a part of each: not every
+layer is alike in all, and the backward pass has begun in some."""
+
+_SMALLER_NUMBER_SHARE: Final = 0.1
+"""Bytes of a number of blocks that another is a multiple of / bytes of that, from which on it is the number of layers.
+"""
+
 
 def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
     """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as asked for.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
     operator and line. Repeats are how many blocks of one stack and size there are, where most of an owner's bytes are:
-    the number of layers, as a rule; `each` is the bytes of all such blocks / repeats. The line of an owner is the
-    innermost of its largest stack that four fifths of these bytes, or of all, were taken through.
+    the number of layers, as a rule. `each` is what a layer takes: the bytes of the stacks and sizes of which half as
+    many blocks are there, or more, taken through `line` / repeats; and `line` is the innermost of the largest stack
+    that 95 % of them were taken through. Without repeats it is the one that four fifths of all were taken through.
     """
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
     if past is None or owned is None or sites is None:
@@ -122,14 +134,13 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: OwnerKind) -> pl.DataFrame:
         counts="blocks",
     )
     columns = (owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts"))
-    alike = [_alike(*each) for each in zip(*columns, strict=True)]
+    alike = [_alike(sites, *each) for each in zip(*columns, strict=True)]
     found = {
         "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
         "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
     }
     if by != "call":
-        lines = [_line(sites, each.bytes_of) for each in alike]
-        found["line"] = pl.Series(lines, dtype=pl.String)
+        found["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
         if by == "line":
             found["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
         found["module"] = pl.Series([None] * len(owned), dtype=pl.String)
@@ -147,46 +158,61 @@ def _texts(codes: Int32s | Int8s, label: Callable[[int], str]) -> pl.Series:
 
 
 class _Alike(NamedTuple):
-    """The blocks of an owner that are as many of one stack and size as most of its bytes.
+    """The blocks of an owner that layers alike hold, as many of one stack and size as there are layers.
 
     Attributes:
-        repeats: how many; None for 1, and without stacks.
-        size: bytes of one repeat; None without repeats.
-        bytes_of: bytes by stack, of these blocks, or of all without repeats.
+        repeats: how many layers; None for 1, and without stacks.
+        size: bytes of one layer; None without repeats.
+        line: the line of the program that took them, and nothing else of `size`; of all blocks without repeats.
     """
 
     repeats: int | None
     size: int | None
-    bytes_of: Counter[int]
+    line: str | None
 
 
-def _alike(stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> _Alike:
+def _alike(sites: StackSites, stacks: Sequence[int], sizes: Sequence[int], counts: Sequence[int]) -> _Alike:
     number_of, bytes_of = Counter[tuple[int, int]](), Counter[int]()
     for stack, size, count in zip(stacks, sizes, counts, strict=True):
         number_of[stack, size // count] += count
         bytes_of[stack] += size
+    repeats = _repeats(number_of)
+    if repeats == 1:
+        return _Alike(None, None, sites.line_of(_line(sites, bytes_of, _COMMON_SHARE)) or None)
+    layered = Counter[int]()
+    for (stack, each), count in number_of.items():
+        if stack != NONE and _LEAST_LAYERS * repeats <= count:
+            layered[stack] += each * count
+    line = _line(sites, layered, _LAYERED_SHARE)
+    through = sum(size for stack, size in layered.items() if line == NONE or line in sites.user_frames(stack))
+    return _Alike(repeats, through // repeats, sites.line_of(line) or None)
+
+
+def _repeats(number_of: Counter[tuple[int, int]]) -> int:
+    """The number of blocks of one stack and size that has most of the bytes.
+
+    A layer may take several alike from one line: a smaller number that it is a multiple of, with a tenth as many bytes,
+    is the number of layers.
+    """
     by_number = Counter[int]()
     for (stack, each), count in number_of.items():
         by_number[count if stack != NONE else 1] += each * count
-    repeats, total = by_number.most_common(1)[0]
-    if repeats == 1:
-        return _Alike(None, None, bytes_of)
-    chosen = Counter[int]()
-    for (stack, each), count in number_of.items():
-        if count == repeats and stack != NONE:
-            chosen[stack] += each * count
-    return _Alike(repeats, total // repeats, chosen)
+    most, size = by_number.most_common(1)[0]
+    parts = (number for number, part in by_number.items() if number > 1 and part >= _SMALLER_NUMBER_SHARE * size)
+    return min((number for number in parts if most % number == 0), default=most)
 
 
-def _line(sites: StackSites, bytes_of: Counter[int]) -> str | None:
-    """The innermost line of the largest stack that most of the bytes were taken through."""
+def _line(sites: StackSites, bytes_of: Counter[int], share: float) -> int:
+    """The frame of the program's innermost line of the largest stack that so much of the bytes was taken through."""
+    if not bytes_of:
+        return NONE
     through = Counter[int]()
     for stack, size in bytes_of.items():
         for frame in set(sites.user_frames(stack).tolist()):
             through[frame] += size
-    least, largest = _COMMON_SHARE * bytes_of.total(), bytes_of.most_common(1)[0][0]
+    least, largest = share * bytes_of.total(), bytes_of.most_common(1)[0][0]
     common = (frame for frame in sites.user_frames(largest).tolist() if through[frame] >= least)
-    return sites.line_of(next(common, NONE)) or None
+    return next(common, NONE)
 
 
 def _stack_codes(trace: Trace) -> Int32s:
