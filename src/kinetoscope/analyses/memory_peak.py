@@ -13,6 +13,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.execution.call_stacks import call_stacks, user_source
+from kinetoscope.model.health.snapshots import contradictions
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
     CUDA,
@@ -28,7 +29,7 @@ from kinetoscope.model.memory.allocator import (
 from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
 from kinetoscope.model.memory.uses import USES, block_uses
 from kinetoscope.model.snapshot.alive import OwnerKind, alive_by_owner
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
+from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of, time_beside
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.steps.scope import Scope, origin_of_time
@@ -76,6 +77,8 @@ RESULT = Schema(
     Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
     across={"device": "device", "own": "time repeats each", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
+
+APART: Final = "The memory snapshot is of another time than the trace, or of another run: it has no instants here."
 
 _NAME_OF_EARLIER: Final = "[before the recording]"
 _NAME_WITHOUT_ADDRESS: Final = "[without address]"
@@ -195,6 +198,8 @@ def _of_snapshot(
     if snapshot is None:
         return frames, []
     notes = list(snapshot.notes)
+    if time_beside(trace):
+        notes.append(APART)
     for device in snapshot.devices:
         past = history(trace, device)
         if past is None or (select.devices is not None and device not in select.devices):
@@ -217,6 +222,7 @@ def _of_snapshot(
         kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
         owned = alive_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
         frames.append(_placed(owned, name, when, "snapshot"))
+        notes += [symptom.message for symptom in contradictions(trace, past)]
         if past.is_truncated:
             notes.append(f"The history of {name} is truncated: its ring of {len(past.events):,} entries was full.")
     return frames, notes

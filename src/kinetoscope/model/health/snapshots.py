@@ -9,10 +9,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import InputError
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone, snapshot_of
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
-from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -33,6 +32,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
     if snapshot is None:
         return
     pasts = [past for device in snapshot.devices if (past := history(trace, device)) is not None]
+    yield from (Symptom("SNAPSHOT_ODD_EVENTS", "warning", note) for note in snapshot.notes)
     if not any(len(past.events) for past in pasts):
         yield Symptom(
             "SNAPSHOT_WITHOUT_HISTORY",
@@ -42,17 +42,34 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
         )
         return
     for past in pasts:
+        yield from contradictions(trace, past)
         yield from _of_device(snapshot, past)
-    if not is_snapshot_alone(trace):
-        yield from _apart(trace, pasts)
+    if gap := time_beside(trace):
+        message = f"The history of the memory snapshot lies {gap // _NS_PER_MS:,} ms beside the trace: it is of another"
+        yield Symptom("SNAPSHOT_APART", "warning", f"{message} time, or of another run, and has no instants here.")
 
 
-def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:
+def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[Symptom]:
+    """What of a device's history cannot have been.
+
+    What is in use lies in segments: at no instant is more in use, as asked for, than is reserved.
+    """
     device = f"cuda:{past.device}"
     if past.impossible:
         message = f"{number_of(past.impossible, 'event contradicts', 'events contradict')} what {device} held"
         message += " when the snapshot was taken: levels of memory before them may be wrong."
         yield Symptom("SNAPSHOT_CONTRADICTS", "warning", message, past.impossible)
+    requested, reserved = level(trace, past.device, "requested"), level(trace, past.device, "reserved")
+    above = np.flatnonzero(requested > reserved)
+    if len(above):
+        most = above[np.argmax(requested[above] - reserved[above])]
+        message = f"More is in use on {device} than is reserved, at {len(above):,} of {len(requested):,} instants:"
+        message += f" {requested[most]:,} bytes where {reserved[most]:,} are reserved. Events of segments are missing,"
+        yield Symptom("SNAPSHOT_CONTRADICTS", "warning", f"{message} or torch did not write the file.", len(above))
+
+
+def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:
+    device = f"cuda:{past.device}"
     if past.is_truncated:
         message = (
             f"The history of {device} is truncated to its last {len(past.events):,} events: nothing is known of what"
@@ -74,15 +91,3 @@ def _has_stack(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
     """Whether an allocation has a stack with a frame."""
     has_frames = np.append(np.diff(snapshot.stacks.ends, prepend=0) > 0, False)  # the last for NONE
     return has_frames[past.stack]
-
-
-def _apart(trace: Trace, pasts: list[SnapshotHistory]) -> Iterator[Symptom]:
-    """Histories that share no instant with the trace cannot be of what it shows."""
-    times = [time for past in pasts if len(past.events) for time in (past.events.time[0], past.events.time[-1])]
-    if not times or not len(trace) or min(times) <= 0:
-        return
-    begin, end = origin_of_time(trace) + trace.base, int(trace.end.max()) + trace.base
-    gap = max(int(min(times)) - end, begin - int(max(times)))
-    if gap > 0:
-        message = f"The history of the memory snapshot lies {gap // _NS_PER_MS:,} ms beside the trace: it is of another"
-        yield Symptom("SNAPSHOT_APART", "warning", message + " time, or of another run.")

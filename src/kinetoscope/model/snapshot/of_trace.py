@@ -9,9 +9,10 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.model.snapshot.snapshot import Snapshot
-from kinetoscope.model.steps.scope import Scope, scope
+from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -43,6 +44,21 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
         return None
     snapshot: Snapshot = trace.keep(("snapshot", urls[-1]), partial(read, urls[-1]))
     return snapshot
+
+
+@derived
+def time_beside(trace: Trace) -> int:
+    """How far the history of the rank's snapshot lies beside its trace, ns: such instants are none of the trace.
+
+    0 where they share one, where a snapshot is alone, and where one of the two has no times.
+    """
+    snapshot = None if is_snapshot_alone(trace) or not len(trace) else snapshot_of(trace)
+    times = [events.time for events in (() if snapshot is None else snapshot.events) if len(events)]
+    first, last = (min((int(each[0]) for each in times), default=0), max((int(each[-1]) for each in times), default=0))
+    if first <= 0:
+        return 0
+    begin, end = origin_of_time(trace) + trace.base, int(trace.end.max()) + trace.base
+    return max(first - end, begin - last, 0)
 
 
 def memory_scope(trace: Trace, select: Selection) -> Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, RETURN, RETURN_REQUESTED, TAKE, undo
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
     ALLOC,
@@ -91,9 +91,16 @@ class SnapshotHistory:
 
 @derived
 def history(trace: Trace, device: int) -> SnapshotHistory | None:
-    """The history of a device in the last snapshot of the trace's rank; None where there is none."""
+    """The history of a device in the last snapshot of the trace's rank; None where there is none.
+
+    Where it shares no instant with the trace, its events have no times: they would be none of the trace's.
+    """
     snapshot = snapshot_of(trace)
-    return None if snapshot is None else history_of(snapshot, device)
+    past = None if snapshot is None else history_of(snapshot, device)
+    if past is None or not time_beside(trace):
+        return past
+    nowhen = np.broadcast_to(np.array(NONE, np.int64), (len(past.events),))
+    return replace(past, events=replace(past.events, time=nowhen))
 
 
 def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:

@@ -83,6 +83,9 @@ MORE, DONE, REFUSED, ROOM = range(4)
 ) = range(22)  # fmt: skip
 COUNTERS: Final = 22
 
+ODD: Final = -2
+"""In a row of `events`, in place of a value of another type than torch writes there; −1: there is none."""
+
 FETCHED: Final = -2
 """In place of where a value stands in the memo: it comes from there, so it is whole, and nothing may be added to it."""
 
@@ -264,10 +267,9 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
             if rest < 1 or rest < 1 + text[i + 1]:
                 return MORE
             digits = np.int64(text[i + 1])
-            if digits > 8 and not (digits == 9 and text[i + 10] == 0):
-                return _stop(at, i, REFUSED, TOO_LONG)
-            kinds[depth] = NUMBER
-            values[depth] = _signed(text, i + 2, min(digits, 8))
+            fits = digits <= 8 or (digits == 9 and text[i + 10] == 0)
+            kinds[depth] = NUMBER if fits else OBJECT
+            values[depth] = _signed(text, i + 2, min(digits, 8)) if fits else np.int64(-1)
             memos[depth] = -1
             depth += 1
             i += 2 + digits
@@ -552,6 +554,9 @@ def run(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0915 - one s
                     if kind == NONE or (kind == NEW_LIST and wanted != NUMBER and wanted != TEXT):
                         continue
                     if kind != wanted and not (kind == BOOL and wanted == NUMBER):
+                        if made == EVENT:  # one of many: the others count
+                            table[row, column] = ODD
+                            continue
                         at[DETAIL] = key
                         return _stop(at, i, REFUSED, WRONG_TYPE)
                     table[row, column] = entry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from kinetoscope.model.snapshot.snapshot import (
     SnapshotStacks,
 )
 from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.json.tokenizer import PADDING
 from kinetoscope.readers.snapshot import machine as m
 from kinetoscope.readers.snapshot import tables as t
@@ -172,6 +173,7 @@ class _Assembly:
             host_segments=host_segments if host else None,
             host_blocks=host_blocks if host else None,
             host_events=(*host_events, _part(self._events, 0, 0))[0] if host else None,
+            notes=tuple(self._notes()),
         )
         if moved is not None:
             self._renumber(snapshot, moved)
@@ -258,13 +260,30 @@ class _Assembly:
             stack=_narrow(np.where(inactive, NOTHING, stack)),
         )
 
+    def _notes(self) -> Iterator[str]:
+        """What could not be read of the events."""
+        events = self._tables.events
+        if events.left_out:
+            which = number_of(events.left_out, "event of the memory snapshot has", "events of the memory snapshot have")
+            yield (
+                f"{which} no action, address or size, or one that cannot be, and"
+                f" {'is' if events.left_out == 1 else 'are'} left out: levels of memory may be wrong by"
+                f" {'its' if events.left_out == 1 else 'their'} bytes."
+            )
+        if events.odd:
+            which = number_of(events.odd, "value", "values")
+            yield f"{which} of events of the memory snapshot cannot be, such as a time that is no number: unknown."
+
     def _histories(self, key: str) -> tuple[SnapshotEvents, ...]:
         if self._top.get(key, (m.NONE, 0))[0] == m.EVENT_LIST:  # no list of devices around it
             return (_part(self._events, *self._rows(key, m.EVENT_LIST)),)
         first, count = self._rows(key, m.DEVICE_LIST)
         self._require(count <= MAX_DEVICES, f"{count:,} devices")
         lists = self._tables.arrays["devices"][first : first + count].tolist()
-        return tuple(_part(self._events, *(self._lists[row].tolist() if row >= 0 else (0, 0))) for row in lists)
+        parts = [_part(self._events, *(self._lists[row].tolist() if row >= 0 else (0, 0))) for row in lists]
+        for part in parts:
+            _fill_times(part.time)
+        return tuple(parts)
 
     def _annotations(self) -> SnapshotAnnotations:
         first, count = self._rows("external_annotations", m.ANNOTATION_LIST)
@@ -331,6 +350,13 @@ class _Assembly:
 
 def _part(events: SnapshotEvents, first: int, count: int) -> SnapshotEvents:
     return SnapshotEvents(**{name: column[first : first + count] for name, column in vars(events).items()})
+
+
+def _fill_times(time: Int64s) -> None:
+    """Give events whose time cannot be that of the event before, in place; the first ones that of the next."""
+    known = np.flatnonzero(time != NOTHING)
+    if 0 < len(known) < len(time):
+        time[:] = time[known[np.maximum(np.searchsorted(known, np.arange(len(time)), side="right") - 1, 0)]]
 
 
 def _known_text(column: Int64s) -> Int32s:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.model.snapshot.snapshot import ACTIONS, OTHER_ACTION, STATES, SnapshotEvents
+from kinetoscope.model.snapshot.snapshot import ACTIONS, OTHER_ACTION, SEGMENT_UNMAP, STATES, SnapshotEvents
 from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY as OOM
 from kinetoscope.readers.json.columns import padded
@@ -23,6 +23,9 @@ AWAITING_FREE, SMALL, START, NOT_AVAILABLE, EMPTY = range(FIRST_STATE + len(STAT
 
 MAX_TIME_US: Final = 4_500_000_000_000_000
 """Microseconds, 142 years: a time beyond it is no time."""
+
+MAX_EVENT_BYTES: Final = 1 << 46
+"""Bytes, 70 TB: no event takes or returns more. A request that failed may have been for more."""
 
 MAX_BYTES_PER_BYTE: Final = 1.5
 """Bytes of memory that a byte of a file may cost: torch's snapshots cost less than one."""
@@ -39,10 +42,16 @@ _LARGE_TABLE: Final = 1 << 23
 
 
 class EventChunks:
-    """The columns of all events so far. One of which all values are NONE takes no memory."""
+    """The columns of all events so far. One of which all values are NONE takes no memory.
+
+    Attributes:
+        rows: events so far; bytes: the sum of their sizes.
+        left_out: those without action, address or size, or with one that cannot be; their action is OTHER_ACTION.
+        odd: other values of them that are of another type than torch writes there, and count as not recorded.
+    """
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.left_out = self.odd = 0
         self.bytes = 0.0
         self._columns = {
             "action": np.int8, "address": np.int64, "size": np.int64, "stream": np.int64, "time": np.int64,
@@ -58,9 +67,19 @@ class EventChunks:
 
     def append(self, rows: NDArray[np.int64]) -> None:
         """Add events as the machine left them: int64 [events, EVENT_COLUMNS], −1 where there is nothing."""
-        self.bytes += np.abs(rows[:, [m.SIZE, m.DEVICE_FREE]], dtype=np.float64).sum()
         action = rows[:, m.ACTION] - FIRST_ACTION
         action[(action < 0) | (action >= len(ACTIONS))] = OTHER_ACTION
+        is_memory = (action >= 0) & (action <= SEGMENT_UNMAP)
+        sizes = rows[:, m.SIZE]
+        is_out = is_memory & ((sizes < 0) | (sizes > MAX_EVENT_BYTES) | (rows[:, m.ADDR] == NOTHING))
+        is_out |= (rows[:, [m.ACTION, m.ADDR, m.SIZE]] == m.ODD).any(axis=1)
+        is_odd = rows == m.ODD
+        self.left_out += int(is_out.sum())
+        self.odd += int(is_odd[~is_out].sum())
+        action[is_out] = OTHER_ACTION
+        rows = np.where(is_odd, NOTHING, rows)
+        rows[is_out, m.SIZE] = 0
+        self.bytes += np.abs(rows[:, [m.SIZE, m.DEVICE_FREE]], dtype=np.float64).sum()
         time = rows[:, m.TIME_US] * 1000
         time[(rows[:, m.TIME_US] < 0) | (rows[:, m.TIME_US] > MAX_TIME_US)] = NOTHING
         columns = {
