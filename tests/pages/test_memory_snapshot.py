@@ -9,8 +9,15 @@ import pytest
 import kinetoscope
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.pages import memory
-from kinetoscope.pages.parts.blocks import AllocatorBlock, IcicleBlock, Page, TableBlock
+from kinetoscope.pages import findings, memory
+from kinetoscope.pages.parts.blocks import (
+    AllocatorBlock,
+    ElsewhereBlock,
+    FindingsBlock,
+    IcicleBlock,
+    Page,
+    TableBlock,
+)
 from kinetoscope.pages.parts.memory_sentences import memory_sentences
 from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import OutOfMemory
@@ -94,3 +101,17 @@ def test_what_failed_comes_first(tmp_path: Path) -> None:
     assert shown(400 << 20, "bytes") in page.sentence
     assert "Out of memory" in [each.label for each in picture(page).moments]
     assert "memory_oom" in [block.analysis for block in page.blocks if isinstance(block, TableBlock)]
+
+
+def test_what_to_change_of_a_snapshot_begins_with_what_is_found(tmp_path: Path) -> None:
+    process = Process()
+    process.record()
+    training = Training(process, Model(layers=6, width=256, batch=8, tokens=128, vocabulary=100))
+    training.build()
+    training.run(3)
+    job = job_of(process, tmp_path)
+    assert any(isinstance(block, ElsewhereBlock) for block in memory.page(job, ALL, {}).blocks)
+    page = findings.page(job, ALL, {})
+    [block] = [each for each in page.blocks if isinstance(each, FindingsBlock)]  # the first is what other pages show
+    assert {each.code for each in block.findings} >= {"MEMORY011"}
+    assert page.sentence.startswith(block.findings[0].message.removesuffix("."))

@@ -37,8 +37,11 @@ def test_fragmentation_is_followed_by_what_removes_it(tmp_path: Path) -> None:
         process.free(process.alloc("empty", size << 20))
         process.alloc("empty", (size // 2 + 2) << 20)
     sentences = memory_sentences(read(write(tmp_path / "halves.pickle", process.snapshot()), jobs=1), ALL)
-    [said] = [sentence.replace("\xa0", " ") for sentence in sentences if sentence.startswith("With ")]
-    assert said == "With expandable_segments:True, cuda:0 peaks at 545 MB reserved instead of 891 MB."
+    [said] = [sentence.replace("\xa0", " ") for sentence in sentences if sentence.startswith("Replayed ")]
+    assert said == (
+        "Replayed from an empty allocator, at most 545 MB are reserved on cuda:0 with expandable_segments:True, and"
+        " 891 MB with the recorded settings, as was recorded."
+    )
 
 
 def test_no_words_without_a_snapshot() -> None:

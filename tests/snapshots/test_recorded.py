@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from kinetoscope import memory_curve, memory_peak
 from kinetoscope.model.snapshot.replay import Level, history_of, level_of
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.outputs.summary import summary
 from kinetoscope.readers.snapshot import load
 from kinetoscope.reading import read
 from tests.snapshots.allocator import Settings
-from tests.snapshots.process import Process
+from tests.snapshots.process import START_US, Process
 from tests.snapshots.real.record import RECORDED
 from tests.snapshots.writing import write
 
@@ -108,6 +109,83 @@ def test_doctor_says_that_a_snapshot_is_of_another_time_than_its_trace(tmp_path:
         found = codes(process.snapshot(), tmp_path, "a.json")
         assert ("SNAPSHOT_APART" in found) == said_so, found
         assert "NO_MEMORY" not in found
+
+
+def test_a_snapshot_of_another_time_than_its_trace_has_no_instants(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1000.0, "dur": 5.0}
+    (tmp_path / "a.json").write_text(
+        json.dumps({"baseTimeNanoseconds": 1_700_000_000_000_000_000, "traceEvents": [event]})
+    )
+    process = Process(Settings(), total=1 << 32)
+    process.record()
+    process.alloc("aten::empty", 1 << 20)
+    write(tmp_path / "other.pickle", process.snapshot())
+    job = read(str(tmp_path / "a.json"), jobs=1, snapshot=str(tmp_path / "other.pickle"))
+    peak = memory_peak(job)
+    assert peak.frame.get_column("time").to_list() == [None]
+    assert peak.frame.get_column("size").to_list() == [1 << 20]
+    assert "of another time than the trace" in " ".join(peak.notes)
+    assert memory_curve(job).frame.get_column("time").null_count() > 0
+    said = summary(job).memory
+    assert said[0].startswith("The memory snapshot is of another time than the trace, or of another run")
+    assert not any("into the recording" in sentence for sentence in said)
+
+
+def test_more_in_use_than_reserved_is_said_first(tmp_path: Path) -> None:
+    process = Process(Settings(), total=1 << 32)
+    process.record()
+    process.alloc("aten::empty", 5 << 20)
+    taken = process.snapshot()
+    for number in range(20):  # nothing of this lies in a segment
+        event = {"addr": (1 << 45) + (number << 24), "size": 9 << 20, "stream": 0, "time_us": START_US + number}
+        taken["device_traces"][0].insert(number, {"action": "alloc", **event})
+        taken["device_traces"][0].append({"action": "free_completed", **event, "time_us": process.now + number})
+    found = codes(taken, tmp_path)
+    assert "More is in use on cuda:0 than is reserved, at" in found["SNAPSHOT_CONTRADICTS"]
+    job = read(str(tmp_path / "snapshot.memory.pickle"), jobs=1)
+    assert found["SNAPSHOT_CONTRADICTS"] in memory_peak(job).notes
+    said = summary(str(tmp_path / "snapshot.memory.pickle"))
+    assert said.headline.startswith("The memory snapshot contradicts itself")
+    assert "are reserved:" not in " ".join(said.memory)
+    sound = Process(Settings(), total=1 << 32)
+    sound.record()
+    sound.alloc("aten::empty", 5 << 20)
+    assert "SNAPSHOT_CONTRADICTS" not in codes(sound.snapshot(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "value", "said"),
+    [
+        ("alloc", "addr", "0x7f", "1 event of the memory snapshot has no action, address or size"),
+        ("alloc", "size", 1 << 62, "1 event of the memory snapshot has no action, address or size"),
+        ("alloc", "size", -5, "1 event of the memory snapshot has no action, address or size"),
+        ("alloc", "size", None, "1 event of the memory snapshot has no action, address or size"),
+        ("alloc", "size", 10**30, "1 event of the memory snapshot has no action, address or size"),
+        ("free_completed", "action", 7, "1 event of the memory snapshot has no action, address or size"),
+        ("alloc", "time_us", float("nan"), "1 value of events of the memory snapshot cannot be"),
+        ("alloc", "stream", "main", "1 value of events of the memory snapshot cannot be"),
+    ],
+)
+def test_one_odd_value_costs_one_event(tmp_path: Path, action: str, key: str, value: object, said: str) -> None:
+    process = Process(Settings(), total=1 << 32)
+    process.record()
+    for _ in range(50):
+        process.free(process.alloc("aten::empty", 1 << 10))
+    process.alloc("aten::empty", 3 << 20)
+    taken = process.snapshot()
+    assert "SNAPSHOT_ODD_EVENTS" not in codes(taken, tmp_path)
+    odd = [event for event in taken["device_traces"][0] if event["action"] == action][20]
+    if value is None:
+        del odd[key]
+    else:
+        odd[key] = value
+    found = codes(taken, tmp_path)
+    assert found["SNAPSHOT_ODD_EVENTS"].startswith(said)
+    job = read(str(tmp_path / "snapshot.memory.pickle"), jobs=1)
+    peak = memory_peak(job)
+    assert found["SNAPSHOT_ODD_EVENTS"] in peak.notes
+    assert peak.frame.get_column("size").sum() in ((3 << 20), (3 << 20) + (1 << 10))
+    assert peak.frame.get_column("time").null_count() == 0
 
 
 def test_a_snapshot_for_want_of_memory_belongs_to_the_last_trace_of_its_rank(tmp_path: Path) -> None:

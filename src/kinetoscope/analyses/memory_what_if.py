@@ -45,6 +45,7 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, cell, say
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -124,6 +125,7 @@ ANALYSIS = Analysis(
 )
 
 Row = dict[str, Any]
+_TYPES: Final = RESULT.per_rank.types
 
 
 def _of_trace(
@@ -271,24 +273,46 @@ def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: 
         )
     if control["ended"] is not None:
         yield f"With the recorded settings, a request on {name} fails that had not failed: the replay ends there."
-    yield from what_if_sentences(name, rows)
+    frame = pl.DataFrame([{"device": name, **row} for row in rows], schema=_TYPES, orient="row")
+    yield from what_if_sentences(Result(frame, RESULT, (), "memory_what_if"), device=name)
     if trust.private:
         yield f"{trust.private:,} requests of private pools are not replayed: these hold what they held."
     if recorded_settings(snapshot.settings).garbage_collection_threshold:
         yield "The recorded garbage_collection_threshold is not replayed."
 
 
-def what_if_sentences(name: str, rows: list[Row]) -> Iterator[str]:
-    """What the best setting would bring to a device, from its rows: that nothing fails, or else that least is held."""
-    control = next((row for row in rows if row["settings"] == REPLAYED), None)
-    others = [row for row in rows if row["settings"] not in (RECORDED, REPLAYED)]
+def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
+    """What the best setting would bring to a device: that nothing fails, or else that least is held.
+
+    Args:
+        rows: an answer.
+        of: the columns that choose the rows of one device of one rank.
+    """
+    here = [row for row in rows.frame.iter_rows(named=True) if all(row[name] == value for name, value in of.items())]
+    control = next((row for row in here if row["settings"] == REPLAYED), None)
+    others = [row for row in here if row["settings"] not in (RECORDED, REPLAYED)]
     if control is None or not others:
         return
     fitting = [row for row in others if control["failed"] and row["failed"] == 0]
     best = min(fitting or others, key=lambda row: int(row["reserved"]))
-    held, gain = shown(best["reserved"], "bytes"), control["reserved"] - best["reserved"]
+    gain = control["reserved"] - best["reserved"]
+    device, settings = (cell(rows, name, **of, settings=best["settings"]) for name in ("device", "settings"))
+    held, instead, recorded = (
+        cell(rows, "reserved", **of, settings=name) for name in (best["settings"], REPLAYED, RECORDED)
+    )
     if fitting:
-        yield f"With {best['settings']}, no request on {name} fails, and it peaks at {held} reserved."
+        yield say(
+            "Replayed with {settings}, no request on {device} fails, and at most {held} are reserved; recorded are"
+            " {recorded}.",
+            settings=settings, device=device, held=held, recorded=recorded,
+        )  # fmt: skip
     elif not best["failed"] and not control["failed"] and gain >= MIN_GAIN * control["reserved"]:
-        instead = shown(control["reserved"], "bytes")
-        yield f"With {best['settings']}, {name} peaks at {held} reserved instead of {instead}."
+        template = (
+            "Replayed from an empty allocator, at most {held} are reserved on {device} with {settings}, and {instead}"
+            " with the recorded settings"
+        )
+        sentence = say(template, held=held, device=device, settings=settings, instead=instead)
+        if instead.text == recorded.text:
+            yield say("{sentence}, as was recorded.", sentence=sentence)
+        else:
+            yield say("{sentence}; recorded are {recorded}.", sentence=sentence, recorded=recorded)

@@ -26,7 +26,9 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     about = {rule.code: f"{rule.title}. {rule.doc.partition('Why it matters.')[0]}" for rule in rules()}
     timed = [_row(each, about, advice, len(job.ranks)) for each in advice.timed]
     others = [_row(each, about, advice, len(job.ranks)) for each in advice.findings if each not in advice.timed]
-    blocks: list[FindingsBlock | NoteBlock] = [FindingsBlock("", timed, advice.step, note=_METHOD_NOTE, width="full")]
+    blocks: list[FindingsBlock | NoteBlock] = []
+    if timed or not others:  # else what other pages show of this one would be empty
+        blocks.append(FindingsBlock("", timed, advice.step, note=_METHOD_NOTE, width="full"))
     if others:
         blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)

@@ -32,9 +32,9 @@ from kinetoscope.pages.parts.memory_sentences import growth_sentence, memory_sen
 from kinetoscope.pages.parts.pictures import Axis, Line, curves
 from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.pages.parts.tables import first_cycle
-from kinetoscope.schema import Lines
+from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, greatest, join, say
 from kinetoscope.views.text import brief, printable
 
 _POINTS: Final = 240
@@ -72,7 +72,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "memory",
         "Memory",
-        f"{_peak(frame, peak.frame, device)} {growth_sentence(growth.frame, device)}",
+        join([_peak(curve, peak, device), growth_sentence(growth, device)]),
         blocks=tuple(_blocks(job, frame, device, devices, by)),
         cannot=tuple(notes),
     )
@@ -96,7 +96,7 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     first, *others = sentences or (nothing("use of memory", select),)
     choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
     blocks: list[Block] = [
-        *([NoteBlock(" ".join(others))] if others else []),
+        *([NoteBlock(join(others))] if others else []),
         *([ControlsBlock(choice)] if len(devices) > 1 else []),
         picture,
         *([ElsewhereBlock("What to change", "findings")] if replays and _is_alone(job) else []),
@@ -166,19 +166,28 @@ def _flame(job: Job, select: Selection, device: str) -> Iterator[Block]:
     yield replace(picture, unit="bytes", kind=kinds, detail=[", ".join(uses[path]) for path in order])
 
 
-def _peak(curve: pl.DataFrame, peak: pl.DataFrame, device: str) -> str:
-    row = curve.filter(device=device).sort("allocated", descending=True, maintain_order=True).row(0, named=True)
-    words = f"Memory of {device} peaks at {shown(row['allocated'], 'bytes')}, {shown(row['time'], 'ns')} into the trace"
-    owners = peak.filter((pl.col("device") == device) & (pl.col("size") > 0)).sort("size", "name", descending=True)
+def _peak(curve: Result, peak: Result, device: str) -> Sentence:
+    highest = curve.frame.filter(device=device).sort("allocated", descending=True, maintain_order=True)
+    rank, instant = highest.select("rank", "time").row(0)
+    words = say(
+        "Memory of {device} peaks at {size}, {time} into the trace",
+        device=greatest(curve, "device", device=device),
+        size=greatest(curve, "allocated", rank=rank, device=device, time=instant),
+        time=greatest(curve, "time", rank=rank, device=device, time=instant),
+    )
+    owners = peak.frame.filter((pl.col("device") == device) & (pl.col("size") > 0))
     if not owners.height:
-        return f"{words}."
-    name, kind, modules, size = owners.select("name", "kind", "modules", "size").row(0)
-    if kind == "before":
-        return f"{words}; {shown(size, 'bytes')} of it were held since before the recording."
-    owner = f"`{brief(printable(name), _NAME_CELLS)}`"
-    if modules:
-        owner = f"{modules} × {owner}" if modules > 1 else owner
-    return f"{words}; {owner} took {shown(size, 'bytes')} of it."
+        return say("{words}.", words=words)
+    owner = owners.sort("size", "name", descending=True).row(0, named=True)
+    of = {name: owner[name] for name in ("rank", "device", "name", "kind", "module", "use", "size")}
+    size = greatest(peak, "size", **of)
+    if owner["kind"] == "before":
+        return say("{words}; {size} of it were held since before the recording.", words=words, size=size)
+    name = greatest(peak, "name", **of).words(f"`{brief(printable(owner['name']), _NAME_CELLS)}`")
+    if (owner["modules"] or 0) > 1:
+        modules = greatest(peak, "modules", **of)
+        return say("{words}; {modules} × {name} took {size} of it.", words=words, modules=modules, name=name, size=size)
+    return say("{words}; {name} took {size} of it.", words=words, name=name, size=size)
 
 
 def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:

@@ -21,8 +21,8 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
 from kinetoscope.model.memory.uses import backward_spans, is_in_spans, optimizer_spans
 from kinetoscope.model.snapshot import sites
-from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.replay import SnapshotHistory, history, history_of
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import (
     ALLOC,
@@ -115,6 +115,8 @@ def owners(trace: Trace, device: int) -> AllocationOwners | None:
     snapshot, past, stacks = snapshot_of(trace), history(trace, device), stack_sites(trace)
     if snapshot is None or past is None or stacks is None:
         return None
+    if time_beside(trace):  # by the clock of its own annotations
+        past = history_of(snapshot, device) or past
     return owners_of(snapshot, past, stacks, backward_spans(trace), optimizer_spans(trace), trace.base)
 
 

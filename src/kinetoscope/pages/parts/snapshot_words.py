@@ -12,6 +12,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.allocator import devices_of
 from kinetoscope.pages.parts.memory_sentences import fullest, memory_sentences
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class SnapshotWords:
     """
 
     facts: tuple[str, ...]
-    sentences: tuple[str, ...]
+    sentences: tuple[Sentence, ...]
     categories: tuple[tuple[str, int], ...]
 
 
@@ -35,14 +36,11 @@ def snapshot_words(job: Job, *, select: Selection) -> SnapshotWords | None:
     peak = named("memory_peak")(job, select=select, group_by="use").frame
     if not facts.height or not peak.height:
         return None
-    at_peak = fullest(peak)
+    at_peak = peak.filter(**fullest(peak))
     largest = at_peak.filter(pl.col("size") > 0).sort("size", descending=True, maintain_order=True)
     categories = tuple((str(label), int(size)) for label, size in largest.select("name", "size").rows())
-    sentences = memory_sentences(job, select)
-    if not sentences:
-        return None
-    failed = (note for note in named("memory_oom")(job, select=select).notes if note.startswith(sentences[0][:-1]))
-    return SnapshotWords(tuple(_facts(facts)), (next(failed, sentences[0]), *sentences[1:]), categories)
+    sentences = memory_sentences(job, select, whole=True)
+    return SnapshotWords(tuple(_facts(facts)), sentences, categories) if sentences else None
 
 
 def _facts(facts: pl.DataFrame) -> list[str]:
