@@ -302,8 +302,8 @@ def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
     )
     if fitting:
         yield say(
-            "Replayed with {settings}, no request on {device} fails, and at most {held} are reserved; recorded are"
-            " {recorded}.",
+            "Replayed with {settings}, no request on {device} fails, and at most {held} are reserved (recorded:"
+            " {recorded}).",
             settings=settings, device=device, held=held, recorded=recorded,
         )  # fmt: skip
     elif not best["failed"] and not control["failed"] and gain >= MIN_GAIN * control["reserved"]:
