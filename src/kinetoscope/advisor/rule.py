@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.graphs.lost_work import lost_work
+from kinetoscope.model.health.recording_kinds import RecordingKind
 from kinetoscope.model.job import Job
 from kinetoscope.model.serving.steps import MAX_GAP_RATIO
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -310,6 +311,9 @@ class JobView(_View):
 OfRank = Callable[[RankView], Iterable[Finding]]
 OfJob = Callable[[JobView], Iterable[Finding]]
 
+NO_PROGRAM: Final[frozenset[RecordingKind]] = frozenset(get_args(RecordingKind)) - {"no operators"}
+"""Kinds of recordings without a step of a program at work: most rules do not fit them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -321,6 +325,8 @@ class Rule:
         of_rank: finds it on one rank. It runs where the trace is.
         of_job: finds it among all ranks. A rule has either `of_rank` or `of_job`.
         alone: findings of `of_rank` count only in a job of one rank.
+        unfit: kinds of recordings (`model.health.recording_kinds`) for which it is not asked: of `of_job` those of
+            which every rank's recording is.
 
     The docstring of the function states what it checks, why it matters and what to do, under these headings.
     """
@@ -330,6 +336,7 @@ class Rule:
     of_rank: OfRank | None = None
     of_job: OfJob | None = None
     alone: bool = False
+    unfit: frozenset[RecordingKind] = NO_PROGRAM
 
     @property
     def family(self) -> str:

@@ -20,7 +20,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
 from kinetoscope.model.trace.derived import DerivedCache, derived, sealed
-from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, EventKind, kind_of
+from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_DECIDE, SPANS, EventKind, kind_of
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, value_of
@@ -322,9 +322,26 @@ def event_kinds(trace: Trace) -> Int8s:
         for pair, name in zip(pairs[rows[first]].tolist(), trace.name[rows[first]].tolist(), strict=True)
     ]
     kind[rows] = np.array(kinds_by_name, np.int8)[codes]
+    kind[of_autograd_profiler(trace)] = EventKind.HOST_OP
     kind[stray(trace)] = EventKind.OTHER
     kind.flags.writeable = False
     return kind
+
+
+_AUTOGRAD_HOST: Final = "CPU functions"
+"""The process, by name, of the operators that torch's profiler wrote before Kineto (until torch 1.7)."""
+
+
+@derived
+def of_autograd_profiler(trace: Trace) -> Bools:
+    """Operators of torch's profiler before Kineto: spans without a category: bool [events].
+
+    Its spans of devices are whole operators again, one in the other, and no kernels: they are of no kind.
+    """
+    tracks = np.array([pid == _AUTOGRAD_HOST for pid in trace.tracks.pids], np.bool_)
+    if not tracks.any():
+        return np.zeros(len(trace), np.bool_)
+    return np.asarray(tracks[trace.track] & (trace.category < 0) & any_of(trace.ph, SPANS))
 
 
 @derived

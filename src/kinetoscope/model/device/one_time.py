@@ -1,0 +1,202 @@
+"""What the host does once: load code, compile it, look for an algorithm. In a steady step none of it is left."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, union
+from kinetoscope.model.compile.regions import compiler_spans
+from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import is_data_loading, is_mark
+from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.graphs.lost_work import capturing
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_containing
+from kinetoscope.model.trace.trace import Trace
+
+ONE_TIME_NS: Final = 5_000_000
+"""Own time of an operator from which on it does something once: load a library, compile a kernel, open a device."""
+
+_ONE_TIME_CALL_NS: Final = 1_000_000
+"""The same of a call of the runtime, which takes microseconds else."""
+
+_OUTLIER_RATIO: Final = 10
+"""How many times as long as the usual call of its name such a call is."""
+
+_HIDDEN_SHARE: Final = 0.5
+"""Share of a call in which devices work, from which on it waits for them, as a launch does whose queue is full."""
+
+_LOADING: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|hip)Init$|PrimaryCtxRetain|CtxCreate")
+"""Calls of the driver that load code or open a device, however long they take."""
+
+_LOADING_OVERHEAD: Final = ("Loading",)
+"""In the names of what CUPTI records of its own: `Lazy Function Loading`, `Runtime Triggered Module Loading`."""
+
+_LAUNCHING: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
+_OTHER_REASONS: Final = (
+    *SYNCHRONIZING_CALLS,
+    RuntimeCallKind.COPY,
+    RuntimeCallKind.ALLOCATE,
+    RuntimeCallKind.FREE,
+    RuntimeCallKind.BEGIN_CAPTURE,
+    RuntimeCallKind.END_CAPTURE,
+)
+"""Kinds of calls that are long for reasons of their own."""
+
+
+class OneTimeKind(IntEnum):
+    """What is done once."""
+
+    LOADING = 0
+    """Code is loaded: in the first launch of a kernel, or by the driver."""
+    COMPILING = 1
+    """torch.compile compiles."""
+    SETTING_UP = 2
+    """An operator that launches work is long by itself: it loads a library, or tries algorithms."""
+
+
+@dataclass(frozen=True)
+class OneTimeWork:
+    """What a trace shows of what the host does once.
+
+    Attributes:
+        rows: int32 [calls], the calls, ascending.
+        kind: int8 [calls], the `OneTimeKind` of each.
+        time: when they do it and no device works, a union, ns.
+    """
+
+    rows: Int32s
+    kind: Int8s
+    time: Intervals
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def count(self, kind: OneTimeKind) -> int:
+        """How many calls of a kind there are."""
+        return int(np.count_nonzero(self.kind == kind))
+
+
+@derived
+def one_time_work(trace: Trace) -> OneTimeWork:
+    """What the host does once, while no device works.
+
+    - A launch of 1 ms and more that is the first of its kernel, or another call of the runtime that is the first of its
+      name, ten times as long as the usual one; and what the driver or CUPTI name so.
+    - The spans of torch.compile's compiler.
+    - An operator that launches work and has 5 ms and more of its own, the first of its name and ten times as long as
+      those that follow.
+
+    Calls in which a device works for half of the time and more are left out: they may wait for it.
+    """
+    spans = compiler_spans(trace).rows
+    found = {
+        OneTimeKind.COMPILING: spans,
+        OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
+        OneTimeKind.SETTING_UP: _first_operators(trace, spans),
+    }
+    kind_of = np.full(len(trace), -1, np.int8)
+    for kind, rows in found.items():
+        kind_of[rows] = np.where(kind_of[rows] < 0, kind, kind_of[rows])
+    rows = np.flatnonzero(kind_of >= 0).astype(np.int32)
+    whole = rows[kind_of[rows] != OneTimeKind.SETTING_UP]
+    own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in found[OneTimeKind.SETTING_UP])]
+    time = union(np.concatenate([each.start for each in own]), np.concatenate([each.end for each in own]))
+    return OneTimeWork(rows, kind_of[rows], difference(time, _busy(trace)))
+
+
+def _first_calls(trace: Trace) -> Int32s:
+    """Long calls of the runtime, each the first of its kernel or of its name."""
+    kinds, took = runtime_call_kinds(trace), self_times(trace)
+    rows = trace.rows(EventKind.RUNTIME)
+    rows = rows[~np.isin(kinds[rows], _OTHER_REASONS) & ~_while_capturing(trace, rows)]
+    long = rows[took[rows] >= _ONE_TIME_CALL_NS]
+    if not len(long):
+        return long
+    launching = np.isin(kinds, _LAUNCHING)
+    kernel = np.full(len(trace), -1, np.int64)
+    work = device_work(trace)
+    linked = np.flatnonzero(work.launch >= 0)[::-1]
+    kernel[work.launch[linked]] = trace.name[work.rows[linked]]
+    # A launch goes by its kernel, another call by its name; a launch without its kernel is known by its length alone.
+    key = np.where(launching, kernel, -2 - trace.name.astype(np.int64))
+    usual = np.zeros(len(trace), np.float64)
+    for group in (rows[launching[rows]], *(rows[key[rows] == each] for each in np.unique(key[long]) if each < -1)):
+        usual[group] = np.median(took[group]) if len(group) > 1 else 0
+    long = long[_is_first(trace, rows, key)[long] | (key[long] == -1)]
+    return _exposed(trace, long[took[long] >= _OUTLIER_RATIO * usual[long]])
+
+
+def _is_first(trace: Trace, rows: Int32s, key: Int64s) -> Bools:
+    """Of `rows` the first of each key: bool [events]."""
+    order = rows[np.argsort(trace.start[rows], kind="stable")]
+    _, first = np.unique(key[order], return_index=True)
+    chosen = np.zeros(len(trace), np.bool_)
+    chosen[order[first]] = True
+    return chosen
+
+
+def _loading(trace: Trace) -> Int32s:
+    """What the driver or CUPTI say they load."""
+    rows = trace.rows(EventKind.RUNTIME)
+    codes = np.unique(trace.name[rows])
+    loading = [code for code in codes.tolist() if _LOADING.search(trace.strings.label(code))]
+    named = rows[np.isin(trace.name[rows], loading)]
+    return np.concatenate(
+        [named, np.flatnonzero(rows_containing(trace, _LOADING_OVERHEAD, EventKind.OVERHEAD)).astype(np.int32)]
+    )
+
+
+def _first_operators(trace: Trace, compiling: Int32s) -> Int32s:
+    """Operators that launch work and are long by themselves, each the first of its name."""
+    work, took = device_work(trace), self_times(trace)
+    ops = trace.rows(EventKind.HOST_OP)
+    ops = ops[~is_mark(trace)[ops] & ~is_data_loading(trace)[ops] & ~_while_capturing(trace, ops)]
+    long = ops[took[ops] >= ONE_TIME_NS]
+    if not len(long) or not len(work):
+        return long[:0]
+    in_compiler = np.zeros(len(trace), np.bool_)
+    in_compiler[compiling] = True
+    long = long[~inside(trace, in_compiler)[long] & _is_first(trace, ops, trace.name.astype(np.int64))[long]]
+    launching = np.zeros(len(trace), np.bool_)
+    launching[work.launch[work.launch >= 0]] = True
+    alone = []
+    for row in long.tolist():
+        of_name = ops[trace.name[ops] == trace.name[row]]
+        later = of_name[of_name != row]
+        within = launching & (trace.track == trace.track[row])
+        within &= (trace.start >= trace.start[row]) & (trace.start < trace.end[row])
+        if within.any() and (not len(later) or took[row] >= _OUTLIER_RATIO * np.median(took[later])):
+            alone.append(row)
+    return _exposed(trace, np.array(alone, np.int32))
+
+
+def _own(trace: Trace, row: int) -> Intervals:
+    """The time of a call without that of the calls in it."""
+    within = np.flatnonzero(call_tree(trace).parent == row)
+    return difference(union(trace.start[[row]], trace.end[[row]]), union(trace.start[within], trace.end[within]))
+
+
+def _exposed(trace: Trace, rows: Int32s) -> Int32s:
+    """Calls of which most is time in which no device works."""
+    hidden = covered(Intervals(trace.start[rows], trace.end[rows]), _busy(trace))
+    return rows[hidden < _HIDDEN_SHARE * (trace.end[rows] - trace.start[rows])]
+
+
+@derived
+def _busy(trace: Trace) -> Intervals:
+    work = device_work(trace)
+    return union(work.start, work.end)
+
+
+def _while_capturing(trace: Trace, rows: Int32s) -> Bools:
+    windows = capturing(trace)
+    return covered(Intervals(trace.start[rows], trace.end[rows]), windows) > 0

@@ -1,0 +1,139 @@
+"""What a file records, where that is no program at work: the capture of a graph, a warm-up, a device without its work.
+
+It is recognised here, once. The first sentence of each face names it, and rules that do not fit are not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.device.one_time import one_time_work
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
+from kinetoscope.model.graphs.captures import captures
+from kinetoscope.model.graphs.lost_work import capturing, launches_without_work
+from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.selection import ALL, default_to_steady
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.trace import Trace, of_autograd_profiler
+
+RecordingKind = Literal[
+    "cut off", "autograd profiler", "graph capture", "warm-up", "lost device work", "no operators"
+]  # fmt: skip
+"""What a file may record besides a program at work. cut off: the file ends before any device work. autograd profiler:
+torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran. warm-up: most
+of the steps' time goes to what is done once. lost device work: launches, and the work of none. no operators: calls of
+the runtime and device work only."""
+
+WITHOUT_DEVICE: Final[tuple[RecordingKind, ...]] = ("cut off", "autograd profiler", "lost device work")
+"""Kinds in which devices may have worked, though no work was recorded."""
+
+WARM_UP_SHARE: Final = 0.5
+"""Share of the steps' time, from which on what is done once makes the recording one of a warm-up."""
+
+_CUT: Final = ("TRUNCATED", "STREAM")
+"""Codes of symptoms of a file that ends early."""
+
+_KERNELS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What a file records.
+
+    Attributes:
+        kind: what it is.
+        count: of what it is known by: events left, spans, nodes, calls, launches, calls.
+        graphs: captures of graphs; 0 for other kinds.
+        time: of the steps' time what it takes, ns; all of it where the whole file is of the kind.
+        window: the steps' time, ns.
+    """
+
+    kind: RecordingKind
+    count: int
+    graphs: int
+    time: int
+    window: int
+
+
+@derived
+def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
+    """What the file records, if that is no program at work; the first is what matters most."""
+    device = scope(trace, default_to_steady(ALL)).steps.device
+    window = union(device.start, device.end)
+    found = (_first(trace, window), *(_recognised(trace, window)))
+    return tuple(each for each in found if each is not None)
+
+
+def kinds_of(trace: Trace) -> frozenset[RecordingKind]:
+    """The same without numbers."""
+    return frozenset(each.kind for each in recording_kinds(trace))
+
+
+_Recognise = Callable[[Trace, Intervals], Recognised | None]
+
+
+def _first(trace: Trace, window: Intervals) -> Recognised | None:
+    """The one kind of a file whose device work is not there, or is none of a step."""
+    tests: tuple[_Recognise, ...] = (_autograd_profiler, _cut_off, _graph_capture, _lost_device_work)
+    return next((each for test in tests if (each := test(trace, window)) is not None), None)
+
+
+def _recognised(trace: Trace, window: Intervals) -> Iterator[Recognised | None]:
+    yield _warm_up(trace, window)
+    yield _no_operators(trace, window)
+
+
+def _autograd_profiler(trace: Trace, window: Intervals) -> Recognised | None:
+    count = int(np.count_nonzero(of_autograd_profiler(trace)))
+    return Recognised("autograd profiler", count, 0, window.length, window.length) if count else None
+
+
+def _cut_off(trace: Trace, window: Intervals) -> Recognised | None:
+    is_cut = any(symptom.code in _CUT and symptom.severity == "error" for symptom in trace.reading)
+    if not is_cut or len(device_work(trace)):
+        return None
+    return Recognised("cut off", trace.recorded, 0, window.length, window.length)
+
+
+def _graph_capture(trace: Trace, window: Intervals) -> Recognised | None:
+    """More calls became nodes of a graph than pieces of work ran; what is replayed outnumbers its capture."""
+    found = captures(trace)
+    nodes = len(found.launch)
+    if nodes <= len(device_work(trace)) + len(launches_without_work(trace)):
+        return None
+    time = intersection(capturing(trace), window).length
+    return Recognised("graph capture", nodes, len(found), time, window.length)
+
+
+def _lost_device_work(trace: Trace, window: Intervals) -> Recognised | None:
+    """Kernels were launched, so that the profiler was asked for device activities, and no device work was recorded.
+
+    Where hardware counters are read CUPTI records ranges in place of kernels.
+    """
+    lost = launches_without_work(trace)
+    count = int(np.count_nonzero(np.isin(runtime_call_kinds(trace)[lost], _KERNELS)))
+    if not count or len(device_work(trace)) or (trace.kind == EventKind.COUNTER_RANGE).any():
+        return None
+    return Recognised("lost device work", count, 0, window.length, window.length)
+
+
+def _warm_up(trace: Trace, window: Intervals) -> Recognised | None:
+    once = one_time_work(trace)
+    time = intersection(once.time, window).length
+    if not time or time < WARM_UP_SHARE * window.length:
+        return None
+    return Recognised("warm-up", len(once), 0, time, window.length)
+
+
+def _no_operators(trace: Trace, window: Intervals) -> Recognised | None:
+    calls = len(trace.rows(EventKind.RUNTIME))
+    if not calls or not len(device_work(trace)) or len(trace.rows(EventKind.HOST_OP)):
+        return None
+    return Recognised("no operators", calls, 0, window.length, window.length)
