@@ -15,7 +15,8 @@ from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.laws import within_step
-from kinetoscope.advisor.rule import OF_JOB, JobView
+from kinetoscope.advisor.recorded import UNFIT, kinds_of_job, what_is_recorded
+from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import (
     FACT,
@@ -96,6 +97,8 @@ class Advice:
         path, ranks: the job, for the commands that show more.
         select: the part of it that was examined.
         limits: a sentence that rules about one rank were asked of some ranks only; "" if of all.
+        recorded: sentences on what the file records, where that is no program at work, so that most rules do not fit.
+        whole: nothing marks steps, so that the whole window counts as one.
     """
 
     findings: tuple[Finding, ...]
@@ -106,6 +109,8 @@ class Advice:
     ranks: int = 1
     limits: str = ""
     select: Selection = ALL
+    recorded: Sentence = EMPTY
+    whole: bool = False
 
     @property
     def timed(self) -> tuple[Finding, ...]:
@@ -123,6 +128,8 @@ class Advice:
         if not self.step:
             return say("There are no steps to measure by")
         step = measured(self.step, "ns")
+        if self.whole:
+            return say("The window of {step} has no steps and counts as one", step=step)
         if self.ranks == 1:
             return say("A step takes {step}", step=step)
         return say("A step takes {step} on average over {ranks} ranks", step=step, ranks=measured(self.ranks))
@@ -132,6 +139,8 @@ class Advice:
         """The first finding in one sentence, the same on all faces; a timeless one if critical or no time is known."""
         if self.notable:
             return self._promise(self.notable[0])
+        if self.recorded and not self.of("critical"):
+            return join([self.recorded, UNFIT])
         if timeless := self.of("critical") or (() if self.step else self.findings):
             return join([timeless[0].title, "."], "")
         if self.timed:
@@ -204,7 +213,8 @@ def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = No
     select = default_to_steady(select)
     own, examined = own_rules(), None if only is None else tuple(only)
     questions: dict[str, Callable[[Job], Result]] = {
-        "findings": lambda job: job.map(findings_of_rank, FINDINGS, select, own=own, only=examined)
+        "findings": lambda job: job.map(findings_of_rank, FINDINGS, select, own=own, only=examined),
+        "recording_kinds": partial(named("recording_kinds"), select=select),
     }
     if len(job.ranks) > 1:
         questions |= {str(asked): partial(named(asked[0]), select=select, **asked[1]) for asked in OF_JOB}
@@ -217,15 +227,30 @@ def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = No
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
     program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
     failures: list[str] = []
+    of_file = answers["recording_kinds"]
+    recorded = kinds_of_job(of_file, len(ranks))
     if len(job.ranks) > 1:
         view = JobView(job, select, program, [answers[str(asked)] for asked in OF_JOB])
         view.know(answers["collectives"], collectives_of_steps)
-        claims, failures = run_rules(((rule.code, rule.of_job) for rule in rules()), view, "job")
+        claims, failures = run_rules(
+            ((rule.code, rule.of_job) for rule in rules() if not rule.unfit & recorded), view, "job"
+        )
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))
     ranked = tuple(sorted(within_step(findings, step), key=attrgetter("order")))
     notes = (*answer.notes, *failures, *filter(None, (limits,)))
-    return Advice(ranked, step, notes, program, job.path, len(job.ranks), limits, select)
+    return Advice(
+        findings=ranked,
+        step=step,
+        notes=notes,
+        program=program,
+        path=job.path,
+        ranks=len(job.ranks),
+        limits=limits,
+        select=select,
+        recorded=what_is_recorded(of_file) if recorded & NO_PROGRAM else EMPTY,
+        whole=bool(answer.frame.get_column("whole").all()),
+    )
 
 
 def _limits(only: Sequence[int], ranks: int) -> Sentence:

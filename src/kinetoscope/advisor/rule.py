@@ -25,7 +25,7 @@ from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.graphs.lost_work import lost_work
-from kinetoscope.model.health.recording_kinds import RecordingKind
+from kinetoscope.model.health.recording_kinds import RecordingKind, recording_kinds
 from kinetoscope.model.job import Job
 from kinetoscope.model.serving.steps import MAX_GAP_RATIO
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -140,6 +140,11 @@ class RankView(_View):
     def program(self) -> ProgramKind:
         """The kind of program; `advisor.wording` has the words for it."""
         return program_kind(self.trace)
+
+    @cached_property
+    def recorded(self) -> frozenset[RecordingKind]:
+        """What the file records, where that is no program at work."""
+        return frozenset(each.kind for each in recording_kinds(self.trace))
 
     @cached_property
     def uses(self) -> frozenset[Use]:

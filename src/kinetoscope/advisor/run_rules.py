@@ -14,7 +14,6 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.model.health.recording_kinds import kinds_of
 from kinetoscope.model.job import Partial
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import Selection
@@ -54,7 +53,6 @@ FINDINGS = Schema(
     Column("step", pl.Float64, "The rank's average step.", "ns"),
     Column("steps", pl.Int64, "How many steps are selected."),
     Column("program", pl.String, "What the program does: training, serving, inference, unknown."),
-    Column("recorded", pl.List(pl.String), "What the file records, where that is no program at work."),
     Column("whole", pl.Boolean, "Is the whole window the only step, as nothing marks any?"),
 )
 """The answer of a rank: a row for each finding; one row where there is none."""
@@ -76,11 +74,9 @@ def findings_of_rank(
     rank = RankView(trace, select)
     is_asked = only is None or trace.source.rank in only
     every = [*our_rules(), *own] if is_asked else []
-    kinds = kinds_of(trace)
     if is_snapshot_alone(trace):
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
-    else:
-        every = [rule for rule in every if not rule.unfit & kinds]
+    every = [rule for rule in every if not rule.unfit & rank.recorded]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step_time, rank=trace.source.rank)
@@ -90,7 +86,6 @@ def findings_of_rank(
         step=pl.lit(step),
         steps=pl.lit(rank.step_count, pl.Int64),
         program=pl.lit(rank.program),
-        recorded=pl.lit([*kinds], pl.List(pl.String)),
         whole=pl.lit(rank.scope.steps.origin == "window"),
     )
     return Partial(frame, (*rank.scope.notes, *rank.notes, *failures))

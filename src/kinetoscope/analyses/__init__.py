@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     ANALYSES: tuple[Analysis, ...]
 
 GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
-    "What was recorded": ("trace_info",),
+    "What was recorded": ("trace_info", "recording_kinds"),
     "Where time goes": (
         "step_breakdown",
         "temporal_breakdown",
@@ -87,7 +87,7 @@ GROUPS: "Final[dict[str, tuple[str, ...]]]" = {
 NAMES: "Final" = tuple(name for names in GROUPS.values() for name in names)
 """All of them."""
 
-RECORDED: "Final" = ("trace_info", "compilations", *GROUPS["Memory"], *GROUPS["Serving"])
+RECORDED: "Final" = ("trace_info", "recording_kinds", "compilations", *GROUPS["Memory"], *GROUPS["Serving"])
 """Those about all that was recorded: the faces ask them so, and the others about the steady steps."""
 
 OWN: "Final" = "Your own"

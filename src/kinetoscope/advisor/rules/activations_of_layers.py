@@ -84,4 +84,4 @@ def _forward_time(rank: RankView) -> str:
     return f"{rank.time_per_step(busy.length)} ({share(busy.length, rank.time.length)} of it)" if busy.length else ""
 
 
-RULE = Rule("MEMORY011", "Activations that checkpointing would free", of_rank=activations_of_layers)
+RULE = Rule("MEMORY011", "Activations that checkpointing would free", of_rank=activations_of_layers, unfit=frozenset())

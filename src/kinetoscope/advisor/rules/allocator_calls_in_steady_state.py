@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import range_of_mean
 from kinetoscope.advisor.wording import quoted
 
@@ -59,4 +59,9 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("MEMORY003", "The allocator calls the driver in every step", of_rank=allocator_calls_in_steady_state)
+RULE = Rule(
+    "MEMORY003",
+    "The allocator calls the driver in every step",
+    of_rank=allocator_calls_in_steady_state,
+    unfit=NO_PROGRAM - {"lost device work"},
+)

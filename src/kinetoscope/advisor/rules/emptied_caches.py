@@ -70,4 +70,4 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
             )
 
 
-RULE = Rule("MEMORY008", "The allocator's cache is emptied in the loop", of_rank=emptied_caches)
+RULE = Rule("MEMORY008", "The allocator's cache is emptied in the loop", of_rank=emptied_caches, unfit=frozenset())

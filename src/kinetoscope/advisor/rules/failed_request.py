@@ -53,4 +53,4 @@ def failed_request(rank: RankView) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("MEMORY009", "A request for memory failed", of_rank=failed_request)
+RULE = Rule("MEMORY009", "A request for memory failed", of_rank=failed_request, unfit=frozenset())

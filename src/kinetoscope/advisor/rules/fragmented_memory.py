@@ -88,4 +88,4 @@ def _replayed(gain: SettingGain) -> Finding | None:
     )
 
 
-RULE = Rule("MEMORY004", "Memory is fragmented", of_rank=fragmented_memory)
+RULE = Rule("MEMORY004", "Memory is fragmented", of_rank=fragmented_memory, unfit=frozenset())

@@ -58,4 +58,4 @@ def large_optimizer_state(rank: RankView) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("MEMORY010", "Optimizer state that could be smaller", of_rank=large_optimizer_state)
+RULE = Rule("MEMORY010", "Optimizer state that could be smaller", of_rank=large_optimizer_state, unfit=frozenset())

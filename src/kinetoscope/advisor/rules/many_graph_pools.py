@@ -54,4 +54,4 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("MEMORY013", "Graphs keep pools of their own", of_rank=many_graph_pools)
+RULE = Rule("MEMORY013", "Graphs keep pools of their own", of_rank=many_graph_pools, unfit=frozenset())

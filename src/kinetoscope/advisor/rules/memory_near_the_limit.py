@@ -85,4 +85,4 @@ def _retries(rank: RankView) -> Iterator[Finding]:
 
 _CHECKPOINT: Final = "- x = block(x)\n+ x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
 
-RULE = Rule("MEMORY002", "Memory is nearly full", of_rank=memory_near_the_limit)
+RULE = Rule("MEMORY002", "Memory is nearly full", of_rank=memory_near_the_limit, unfit=frozenset())

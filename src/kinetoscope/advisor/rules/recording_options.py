@@ -59,4 +59,6 @@ def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
         yield "Python stacks", "with_stack=True"
 
 
-RULE = Rule("RECORDING002", "Options of the recording", of_rank=recording_options)
+RULE = Rule(
+    "RECORDING002", "Options of the recording", of_rank=recording_options, unfit=frozenset({"autograd profiler"})
+)

@@ -64,4 +64,9 @@ def _change(rank: RankView) -> str:
     return wording(rank.program).steps
 
 
-RULE = Rule("RECORDING001", "The recording shows no steady steps", of_rank=recording_without_steps)
+RULE = Rule(
+    "RECORDING001",
+    "The recording shows no steady steps",
+    of_rank=recording_without_steps,
+    unfit=frozenset({"graph capture", "autograd profiler"}),
+)

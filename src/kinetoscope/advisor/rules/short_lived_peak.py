@@ -85,4 +85,4 @@ def _of_optimizer(peak: PeakOwners) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("MEMORY012", "Logits or temporaries that make the peak", of_rank=short_lived_peak)
+RULE = Rule("MEMORY012", "Logits or temporaries that make the peak", of_rank=short_lived_peak, unfit=frozenset())

@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_as_recorded, stake_by_time
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.algorithms.arrays import Int32s
@@ -228,4 +228,9 @@ def _is_periodic(rank: RankView, gaps: Intervals) -> bool:
     )
 
 
-RULE = Rule("HOST008", "The host works while nothing is computed", of_rank=unexplained_host_time)
+RULE = Rule(
+    "HOST008",
+    "The host works while nothing is computed",
+    of_rank=unexplained_host_time,
+    unfit=NO_PROGRAM | {"no operators"},
+)

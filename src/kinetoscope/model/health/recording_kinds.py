@@ -71,11 +71,6 @@ def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def kinds_of(trace: Trace) -> frozenset[RecordingKind]:
-    """The same without numbers."""
-    return frozenset(each.kind for each in recording_kinds(trace))
-
-
 _Recognise = Callable[[Trace, Intervals], Recognised | None]
 
 

@@ -1,0 +1,56 @@
+"""What a file records, where that is no program at work."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of_trace
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Analysis, Column, Result, Schema
+
+RESULT = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column(
+        "kind",
+        pl.String,
+        "cut off, autograd profiler, graph capture, warm-up, lost device work, no operators: see Method.",
+    ),
+    Column("count", pl.Int64, "What it is known by: events left, operators, nodes, calls, launches, calls."),
+    Column("graphs", pl.Int64, "Graphs that were captured; null of other kinds."),
+    Column("time", pl.Int64, "Time of the steady steps that it takes; all of it where the whole file is so.", "ns"),
+    Column("window", pl.Int64, "Time of the steady steps, on the device where there are some.", "ns"),
+    Column("share", pl.Float64, "Time / window.", "fraction"),
+)
+
+
+def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
+    """Does the file record a program at work, or something else?
+
+    Method. A row for each kind of recording that the file is. *cut off*: the file ends early, and holds no device work.
+    *autograd profiler*: torch's profiler wrote it before Kineto did (until torch 1.7); its spans of devices are whole
+    operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran. *lost
+    device work*: kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time
+    and more is done once, while no device works: first launches of a kernel and other first calls of the runtime of
+    1 ms and more, ten times as long as usual; the compiler of torch.compile; first operators of a name with 5 ms and
+    more of their own, ten times as long as the next. *no operators*: calls of the runtime and device work only.
+
+    How to read it. No row: steps of a program. Rules of `advise` that do not fit a kind are not asked.
+
+    Limits. The whole file is described, whatever is selected. A warm-up that no call shows, such as clocks that rise,
+    is not recognised.
+    """
+    return job.map(_of_trace, ANALYSIS, select)
+
+
+ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_work=False)
+
+
+def _of_trace(trace: Trace, select: Selection) -> Partial:
+    del select
+    rows = [
+        (each.kind, each.count, each.graphs or None, each.time, each.window, each.time / max(each.window, 1))
+        for each in kinds_of_trace(trace)
+    ]
+    return Partial(RESULT.per_rank.frame(rows))
