@@ -64,7 +64,7 @@ def test_a_run_in_which_nothing_repeats(tmp_path: Path, capsys: pytest.CaptureFi
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
     (tmp_path / "once.json").write_text(json.dumps({"traceEvents": [event]}))
     text = summary(tmp_path / "once.json", capsys=capsys)
-    assert "\nThe whole window of 2.00\u00a0µs is one step; no device work was recorded" in text
+    assert "\nThe window is 2.00\u00a0µs long; no device work was recorded" in text
 
 
 def test_a_rank_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

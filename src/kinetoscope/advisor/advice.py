@@ -148,6 +148,11 @@ class Advice:
             return say("No finding costs more than {least} of a step.", least=least)
         return say("No rule finds anything that costs time.")
 
+    @property
+    def first(self) -> Sentence:
+        """The headline for a face that says itself what the file records."""
+        return UNFIT if self.recorded and self.headline.endswith(UNFIT) else self.headline
+
     def _promise(self, finding: Finding) -> Sentence:
         """`Up to 296 ms of 603 ms (49%): all ranks wait for rank 0; 120 ms of it is sure.`."""
         table, row = self.result, self.findings.index(finding) + 1

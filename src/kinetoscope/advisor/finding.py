@@ -103,7 +103,7 @@ class Finding:
         at_most: the greatest severity that it can have, whatever is at stake.
         at_least: the least: more than a note where the run itself failed.
         broad: 1 or more: other findings may explain the same time better; this one counts only what none of those
-            that are less broad counts.
+            that are less broad counts. Negative: it counts its time before all others.
         code: of its rule, such as DATA001.
         severity: how much it matters.
         step: the average step, ns.

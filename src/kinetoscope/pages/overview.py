@@ -29,7 +29,7 @@ from kinetoscope.pages.parts.blocks import (
 )
 from kinetoscope.pages.parts.device_limits import without_reasons
 from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
-from kinetoscope.pages.parts.recorded import device_labels
+from kinetoscope.pages.parts.recorded import device_labels, has_steps
 from kinetoscope.pages.parts.roofline import headroom_block
 from kinetoscope.pages.parts.tables import named_bars
 from kinetoscope.schema import Result, StackedBars
@@ -72,7 +72,8 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
     if len(job.ranks) > 1:  # of one the page says it itself
         yield from (NoteBlock(words) for words in summary.damage)
     if any(part.time for part in summary.parts):
-        yield _parts(summary, steps)
+        marked = has_steps(results["trace_info"].frame)
+        yield _parts(summary, steps, "Where an average step goes" if marked else "Where the time of the window goes")
     yield from _limits(results["roofline"], summary.limits)
     if summary.serving:
         yield NoteBlock(summary.serving, link=Link("All steps", view="serving"))
@@ -110,13 +111,13 @@ _LINKS_OF_KINDS = {
 """Where more is said of each kind of time."""
 
 
-def _parts(summary: Digest, steps: Result) -> PartsBlock:
+def _parts(summary: Digest, steps: Result, title: str) -> PartsBlock:
     meant = _meanings(steps)
     parts = [
         Part(each.kind, each.label.capitalize(), each.time, meant.get(each.kind, ""), _LINKS_OF_KINDS.get(each.kind))
         for each in summary.parts
     ]
-    return PartsBlock("Where an average step goes", [part for part in parts if part.value])
+    return PartsBlock(title, [part for part in parts if part.value])
 
 
 def _limits(steps: Result, words: str) -> Iterator[PartsBlock]:

@@ -27,12 +27,14 @@ def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:
         "A step takes 100\u00a0ms on average over 8 ranks,"
     )
     assert headline(step, ranks=1, device=True, marked=False).startswith(
-        "The whole window of 100\u00a0ms is one step, and"
+        "The window is 100\u00a0ms long, and the device computes"
     )
     assert headline(step, ranks=1, device=True, marked=False, before=True).startswith(
-        "After work from before the recording, the rest of 100\u00a0ms is one step, and"
+        "After work from before the recording, the window is 100\u00a0ms long, and"
     )
     assert "so this is the host's time" in headline(parts(host=40), ranks=1, device=False, marked=True)
+    unseen = headline(parts(host=40), ranks=1, device=False, marked=True, unseen=True)
+    assert unseen == "A step takes 40.0\u00a0ms; what devices did is not known."
     assert headline([], ranks=0, device=False, marked=True).startswith("There is no time to account for")
 
 

@@ -14,6 +14,7 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import launches
+from kinetoscope.model.device.one_time import ONE_TIME_NS
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops, self_times
 from kinetoscope.model.execution.marks import is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -27,9 +28,6 @@ from kinetoscope.views.sentences import Sentence, measured, say
 _PAUSE: Final = 50_000
 """Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
 
-
-ONE_TIME_NS: Final = 5_000_000
-"""Own time of a call from which on it does something once: load a library, compile a kernel, open a device."""
 
 CERTAIN_SHARE_OF_GRAPHS: Final = 0.9
 """Certain share of the gain of a graph: some parts, such as the optimizer or a loss, may not be captured."""

@@ -93,6 +93,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "Recording": (
         "recording_without_steps",
         "recording_options",
+        "done_once",
     ),
 }  # fmt: skip
 """All rules, below what they are about, in the order of their codes."""

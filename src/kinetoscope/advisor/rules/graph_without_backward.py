@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.launch_time import ONE_TIME_NS
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.model.device.one_time import ONE_TIME_NS
 from kinetoscope.model.execution.autograd import backward_links, in_backward
 from kinetoscope.model.execution.call_tree import inside, outermost_op, self_times
 from kinetoscope.model.steps.steps import step_of

@@ -9,6 +9,7 @@ from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recorded_options
 
@@ -19,9 +20,10 @@ _IDLE: Final = 0.1
 def recording_options(rank: RankView) -> Iterator[Finding]:
     """Which data does the recording lack, and which options record it?
 
-    What it checks. Whether there is device work where there is a device, and shapes of inputs; and if devices are idle
-    a tenth of the time or more, memory and Python stacks, so that a larger batch and source lines would help: not of a
-    server, which stacks slow and whose cache fills the memory on purpose.
+    What it checks. Whether there is device work where there is a device, operators where there are calls of the
+    runtime, and shapes of inputs. If devices are idle a tenth of the time or more, also memory and Python stacks, so
+    that a larger batch and source lines would help: not of a server, which stacks slow and whose cache fills the memory
+    on purpose, nor of a capture of graphs. No option brings back device work that the recorder or a damaged file lost.
 
     Why it matters. Rules need data. Without shapes, operators of one name look alike, and there are no FLOPs;
     without memory events it is unknown whether a larger batch fits; without stacks findings have no source line. Stacks
@@ -44,19 +46,34 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
 
 def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
     trace, known = rank.trace, recorded_options(rank.trace)
+    if "no operators" in rank.recorded:
+        yield "operators", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+        return
     if not len(trace.rows(EventKind.HOST_OP)):
         return
-    if not rank.has_device and (devices(trace) or len(trace.rows(EventKind.RUNTIME))):
+    if (
+        not rank.has_device
+        and rank.is_complete
+        and "lost device work" not in rank.recorded
+        and (devices(trace) or len(trace.rows(EventKind.RUNTIME)))
+    ):
         yield "device work", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
     if "record_shapes" not in known:
         yield "shapes of inputs", "record_shapes=True"
-    if rank.program == "serving":
+    if rank.program == "serving" or "graph capture" in rank.recorded:
         return
     idle = rank.has_device and rank.idle.length >= _IDLE * max(rank.time.length, 1)
     if idle and "profile_memory" not in known:
         yield "memory events", "profile_memory=True"
     if idle and "with_stack" not in known:
         yield "Python stacks", "with_stack=True"
+
+
+def _was_not_asked_for_devices(rank: RankView) -> bool:
+    """Is there a device, and no work of it, though nothing was lost?"""
+    if rank.has_device or not rank.is_complete or rank.recorded & WITHOUT_DEVICE:
+        return False
+    return bool(devices(rank.trace)) or len(rank.trace.rows(EventKind.RUNTIME)) > 0
 
 
 RULE = Rule(

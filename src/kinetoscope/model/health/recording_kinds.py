@@ -31,7 +31,7 @@ torch's profiler before Kineto wrote it. graph capture: more calls became nodes 
 of the steps' time goes to what is done once. lost device work: launches, and the work of none. no operators: calls of
 the runtime and device work only."""
 
-WITHOUT_DEVICE: Final[tuple[RecordingKind, ...]] = ("cut off", "autograd profiler", "lost device work")
+WITHOUT_DEVICE: Final[frozenset[RecordingKind]] = frozenset({"cut off", "autograd profiler", "lost device work"})
 """Kinds in which devices may have worked, though no work was recorded."""
 
 WARM_UP_SHARE: Final = 0.5

@@ -11,6 +11,8 @@ import polars as pl
 
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.recorded import kinds_of_job, what_is_recorded
+from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE, RecordingKind
 from kinetoscope.pages.parts import recorded
 from kinetoscope.pages.parts.device_limits import device_limits
 from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves, who_waits
@@ -33,6 +35,7 @@ from kinetoscope.views.sentences import (
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "trace_info": {},
+    "recording_kinds": {},
     "step_breakdown": {},
     "operators": {},
     "kernels": {"copies": True},
@@ -46,6 +49,9 @@ QUESTIONS_ACROSS_RANKS: dict[str, dict[str, Any]] = {"stragglers": {}, "rank_bal
 
 MAX_CATEGORIES = 8
 """Categories of memory in the short table."""
+
+_OUT_OF_STEP: frozenset[RecordingKind] = frozenset({"graph capture", "warm-up", "cut off"})
+"""Kinds of recordings whose time is not that of a step at work: nothing in it is a loss."""
 
 _MAX_CHANGES = 3  # findings
 _TOP_ROWS = 4  # rows of a short table
@@ -172,18 +178,22 @@ def digest(
     parts = average_step(steps, device=device, stacks=stacks)
     serving = what_serves(results["serving_summary"])
     ranks = steps.frame.get_column("rank").n_unique()
+    kinds = kinds_of_job(results["recording_kinds"], ranks)
+    works = not kinds & _OUT_OF_STEP  # the time is that of a step at work
     return Digest(
         name=recorded.name(info, path),
         facts=recorded.facts(info, steps.frame),
-        headline=headline(
+        headline=_headline(
+            results["recording_kinds"],
+            kinds,
             parts,
             ranks=different(steps, "rank"),
             device=device,
             marked=recorded.has_steps(info),
             before=recorded.has_work_before(info),
         ),
-        loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)),
-        first=advice.headline if advice is not None else _NOT_ASKED,
+        loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)) if works else EMPTY,
+        first=_NOT_ASKED if advice is None else advice.first,
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=parts,
         spread=_of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
@@ -191,7 +201,7 @@ def digest(
         health=recorded.health(results["trace_info"]),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
-        limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device),
+        limits=device_limits(results["roofline"], marked=recorded.has_steps(info), device=device) if works else EMPTY,
         serving=serving,
         memory=() if memory is None else memory.sentences,
         damage=recorded.damage(results["trace_info"]),
@@ -224,6 +234,16 @@ def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest
             (f"kinetoscope doctor {quoted}", "the snapshot itself"),
         ),
     )
+
+
+def _headline(
+    of_file: Result, kinds: frozenset[RecordingKind], parts: Sequence[TimePart], **facts: Any
+) -> Sentence:
+    """What the file records, where that is no program at work; and where the time of a step goes, where it has one."""
+    what = what_is_recorded(of_file)
+    if "graph capture" in kinds:
+        return what
+    return join([what, headline(parts, unseen=bool(kinds & WITHOUT_DEVICE), **facts)])
 
 
 _NOT_ASKED = say("The rules were not asked, because the traces are large: kinetoscope advise asks them.")

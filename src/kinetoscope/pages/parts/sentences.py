@@ -69,6 +69,7 @@ def headline(
     device: bool,
     marked: bool,
     before: bool = False,
+    unseen: bool = False,
 ) -> Sentence:
     """A sentence about where the average step goes.
 
@@ -78,6 +79,7 @@ def headline(
         device: whether device work was recorded.
         marked: whether there are steps, marked or proposed; if not, the whole window is one.
         before: whether work from before the recording was left out.
+        unseen: whether devices may have worked, though no work was recorded.
     """
     total = _whole(parts)
     if not total:
@@ -85,11 +87,13 @@ def headline(
     if marked:
         step = say("A step takes {time}", time=total)
     elif before:
-        step = say("After work from before the recording, the rest of {time} is one step", time=total)
+        step = say("After work from before the recording, the window is {time} long", time=total)
     else:
-        step = say("The whole window of {time} is one step", time=total)
+        step = say("The window is {time} long", time=total)
     count = ranks if isinstance(ranks, Quantity) else measured(ranks)
     across = say(" on average over {ranks} ranks", ranks=count) if float(count) > 1 else EMPTY
+    if unseen and not device:
+        return say("{step}{across}; what devices did is not known.", step=step, across=across)
     if not device:
         return say("{step}{across}; no device work was recorded, so this is the host's time.", step=step, across=across)
     computing = next((part.quantity for part in parts if part.kind == "computation"), measured(0.0, "ns"))
