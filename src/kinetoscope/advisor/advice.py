@@ -276,6 +276,7 @@ _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
     *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks "),
     *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
+    *("Code ", "Operators "),
 )
 """How sentences begin whose first letter is small within another sentence."""
 

@@ -64,7 +64,7 @@ def _graph_capture(count: Quantity, graphs: Quantity, time: Quantity, window: Qu
 def _warm_up(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity) -> Sentence:
     del count, graphs
     return say(
-        "This file records a warm-up: {time} of {window} load code, compile it or set something up, once.",
+        "This file records a warm-up: for {time} of {window} code is loaded, compiled or set up, once.",
         time=time,
         window=window,
     )

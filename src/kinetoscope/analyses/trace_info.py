@@ -14,6 +14,7 @@ from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
+from kinetoscope.model.health.recording_kinds import recording_kinds
 from kinetoscope.model.job import Job, Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -131,6 +132,8 @@ def _options(trace: Trace) -> Iterator[Row]:
 def _devices(trace: Trace) -> Iterator[Row]:
     used_devices = set(np.unique(device_work(trace).device).tolist())
     used = {ordinal_of(trace, number) for number in used_devices}
+    if len(devices(trace)) == 1 and any(each.kind == "lost device work" for each in recording_kinds(trace)):
+        used = {device.number for device in devices(trace)}
     for device in devices(trace):
         parts = [
             device_name(device) or "unnamed",
@@ -169,6 +172,7 @@ def _steps(trace: Trace, steps_by: str | None) -> Iterator[Row]:
 _ORIGINS = {
     "profiler": "marked by the profiler",
     "annotation": "marked by an annotation",
+    "engine": "named by the engine",
     "repetition": "proposed from what repeats",
     "window": "none marked: the whole window",
 }

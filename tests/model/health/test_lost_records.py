@@ -116,8 +116,10 @@ def test_replays_that_lack_nodes(tmp_path: Path, numbered: bool) -> None:
     )
 
 
-def test_a_trace_without_a_device_lost_nothing(tmp_path: Path) -> None:
-    assert symptoms(drawn.job(tmp_path, drawn.launch(0, 10, 1), drawn.launch(20, 10, 2))) == {}
+def test_a_trace_without_any_device_work_lost_all_of_it(tmp_path: Path) -> None:
+    lost = drawn.job(tmp_path, drawn.launch(0, 10, 1), drawn.launch(20, 10, 2))
+    assert list(symptoms(lost)) == ["LAUNCHES_WITHOUT_WORK"]
+    assert symptoms(drawn.job(tmp_path, drawn.op("aten::mm", 0, 10))) == {}
 
 
 ON_DEVICES = (

@@ -199,7 +199,7 @@ def test_the_steps_of_an_engine_are_steps_however_long_they_are(tmp_path: Path, 
     marks = [drawn.annotation(names[0], 0, 500), drawn.annotation(names[1], 600, 10)]
     layers = [drawn.annotation("layer", 100 * k, 90) for k in range(5)]
     proposed = found(tmp_path, *marks, *layers)
-    assert (pairs(proposed.host), proposed.origin) == ([(0, 500), (600, 610)], "repetition")
+    assert (pairs(proposed.host), proposed.origin) == ([(0, 500), (600, 610)], "engine")
 
 
 def test_of_two_engines_names_those_count_that_cover_most(tmp_path: Path) -> None:
@@ -284,10 +284,48 @@ def test_a_graph_that_launches_a_sequence_several_times_makes_no_steps_of_no_len
     assert found(tmp_path, drawn.launch(0, 5, 1, name="cudaGraphLaunch"), *kernels).origin == "window"
 
 
+def iterations(count: int, names: list[str], *, first: int = 0) -> list[drawn.Event]:
+    """Operators of the main thread, one after the other, 10 ns apart."""
+    return [drawn.op(name, first + 10 * k, 8) for k, name in enumerate(count * names)]
+
+
+LOOP = ["aten::linear", "aten::relu", *(["aten::mm", "aten::add"] * 4)]
+
+
+def test_operators_that_repeat_exactly_without_device_work_are_steps(tmp_path: Path) -> None:
+    proposed = found(tmp_path, drawn.op("aten::zeros", 0, 5), *iterations(10, LOOP, first=100))
+    assert pairs(proposed.host) == [(100 + 100 * k, 200 + 100 * k - 2 * (k == 9)) for k in range(10)]
+    assert proposed.note == "No steps were marked; 10 are proposed from a sequence of operators that repeats."
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        iterations(2, [f"aten::op{k}" for k in range(40)]),
+        iterations(10, ["aten::linear", "aten::relu"]),
+        [*iterations(6, LOOP), *iterations(1, ["aten::a", "aten::b"] * 20, first=600)],
+        [drawn.python("nn.Module: Encoder_0", 0, 700), *iterations(6, LOOP)],
+    ],
+    ids=["too few", "too short", "not to the end", "layers of a module"],
+)
+def test_other_operators_that_repeat_are_no_steps(tmp_path: Path, events: list[drawn.Event]) -> None:
+    assert found(tmp_path, *events).origin == "window"
+
+
+def test_with_device_work_operators_make_no_steps(tmp_path: Path) -> None:
+    work = [drawn.launch(1, 2, 1), drawn.kernel("gemm", 5, 5, 1)]
+    assert found(tmp_path, *work, *iterations(10, LOOP)).origin == "window"
+
+
+def test_one_step_of_an_engine_is_a_step(tmp_path: Path) -> None:
+    one = found(tmp_path, drawn.annotation("execute_context_2(14721)_generation_0(0)", 0, 500))
+    assert (one.origin, len(one)) == ("engine", 1)
+
+
 def test_without_any_pattern_the_window_is_one_step(tmp_path: Path) -> None:
     one = found(tmp_path, drawn.op("aten::mm", 10, 50), drawn.op("aten::mm", 100, 20, tid=2))
     assert (one.number.tolist(), pairs(one.host), one.origin) == ([0], [(10, 120)], "window")
-    assert one.note == "No steps were marked, and nothing repeats as steps do: the whole window is one step."
+    assert one.note == "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
 
 
 def test_without_host_calls_the_window_is_that_of_the_device(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kinetoscope.errors import InputError
 from kinetoscope.model.trace.json_events import members
 from kinetoscope.model.trace.shapes import NOT_AN_OBJECT, NUMBER_TEXT, OPEN, RAW
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.trace import NO_TIME, Trace, stray
 from kinetoscope.readers.json.columns import SIZES, Sizes
 from kinetoscope.readers.json.window import TextWindow
 from tests.readers import drawing
@@ -205,10 +205,11 @@ def test_spellings_of_times(spelled: str, nanoseconds: int) -> None:
     "value",
     ["null", "true", "[1]", '"soon"', '""', "NaN", "-Infinity", "1e999999999", "4500000000000000.001", "9" * 5000],
 )
-def test_impossible_times_are_said_and_taken_as_zero(value: str) -> None:
+def test_an_event_with_an_impossible_time_has_none(value: str) -> None:
     trace = read_text(f'[{{"ph": "X", "ts": {value}, "dur": 2}}, {{"ph": "X", "ts": 1, "dur": {value}}}]')
-    assert trace.start.tolist() == [0, 1000]
-    assert trace.end.tolist() == [2000, 1000]
+    assert trace.start.tolist() == [NO_TIME, 1000]
+    assert trace.end.tolist() == [NO_TIME + 2000, 1000]
+    assert stray(trace).tolist() == [0]
     assert [(symptom.code, symptom.count) for symptom in trace.reading if symptom.severity == "warning"] == [
         ("IMPOSSIBLE_TIMES", 2)
     ]

@@ -49,6 +49,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     trace, factors = rank.trace, rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
         factors.cut[track] = intersection(time, rank.spans(rows[trace.track[rows] == track]))
+    factors.delay[np.isin(rank.work.launch, rows)] = 0.0  # work arrives as the launch ends
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
     stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
     if not is_worth_reporting(rank, stake):
@@ -58,8 +59,8 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     steps = "the window" if rank.scope.steps.origin == "window" else "each step"
     yield Finding(
         message=say(
-            "The recording holds what happens once: {what}. {count} {calls} {take} {time} of {steps}, the longest"
-            " ({name}) {longest}.",
+            "{what} in the recorded steps, once. {count} {calls} {take} {time} of {steps}, the longest ({name})"
+            " {longest}.",
             what=joined(_kinds(once, chosen)),
             count=measured(len(rows)),
             calls="call" if len(rows) == 1 else "calls",
@@ -68,7 +69,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
             steps=steps,
             name=quoted(trace.strings.label(int(trace.name[longest]))),
             longest=measured(took, "ns"),
-        ),
+        ).capitalized(),
         stake=stake,
         takes=rank.per_step(time.length),
         change=wording(rank.program).steps,

@@ -37,6 +37,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     missing_data.captured_launches,
     missing_data.work_from_before,
     missing_data.no_device_work,
+    missing_data.no_operators,
     missing_data.no_steps,
     missing_data.empty_step,
     missing_data.no_distributed_info,

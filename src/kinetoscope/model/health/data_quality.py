@@ -43,7 +43,7 @@ def stray_times(trace: Trace) -> Iterator[Symptom]:
     """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
     count = len(stray(trace))
     if count:
-        message = f"{number_of(count, 'event lies', 'events lie')} over 30 days from the middle of the recording (the "
+        message = f"{number_of(count, 'event lies', 'events lie')} over a day from the middle of the recording (the "
         message += "time is 0, missing or damaged): left out of all questions."
         yield Symptom("STRAY_TIMES", "warning", message, count)
 

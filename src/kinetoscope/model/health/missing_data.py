@@ -12,6 +12,7 @@ from kinetoscope.model.execution.marks import is_collective_range
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.graphs.lost_work import captured
+from kinetoscope.model.health.recording_kinds import recording_kinds
 from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -47,9 +48,34 @@ def ended_early(trace: Trace) -> Iterator[Symptom]:
 
 def no_device_work(trace: Trace) -> Iterator[Symptom]:
     """A trace without kernels and copies."""
-    if not len(device_work(trace)):
+    if len(device_work(trace)):
+        return
+    kinds = {each.kind: each.count for each in recording_kinds(trace)}
+    if count := kinds.get("lost device work"):
+        which = "The only launch has" if count == 1 else f"None of {count:,} launches has"
+        no = "no " if count == 1 else "a "
+        message = (
+            f"{which} {no}recorded kernel: the recorder lost the device's work; a driver or permissions may be why."
+        )
+        yield Symptom("LAUNCHES_WITHOUT_WORK", "warning", message, count)
+    elif "cut off" in kinds:
+        yield Symptom("NO_DEVICE_WORK", "note", "No device work is in what is left of the file.")
+    elif "autograd profiler" in kinds:
+        message = (
+            "torch's profiler before Kineto wrote the file: its spans of devices are whole operators, and not read."
+        )
+        yield Symptom("NO_DEVICE_WORK", "note", message)
+    else:
         message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
         yield Symptom("NO_DEVICE_WORK", "note", message)
+
+
+def no_operators(trace: Trace) -> Iterator[Symptom]:
+    """Device work and the calls that launch it, and none of torch's operators."""
+    count = next((each.count for each in recording_kinds(trace) if each.kind == "no operators"), 0)
+    if count:
+        message = f"No operator was recorded, only {number_of(count, 'call')} of the runtime and device work: nothing "
+        yield Symptom("NO_OPERATORS", "note", message + "counts to an operator; record with ProfilerActivity.CPU, too.")
 
 
 def no_steps(trace: Trace) -> Iterator[Symptom]:

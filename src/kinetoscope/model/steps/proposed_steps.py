@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.engines import ENGINES, PATCHED_ENGINE, engine_of
 from kinetoscope.model.execution.marks import OPTIMIZER, OPTIMIZER_STEP, RANGE_KINDS, STEP, is_optimizer_range
@@ -62,8 +62,17 @@ _EQUAL_SHARE: Final = 0.8
 _COVERAGE: Final = 0.6
 """Share of the window that the number of pieces times their median length must reach."""
 
+_MIN_OPERATORS: Final = 30
+"""Outermost operators that must repeat without device work: fewer are layers of a model."""
+
+_PERIODIC_SHARE: Final = 0.8
+"""Share of the outermost operators that must repeat exactly: the first iteration may set something up."""
+
 NumberedSteps = tuple[Int64s, Intervals]
 """The numbers of steps, and the time of the host in each."""
+
+Basis = Literal["engine", "repetition", "window"]
+"""What proposed steps rest on, see `steps.Origin`."""
 
 Proposal = tuple[Intervals, str]
 """The proposed steps of the host, and their source in words."""
@@ -143,27 +152,27 @@ def disjoint_steps(trace: Trace, rows: Int64s, numbers: Int64s) -> NumberedSteps
     return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
 
 
-def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, str]:
-    """The steps that are proposed, and the note about them."""
+def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis, str]:
+    """The steps that are proposed, what they rest on, and the note about them."""
     window = host_window(trace, work)
     named = _of_engine(trace)
     if named is not None:
         host, source = named
         count = len(host.start)
         which = f"The {count} steps are" if count > 1 else "The only step is one of"
-        return (np.arange(count, dtype=np.int64), host), f"{which} {source}."
+        return (np.arange(count, dtype=np.int64), host), "engine", f"{which} {source}."
     proposal = (
-        _repeated_annotation(trace, window) or _optimizer_boundaries(trace, window) or _repeated_kernels(trace, work)
+        _repeated_annotation(trace, window)
+        or _optimizer_boundaries(trace, window)
+        or (_repeated_kernels(trace, work) if len(work) else _repeated_operators(trace))
     )
     if proposal is not None:
         host, why = proposal
         number = np.arange(len(host.start), dtype=np.int64)
-        return (number, host), f"No steps were marked; {len(number)} are proposed from {why}."
+        return (number, host), "repetition", f"No steps were marked; {len(number)} are proposed from {why}."
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    return (
-        np.zeros(1, np.int64),
-        one,
-    ), "No steps were marked, and nothing repeats as steps do: the whole window is one step."
+    note = "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
+    return (np.zeros(1, np.int64), one), "window", note
 
 
 def host_window(trace: Trace, work: DeviceWork) -> tuple[int, int]:
@@ -296,6 +305,40 @@ def _repeated_kernels(trace: Trace, work: DeviceWork) -> Proposal | None:
         if apart and alike and _is_typical(np.diff(times), int(times[-1] - times[0])):
             return Intervals(times[:-1], times[1:]), "a sequence of kernel launches that repeats"
     return None
+
+
+def _repeated_operators(trace: Trace) -> Proposal | None:
+    """Steps between the operators of a kind, where the outermost operators of the main thread repeat exactly.
+
+    What repeats within one call of a module are its layers.
+    """
+    rows = np.flatnonzero(outermost_ops(trace) & (trace.track == main_thread(trace)))
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    names = trace.name[rows]
+    if len(rows) < _MIN_OPERATORS:
+        return None
+    for places in dividers(names, 2):
+        period = int(places[-1] - places[-2])
+        last = np.flatnonzero(names[period:] != names[:-period]).max(initial=-1) + 1  # from here on all repeat
+        count = (len(rows) - last) // period
+        first = len(rows) - count * period
+        repeats = count * period >= max(_PERIODIC_SHARE * len(rows), _MIN_OPERATORS) and count >= _MIN_REPETITIONS
+        if not repeats:
+            continue
+        begins = rows[first::period]
+        start = trace.start[begins]
+        end = np.append(start[1:], trace.end[rows[first:]].max())
+        if _is_typical(end - start, int(end[-1] - start[0])) and not _in_one_module(trace, begins):
+            return Intervals(start, end), "a sequence of operators that repeats"
+    return None
+
+
+def _in_one_module(trace: Trace, rows: Int64s) -> bool:
+    """Whether calls, in order of time, are made by one call of a module, or two of them are."""
+    around, parent = enclosing_module(trace)[rows], call_tree(trace).parent
+    while (inner := (around >= 0) & (enclosing_module(trace)[parent[around]] >= 0) & (parent[around] >= 0)).any():
+        around = np.where(inner, enclosing_module(trace)[parent[around]], around)
+    return bool(((around[1:] >= 0) & (around[1:] == around[:-1])).any())
 
 
 def dividers(codes: Int32s, min_length: int) -> Iterator[Int64s]:

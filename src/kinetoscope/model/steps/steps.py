@@ -19,9 +19,9 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
-Origin = Literal["profiler", "annotation", "repetition", "window"]
-"""profiler: `ProfilerStep#N`. annotation: one that the user named. repetition: proposed from a pattern that repeats.
-window: the whole window is one step."""
+Origin = Literal["profiler", "annotation", "engine", "repetition", "window"]
+"""profiler: `ProfilerStep#N`. annotation: one that the user named. engine: steps that a serving engine named.
+repetition: proposed from a pattern that repeats. window: the whole window counts as one step."""
 
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 
@@ -75,9 +75,8 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
         numbered = _profiler_steps(trace)
         origin = "profiler"
     if numbered is None:
-        numbered, basis = propose_steps(trace, work)
+        numbered, origin, basis = propose_steps(trace, work)
         notes.append(basis)
-        origin = "repetition" if len(numbered[0]) > 1 else "window"
     number, host = numbered
     return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
 

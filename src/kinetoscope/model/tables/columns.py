@@ -141,7 +141,7 @@ STEP_FIELDS = (
     _instant("device_start", "Later of the host's start and the device's end of the step before."),
     _instant("device_end", "Later of the host's end and the last end of what was launched in it."),
     _plain("steady", pl.Boolean, "Is it neither a step of the warm-up nor an empty last one?"),
-    _plain("origin", pl.String, "What the steps rest on: profiler, annotation, repetition or window."),
+    _plain("origin", pl.String, "What the steps rest on: profiler, annotation, engine, repetition or window."),
 )
 MEMORY_FIELDS = (
     _ROW,

@@ -292,8 +292,11 @@ def as_float(number: int | float | str) -> float:
 # --- kinds of events
 
 
-LONGEST_RECORDING_NS: Final = 30 * 86_400_000_000_000
-"""30 days: an event farther from the middle event of the recording has no valid time."""
+LONGEST_RECORDING_NS: Final = 86_400_000_000_000
+"""A day: an event farther from the middle event of the recording has no valid time."""
+
+NO_TIME: Final = -4_600_000_000_000_000_000
+"""The start of an event whose time is none that can be: before all that can."""
 
 _METADATA_PHASE: Final = ord("M")
 """Phase of names of processes and threads, whose times mean nothing."""
@@ -346,18 +349,18 @@ def of_autograd_profiler(trace: Trace) -> Bools:
 
 @derived
 def stray(trace: Trace) -> Int64s:
-    """Rows of events with impossible times: over 30 days from the middle one, such as 0 among times since 1970.
+    """Rows of events with impossible times: `NO_TIME`, or over a day from the middle one, such as 0 among later ones.
 
     No analysis counts them: one such event would make a recording of seconds one of decades.
     """
     timed = np.flatnonzero(trace.ph != _METADATA_PHASE)
-    if not len(timed):
-        return timed
     start = trace.start[timed]
-    if int(start.max()) - int(start.min()) <= LONGEST_RECORDING_NS:
-        return timed[:0]
-    middle = int(np.partition(start, len(start) // 2)[len(start) // 2])
-    return timed[(start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
+    none = start == NO_TIME
+    known = start[~none] if none.any() else start
+    if not len(known) or int(known.max()) - int(known.min()) <= LONGEST_RECORDING_NS:
+        return timed[none]
+    middle = int(np.partition(known, len(known) // 2)[len(known) // 2])
+    return timed[none | (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
 
 
 def is_device_work(trace: Trace) -> Bools:

@@ -15,7 +15,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, long_integers
 from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.model.trace.text import number_of
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.trace import NO_TIME, Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.json import tokenizer as tk
 from kinetoscope.readers.json.columns import Chunk, EventColumns, Tables, slots_of, translate
@@ -88,6 +88,7 @@ def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tab
         if not odd.any():
             continue
         which = np.flatnonzero(odd[shape])
+        every = which
         readable = np.isin(kinds, (STRING, NUMBER_TEXT))[shape[which]]
         impossible += int(np.count_nonzero(~readable))
         which = which[readable]
@@ -97,6 +98,9 @@ def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tab
         if key == TS:
             end[which] += times  # it has the duration so far, if there is one
             start[which] = times
+            without = np.concatenate([every[~readable], which[status == tk.UNDECIDED]])
+            end[without] += NO_TIME
+            start[without] = NO_TIME
         else:
             end[which] = start[which] + times
     symptoms = []
@@ -104,7 +108,8 @@ def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tab
         message = f"{rounded} times have more than three decimals of a microsecond and were rounded to the nanosecond."
         symptoms.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
     if impossible:
-        message = f"{impossible} times or durations are no possible time (no number, or over 142 years); taken as 0."
+        message = f"{impossible} times or durations are no possible time (no number, or over 142 years): an event has "
+        message += "none then and is left out, or takes no time."
         symptoms.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
     return symptoms
 

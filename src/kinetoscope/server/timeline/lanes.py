@@ -197,7 +197,7 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
         )
     if astray := timeline(trace).astray:
         notes.append(
-            f"Rank {trace.source.rank}: the times of {number_of(astray, 'event')} cannot be right (30 days from the "
+            f"Rank {trace.source.rank}: the times of {number_of(astray, 'event')} cannot be right (a day from the "
             "others, or as long): the picture is without them."
         )
     if len(marks) > _MAX_STEPS:
