@@ -356,6 +356,11 @@ def rank_balance(
     *,
     select: Selection = ...,
 ) -> Result: ...
+def recording_kinds(
+    job: Job,
+    *,
+    select: Selection = ...,
+) -> Result: ...
 def roofline(
     job: Job,
     *,

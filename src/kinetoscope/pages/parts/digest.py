@@ -236,9 +236,7 @@ def digest_of_memory(digest: Digest, memory: SnapshotWords, path: str) -> Digest
     )
 
 
-def _headline(
-    of_file: Result, kinds: frozenset[RecordingKind], parts: Sequence[TimePart], **facts: Any
-) -> Sentence:
+def _headline(of_file: Result, kinds: frozenset[RecordingKind], parts: Sequence[TimePart], **facts: Any) -> Sentence:
     """What the file records, where that is no program at work; and where the time of a step goes, where it has one."""
     what = what_is_recorded(of_file)
     if "graph capture" in kinds:
