@@ -16,6 +16,7 @@ from kinetoscope.advisor.rules.idle_device import idle_device
 from kinetoscope.advisor.rules.kernels_that_leave_the_device_empty import kernels_that_leave_the_device_empty
 from kinetoscope.advisor.rules.layout_transposes import layout_transposes
 from kinetoscope.advisor.rules.matrix_units_unused import matrix_units_unused
+from kinetoscope.advisor.rules.products_below_their_peak import products_below_their_peak
 from kinetoscope.advisor.rules.shapes_beside_the_matrix_units import _alignment, shapes_beside_the_matrix_units
 from kinetoscope.advisor.rules.unfused_attention import unfused_attention
 from kinetoscope.advisor.run_rules import rank_findings
@@ -364,6 +365,22 @@ def test_broad_claims_count_only_what_no_other_does() -> None:
     assert found == {"A": 100, "B": 700, "C": pytest.approx(100)}
     claims[0] = finding("C", 900, 0, 801, 2)
     assert [each.code for each in rank_findings(claims, StepTime(1000.0))] == ["A", "B"]
+
+
+# --- DEVICE012
+
+
+@pytest.mark.parametrize(("us", "device", "found"), [(300, A100, 1), (60, A100, 0), (300, RTX_3050, 0)])
+def test_large_products_below_their_peak(us: int, device: dict[str, Any], found: int, tmp_path: Path) -> None:
+    """17.2 · 10⁹ operations take 55 µs at the peak of an A100."""
+    asked = Steps().ask("aten::mm", MATRIX, us, [2048, 2048], [2048, 2048]).fill()
+    findings = list(products_below_their_peak(view(tmp_path, *asked.events, device=device)))
+    assert len(findings) == found
+    for finding in findings:
+        assert finding.title == "Large products reach 18% of their peak"
+        assert (finding.at_most, finding.stake.low) == ("note", 0)  # nothing in the trace is nearer to its peak
+        assert finding.takes == 300 * US
+        assert finding.stake.high == pytest.approx(1.05 * (300 - 55 / 0.85) * US, rel=0.03)
 
 
 # --- all

@@ -8,7 +8,7 @@ from tests.faults.case import Case
 from tests.faults.cases import cases, healthy
 from tests.faults.judging import advised, judged, warnings
 
-_CODES = ("DEVICE009", "DEVICE010", "DEVICE011", "MEMORY007", "RANKS010")
+_CODES = ("DEVICE009", "DEVICE010", "DEVICE011", "DEVICE012", "MEMORY007", "RANKS010")
 
 
 @pytest.mark.parametrize("case", [next(each for each in cases() if each.code == code) for code in _CODES], ids=_CODES)

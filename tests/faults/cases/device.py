@@ -267,6 +267,21 @@ CASES = (
     planted("DEVICE005", "the same, MI300X", training(parted), training(fused), seed=441, **_MI300),
     planted("DEVICE005", "the same, shapes not recorded", training(parted), training(fused), seed=442, shapes=False),
     planted("DEVICE006", "Python between launches", between(150), between(2), seed=450, timed=False),
+    planted(
+        "DEVICE012",
+        "an output layer by a slow kernel",
+        training(beside(49152, 2.6)),
+        training(beside(49152, 1.0)),
+        seed=460,
+    ),
+    planted(
+        "DEVICE012",
+        "the same, MI300X",
+        training(beside(49152, 2.2)),
+        training(beside(49152, 1.0)),
+        seed=461,
+        **_MI300,
+    ),
     planted("DEVICE006", "less of it, A100", between(120), between(2), seed=451, timed=False, **_A100),
 )
 """Each with its twin."""

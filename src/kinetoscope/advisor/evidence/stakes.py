@@ -118,6 +118,14 @@ def leave_only(factors: Factors, work: Bools, left: float | Floats) -> None:
     factors.gap[work] = left
 
 
+def with_pauses(rank: RankView, work: Bools) -> Intervals:
+    """The time of some device work (bool [work]) in selected steps, each piece with the idle time that it ends."""
+    idle = rank.idle
+    ends = np.isin(idle.end, rank.work.start[work])
+    pauses = Intervals(idle.start[ends], idle.end[ends])
+    return intersection(merge(union(rank.work.start[work], rank.work.end[work]), pauses), rank.time)
+
+
 class Removed(NamedTuple):
     """What goes with some calls.
 

@@ -54,6 +54,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "products_in_sixteen_bits",
         "weights_read_for_few_rows",
         "small_products_in_a_row",
+        "products_below_their_peak",
     ),
     "Memory": (
         "unused_memory",

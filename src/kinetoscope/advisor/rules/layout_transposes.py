@@ -15,12 +15,12 @@ from kinetoscope.advisor.evidence.stakes import (
     limit_left,
     stake_by_time,
     unblocked_launches,
+    with_pauses,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.arguments import Tensor
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.fusion import contiguous, tensors_of
@@ -63,7 +63,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     low, high = unblocked_launches(rank), unblocked_launches(rank)
     leave_only(low, turns, _TIME_LEFT)
     leave_only(high, turns, 0.0)
-    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    spans = with_pauses(rank, turns)
     stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
     if not is_worth_reporting(rank, stake):
         return

@@ -19,7 +19,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.algorithms.intervals.intervals import merge
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops
 from kinetoscope.model.operators.categories import elementwise_ops
@@ -79,7 +79,7 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
             limit=limit_left(rank, stake, busy.length, busy) if rank.has_device else "",
         ),
         stake=stake,
-        takes=rank.per_step(merge(busy, time).length),
+        takes=rank.per_step(intersection(merge(busy, time, rank.spans(calls)), rank.time).length),
         change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
         why=say(
             "The copies go; an operator that comes later may need the layout after all, so none of the gain is sure."

@@ -1,0 +1,114 @@
+"""DEVICE012: large products reach little of the peak, and no other rule says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from kinetoscope.advisor.evidence.limits import (
+    KEPT_PEAK_SHARE,
+    is_linear,
+    left,
+    selected_units,
+    time_of_units,
+    with_work,
+)
+from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
+from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.model.device.hardware import is_rocm
+from kinetoscope.model.device.peaks import PRECISIONS
+from kinetoscope.model.roofline.floors import Bound, Floors, floors
+from kinetoscope.views.sentences import measured, say
+
+_MIN_STEP_SHARE: Final = 0.1
+"""Share of the steps' time from which on such products are reported."""
+
+_MIN_PRODUCT_NS: Final = 50_000
+"""A shorter product mostly begins and ends."""
+
+_MAX_EFFICIENCY: Final = 0.5
+"""Share of the peak below which a large product is slow: libraries reach more with those that fill a device."""
+
+_REACHABLE: Final = 0.85
+"""Share of the peak that tuned kernels reach at most: cuBLAS 73 % of an H100's, on A100 more (see `limits`)."""
+
+_MATRIX_BITS: Final = tuple(PRECISIONS.index(name) for name in ("fp16", "bf16", "fp8"))
+
+
+def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
+    """Do large products reach little of the peak?
+
+    What it checks. Products of two matrices in FP16, BF16 or FP8 of 50 µs and more that arithmetic limits and that
+    reach less than half of the peak of their device, where they take a tenth of the steps or more. What other rules say
+    of their sizes, blocks and precision counts there.
+
+    Why it matters. Libraries choose a kernel by rules of thumb, which for some sizes choose badly: a factor of two
+    between kernels is common. At most, each product reaches 85 % of the peak, as tuned kernels do. At least it comes as
+    near to the peak as 85 % of what the best large product of the same trace reaches; where that is no more, nothing is
+    gained at least. It is no fault of the program, and never more than a note.
+
+    What to do. Let the libraries' kernels be tried out for these sizes, once (TunableOp on ROCm, `max-autotune`
+    elsewhere); try the other layout of the weights, and sizes that are multiples of 256; or FP8.
+    """
+    if not rank.has_device or not rank.step_count:
+        return
+    limits = floors(rank.trace)
+    large = selected_units(rank) & is_linear(rank.trace) & np.isin(limits.precision, _MATRIX_BITS)
+    large &= (limits.bound == Bound.COMPUTE) & (limits.time >= _MIN_PRODUCT_NS)
+    efficiency = np.nan_to_num(limits.floor / np.maximum(limits.time, 1))
+    chosen = large & (efficiency < _MAX_EFFICIENCY)
+    spans = time_of_units(rank, limits, chosen)
+    if spans.length < _MIN_STEP_SHARE * rank.time.length:
+        return
+    at_most, at_least = _times(limits, large, efficiency)
+    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (at_most, at_least))
+    stake = stake_by_time(rank, low, high, spans)
+    if not is_worth_reporting(rank, stake):
+        return
+    units = np.flatnonzero(chosen)
+    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
+    where = user_source_of(rank.trace, row)
+    floor, time = (float(each[chosen].sum()) for each in (limits.floor, limits.time))
+    yield Finding(
+        message=say(
+            "Large products reach {reached} of their peak{where}. They take {takes} of each step, {part} of it, and"
+            " would take {floor} at the peak.{limit}",
+            reached=share(floor, time),
+            where=f", mostly{source}" if (source := in_source(where)) else "",
+            takes=rank.time_per_step(spans.length),
+            part=share(spans.length, rank.time.length),
+            floor=measured(rank.per_step(floor), "ns"),
+            limit=limit_left(rank, stake, float((limits.time - at_least)[chosen].clip(0).sum()), spans),
+        ),
+        stake=stake,
+        takes=rank.per_step(spans.length),
+        change="+ PYTORCH_TUNABLEOP_ENABLED=1 python ...  # tries rocBLAS and hipBLASLt for each size, once\n"
+        "+ TORCH_BLAS_PREFER_HIPBLASLT=1"
+        if is_rocm(rank.trace)
+        else '+ model = torch.compile(model, mode="max-autotune")  # tries kernels for each size, once',
+        why=say(
+            "At most, products reach 85 % of the peak, as tuned kernels do; at least they come as near to it as 85 % of"
+            " what the best large product here reaches."
+        ),
+        confidence="medium",
+        evidence=(rank.event(row, "the longest product there", "roofline", where),),
+        time=spans,
+        at_most="note",
+        broad=1,
+    )
+
+
+def _times(limits: Floors, large: Bools, efficiency: Floats) -> tuple[Floats, Floats]:
+    """What large products take at most and at least with better kernels, ns: float64 [units]."""
+    best = float(efficiency[large].max(initial=0.0))
+    at_most = limits.floor / max(KEPT_PEAK_SHARE * min(best, 1.0), 1e-9)
+    return at_most, limits.floor / _REACHABLE
+
+
+RULE = Rule("DEVICE012", "Large products are far below the peak", of_rank=products_below_their_peak)
