@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pickle
 import shutil
 import time
 from collections.abc import Callable
@@ -85,6 +86,25 @@ def test_paths_of_all_kinds(tmp_path: Path) -> None:
     assert found(folder / "one" / "a.json") == {"a": 1}
     assert found(folder / "*" / "*.json") == {"one": 1, "two": 1}
     assert found(MLP, MLP) == {"mlp": 1}
+
+
+def test_snapshots_below_a_folder_of_runs_are_runs(tmp_path: Path) -> None:
+    folder = touched(tmp_path / "log", "one/rank0.json", "two/a.json", "two/b.json")
+    taken = pickle.dumps({"segments": [], "device_traces": [[]]})
+    own = ("memory/x.pickle", "memory/y.pickle", "two/late.pickle")
+    of_runs = ("one/snapshots/rank0.memory.pickle", "one/any.pickle", "two/a.memory.pickle")
+    for name in (*own, *of_runs):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(taken)
+    (folder / "memory" / "weights.pkl").write_bytes(pickle.dumps({"weights": [1, 2]}))
+    (folder / "report.sqlite").write_bytes(b"SQLite format 3\0")
+    runs, wrong = RunScanner([str(folder)]).scan()
+    names = {run.name for run in runs}
+    assert names == {"one", "two/a", "two/b", "memory/x", "memory/y", "two/late"}
+    assert [line.partition(": ")[2] for line in wrong] == [
+        "files of Nsight are not read: report.sqlite; record with torch.profiler"
+    ]
+    assert {run.name for run in RunScanner([str(folder / "memory")]).scan()[0]} == {"x", "y"}
 
 
 def test_ids_are_stable_and_fit_for_a_url(tmp_path: Path) -> None:

@@ -17,12 +17,16 @@ from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import READERS
+from kinetoscope.readers.snapshot.alone import NAME as SNAPSHOT
 
 _SUFFIXES: Final = tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
 _PATTERNS: Final = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
 
 _UNFINISHED: Final = re.compile(r"\.rank\d+of\d+\.step\d+\.\d+((?:\.\w+)*)\.part\Z")
 """How the names end of what the recorder has not finished; between number and ending, what its helpers write."""
+
+_OF_OTHER_PROFILERS: Final = (".nsys-rep", ".qdrep", ".sqlite", ".ncu-rep")
+"""Endings of what Nsight Systems and Nsight Compute write."""
 
 _MAX_DEPTH: Final = 16
 """Folders in folders of a store: pages of a web server may lead to each other for ever."""
@@ -75,6 +79,15 @@ def is_export(file: str) -> bool:
     """Whether an unfinished file is what torch exported: the trace, if it was written to its end."""
     match = _UNFINISHED.search(file)
     return match is not None and not match[1]
+
+
+def not_traces(folder: str) -> tuple[list[CandidateFile], list[str]]:
+    """Of a local folder and all its folders: what may be memory snapshots by their names; files that nothing reads."""
+    snapshots = [each for each in _below(folder, lambda _: None) if each.reader == SNAPSHOT]
+    names = chain.from_iterable(
+        (os.path.join(inside, name) for name in names) for inside, _, names in os.walk(folder, followlinks=False)
+    )
+    return _in_order(snapshots), sorted(name for name in names if name.endswith(_OF_OTHER_PROFILERS))
 
 
 def find_all(paths: Sequence[str]) -> list[CandidateFile]:

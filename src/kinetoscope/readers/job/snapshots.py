@@ -45,6 +45,24 @@ def beside(sources: Iterable[Source], paths: Iterable[str]) -> list[CandidateFil
     ]
 
 
+def of_no_run(
+    snapshots: Iterable[CandidateFile], traces: Iterable[CandidateFile], runs: Iterable[str]
+) -> list[CandidateFile]:
+    """The snapshots of a folder that no run takes for its own, as `beside` has them; `runs`: paths of the runs."""
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for trace in traces:
+        homes[os.path.dirname(trace.url)].append(_stem_of(os.path.basename(trace.url)))
+    folders = [path for path in runs if os.path.isdir(path)]
+    left = []
+    for each in snapshots:
+        folder, name = os.path.split(each.url)
+        is_beside = os.path.basename(folder) == SNAPSHOT_FOLDER and os.path.dirname(folder) in homes
+        is_whole = folder in homes and any(os.path.commonpath([path, folder]) == path for path in folders)
+        if not (is_beside or is_whole or name.startswith(tuple(homes.get(folder, ())))):
+            left.append(each)
+    return left
+
+
 def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[str]]:
     """The sources, each with the snapshots of its rank, and notes.
 
@@ -88,8 +106,11 @@ def _of(source: Source, sources: Sequence[Source], snapshots: Sequence[str]) -> 
 
 
 def _stem(source: Source) -> str:
+    return _stem_of(source.name)
+
+
+def _stem_of(name: str) -> str:
     """The name of a trace without its endings."""
-    name = source.name
     for ending in (".gz", ".zst", ".json", ".trace", ".pt"):
         name = name.removesuffix(ending)
     return f"{name}."

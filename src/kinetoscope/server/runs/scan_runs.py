@@ -16,14 +16,17 @@ from typing import Final
 
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Job
-from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.files.stream import TextBlocks, is_url
 from kinetoscope.readers.job import ranks
 from kinetoscope.readers.job.capture_traces import apart
-from kinetoscope.readers.job.discovery import find
+from kinetoscope.readers.job.discovery import find, not_traces
 from kinetoscope.readers.job.names import of_engine
 from kinetoscope.readers.job.probe import probed
+from kinetoscope.readers.job.snapshots import of_no_run
+from kinetoscope.readers.json.sniff import HEAD
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.registry import stamp
+from kinetoscope.readers.snapshot import is_snapshot
 
 _RANK_FOLDER: Final = re.compile(r"(?:rank|worker|node|host)[-_=]?\d{1,9}", re.IGNORECASE)
 _PROCESS_FILE: Final = re.compile(r".*_\d+\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?")
@@ -32,7 +35,10 @@ _VARYING_PARTS: Final = re.compile(
 )
 """What differs between the names of a run's files: the rank; times and processes."""
 
-_ENDINGS: Final = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.gz|\.zst)?\Z")
+_ENDINGS: Final = re.compile(r"(?:(?:\.pt)?(?:\.trace)?\.json|\.pickle|\.pkl)(?:\.gz|\.zst)?\Z")
+_NAMED: Final = 3
+"""Files that nothing reads which are named."""
+
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -90,6 +96,7 @@ class RunScanner:
         self._paths = [path if is_url(path) else os.path.abspath(path) for path in paths]
         self._ranks: dict[tuple[str, str], int | None] = {}
         self._ids: dict[str, str] = {}
+        self._snapshots: dict[tuple[str, str], bool] = {}
 
     def scan(self) -> tuple[list[RunFiles], list[str]]:
         """The runs that are there now, and what is wrong with a path, one line each."""
@@ -101,13 +108,43 @@ class RunScanner:
             except KinetoscopeError as error:
                 wrong.append(str(error))
         traces, _ = apart(list(candidates.values()))  # captures of graphs are read with the run beside them
-        runs = [(path, self._files(files)) for path, files in self._runs(traces)]
+        found = self._runs(traces)
+        runs = [(path, self._files(files)) for path, files in (*found, *self._others(traces, found, wrong))]
         names, used = _names([path for path, _ in runs]), set[str]()
         return [
             RunFiles(self._identity(files, path, used), name, path, files)
             for (path, files), name in zip(runs, names, strict=True)
             if files
         ], wrong
+
+    def _others(
+        self, traces: Sequence[CandidateFile], found: Sequence[tuple[str, Sequence[CandidateFile]]], wrong: list[str]
+    ) -> list[tuple[str, list[CandidateFile]]]:
+        """Runs of memory snapshots below folders that belong to no trace; of what nothing reads `wrong` gets a line."""
+        known, others = {trace.url for trace in traces}, dict[str, CandidateFile]()
+        for path in self._paths:
+            if is_url(path) or not os.path.isdir(path):
+                continue
+            snapshots, unread = not_traces(path)
+            others |= {each.url: each for each in snapshots if each.url not in known and self._is_snapshot(each)}
+            if unread:
+                names = ", ".join(os.path.relpath(each, path) for each in unread[:_NAMED])
+                more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+                wrong.append(f"{path}: files of Nsight are not read: {names}{more}; record with torch.profiler")
+        runs = self._runs(of_no_run(others.values(), traces, [path for path, _ in found]))
+        homes = {_home(url) for url in known}  # a folder is named after its traces
+        return [(files[0].url if path in homes and len(files) == 1 else path, files) for path, files in runs]
+
+    def _is_snapshot(self, file: CandidateFile) -> bool:
+        """Whether a file begins as a snapshot does; there are many other pickles."""
+        key = (file.url, f"{file.size}")
+        if key not in self._snapshots:
+            try:
+                with TextBlocks(file.url) as blocks:
+                    self._snapshots[key] = is_snapshot(next(iter(blocks), b"")[:HEAD])
+            except KinetoscopeError:
+                self._snapshots[key] = False
+        return self._snapshots[key]
 
     def _identity(self, files: Sequence[RunFile], path: str, used: set[str]) -> str:
         """The id that one of these files had before, whatever the folder is called for now; else a new one."""
