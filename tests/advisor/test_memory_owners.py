@@ -94,3 +94,45 @@ def test_temporaries_of_the_optimizer_that_make_the_peak(tmp_path: Path) -> None
     [finding] = findings(tmp_path, process, "MEMORY012")
     assert "Temporaries of the optimizer make the peak of cuda:0." in finding.message
     assert "fused=True" in finding.change
+
+
+def inferring(*, graphs: bool) -> Process:
+    """Forward passes of four layers: with a graph, which the output holds until the next one takes its place."""
+    process = Process(Settings(), stacks="all")
+    kept: list[Any] = []
+    process.alloc("empty", 10 * MIB)  # the parameters
+    for step in range(4):
+        if step == 1:
+            process.record()  # the graph of the pass before is there
+        with process.at(python("main", "infer.py", 7)):
+            made, hidden = [], None
+            for _ in range(4):
+                with process.module("model.py", 61):
+                    new = process.alloc("addmm", 20 * MIB)
+                    if graphs:
+                        made.append(new)
+                    elif hidden is not None:
+                        process.free(hidden)
+                    hidden = new
+            (process.drop if graphs else process.free)(*kept)
+            kept = made if graphs else [hidden]
+    return process
+
+
+def test_a_forward_pass_whose_graph_nobody_runs(tmp_path: Path) -> None:
+    found = findings(tmp_path, inferring(graphs=True), "MEMORY014")
+    [message] = [each.message.replace("\xa0", " ") for each in found]
+    assert "They take 168 MB of the 178 MB in use at the peak of `cuda:0` (94%)." in message
+    assert message.endswith(
+        "83.9 MB of it are the graph of the forward pass before, which its output keeps until `infer.py:7` drops it."
+    )
+    assert "torch.inference_mode()" in found[0].change
+    assert findings(tmp_path, inferring(graphs=True), "MEMORY011") == []
+    row = memory_peak(read(tmp_path / "memory.pickle", jobs=1), group_by="use").frame.filter(name="activation")
+    assert row.get_column("size").to_list() == [160 * MIB]  # before the history, too
+
+
+def test_a_forward_pass_without_a_graph(tmp_path: Path) -> None:
+    assert findings(tmp_path, inferring(graphs=False), "MEMORY014") == []
+    assert findings(tmp_path, trained(LAYERS, stacks="all"), "MEMORY014") == []
+    assert findings(tmp_path, trained(LAYERS, stacks="all"), "MEMORY011") != []

@@ -142,6 +142,11 @@ class Process:
         for block in blocks:
             self.allocators[device].free(block, self._gather(stacks.FREE, of_free=True))
 
+    def drop(self, *blocks: Block, device: int = 0) -> None:
+        """The graph that saved these goes, and no backward pass has run it."""
+        for block in blocks:
+            self.allocators[device].free(block, self._gather((*stacks.FREE, *stacks.RELEASE), of_free=True))
+
     def matmul(self, operator: str, size: int, stream: int = 0, device: int = 0) -> Block:
         """As `alloc`; the first such operator on a stream also allocates the workspace of cuBLAS."""
         block = self.alloc(operator, size, stream, device)

@@ -54,6 +54,11 @@ EMPTY_CACHE = (
     frame("c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::emptyCache()", ""),
     frame("THCPModule_emptyCache(_object*, _object*)"),
 )
+RELEASE = (
+    frame("torch::autograd::generated::LinearBackward0::release_variables()"),
+    frame("torch::autograd::deleteNode(torch::autograd::Node*)"),
+)
+"""The graph is dropped: its nodes go without having been run."""
 ENGINE = (
     frame(
         "torch::autograd::Node::operator()(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)",

@@ -47,6 +47,11 @@ class PeakOwners:
         return Evidence(text, "memory_peak", {"group_by": group_by})
 
 
+def device_number(name: str) -> int:
+    """The number of a device that has a snapshot, by its name."""
+    return int(name.rpartition(":")[2])
+
+
 def peak_owners(rank: RankView) -> Iterator[PeakOwners]:
     """Of each device of the snapshot whose memory is nearly full, ran out, or has a size that the file does not say."""
     trace, snapshot = rank.trace, snapshot_of(rank.trace)

@@ -70,6 +70,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "activations_of_layers",
         "short_lived_peak",
         "many_graph_pools",
+        "graph_kept_without_backward",
     ),
     "Across ranks": (
         "data_parallel",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.advisor.evidence.peak_owners import peak_owners
+from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -16,6 +16,7 @@ from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.marks import is_optimizer_range
+from kinetoscope.model.snapshot.forward_only import kept_graph
 from kinetoscope.model.snapshot.sites import RECOMPUTATION, stack_sites
 from kinetoscope.views.numbers import shown
 
@@ -42,8 +43,8 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
         return
     for peak in peak_owners(rank):
         uses = peak.uses.filter((pl.col("use") == "activation") & (pl.col("repeats") > 1))
-        if not len(uses):
-            continue
+        if not len(uses) or kept_graph(rank.trace, device_number(peak.device)) is not None:
+            continue  # MEMORY014 says how all of it goes
         count, each, line = uses.select("repeats", "each", "line").row(0)
         held, inputs = count * each, count * _input(peak.stacks, count)
         freed = held - each - inputs

@@ -44,7 +44,8 @@ CATEGORIES: Final = (
 
 parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient.
 gradient: taken in the backward pass, and outlives it. optimizer state: taken in the optimizer, and outlives its step.
-activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one. temporary: returned
+activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one, or with a graph of
+autograd. temporary: returned
 in the pass in which it was taken. workspace, collective buffer, KV cache, input: by a function of the stack; a
 workspace of cuBLAS also by its size.
 graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
@@ -163,6 +164,7 @@ def owners_of(
         (shown(sites.INPUT | sites.COPY_TO_DEVICE) & (kind == _FORWARD) & ~in_module, INPUT, BY_STACK),
         ((end_kind == _BACKWARD) & (kind != _BACKWARD) & (kind != _OPTIMIZER), ACTIVATION, BY_LIFETIME),
         (in_module & is_over & is_recorded & ~in_pass, ACTIVATION, BY_LIFETIME),
+        (((end_marks & sites.GRAPH_RELEASE) != 0) & (end_kind == _FORWARD), ACTIVATION, BY_STACK),
         ((end_kind == _OPTIMIZER) & ~is_recorded, STATE, BY_LIFETIME),
         (((end_marks & sites.ZERO_GRAD) != 0) & ~is_recorded, GRADIENT, BY_LIFETIME),
         ((kind == _FORWARD) & in_pass, TEMPORARY, BY_LIFETIME),

@@ -26,7 +26,7 @@ from kinetoscope.model.trace.trace import Trace
 
 FRAME_MARKS: Final = (
     *("backward", "accumulation", "optimizer", "optimizer state", "zero_grad", "module", "parameter", "collective"),
-    *("workspace", "input", "copy to device", "KV cache", "recomputation"),
+    *("workspace", "input", "copy to device", "KV cache", "recomputation", "graph release"),
 )
 """What a frame can show, in the order of the bits."""
 
@@ -44,6 +44,7 @@ FRAME_MARKS: Final = (
     COPY_TO_DEVICE,
     KV_CACHE,
     RECOMPUTATION,
+    GRAPH_RELEASE,
 ) = (1 << bit for bit in range(len(FRAME_MARKS)))
 
 
@@ -95,6 +96,7 @@ _FRAME_RULES: Final = (
     _FrameRule(
         RECOMPUTATION, r"checkpoint(?:ing)?\.py$|parallel/random\.py$", r"^(?:recompute_fn|unpack_hook|backward)$"
     ),
+    _FrameRule(GRAPH_RELEASE, None, r"^torch::autograd::(?:deleteNode\b|.*::release_variables\b)"),
 )
 
 _AUTOGRAD_THREAD: Final = re.compile(r"(?:^|/)torch/(?:autograd|utils/checkpoint|_functorch)\b")
