@@ -202,3 +202,49 @@ def test_a_stack_leads_to_a_line_a_module_and_an_operator(tmp_path: Path) -> Non
     assert "start.py(7): main" in frames
     assert frames[-1].startswith("torch/nn/modules/linear.py(125): ")
     assert sites.folded(-1) == ""
+
+
+class Rewriting(Training):
+    """An AdamW written by hand, which makes its state and its parameters anew in each step."""
+
+    def _update(self) -> None:
+        wrapper = python("wrapper", "torch/optim/optimizer.py", 533)
+        with self.process.at(python("main", "train.py", 49), wrapper):
+            for name, block in self.parameters.items():
+                state = self.states.get(name, [])
+                self.states[name] = []
+                for place, line in enumerate((51, 56)):
+                    with self.process.at(python("step", "optimizer.py", line)):
+                        self.states[name].append(self._alloc("add", block.requested))
+                        self._free(*state[place : place + 1])
+                with self.process.at(python("step", "optimizer.py", 64)):
+                    scaled = self._alloc("mul", block.requested)
+                    self.parameters[name] = self._alloc("sub", block.requested)
+                    self._free(block, scaled)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("context", ["all", "alloc"])
+def test_parameters_that_the_optimizer_makes_anew(tmp_path: Path, *, late: bool, context: str) -> None:
+    process = Process(Settings())
+    training = Rewriting(process, SMALL, metadata=False, annotate=False)
+    if late:
+        training.build()
+        training.run(2)
+        process.record(context)
+    else:
+        process.record(context)
+        training.build()
+    training.run(3)
+    trace = taken_of(tmp_path, process)
+    found = told(trace)
+    for category in ("parameter", "optimizer state"):
+        wrong = {found[address] for address in truth(training)[category]} - {(category, each) for each in EVIDENCE}
+        assert not wrong, category
+    past, owned = history(trace, 0), owners(trace, 0)
+    assert past is not None
+    assert owned is not None
+    size = sum(block.requested for block in training.parameters.values())
+    if late:
+        before = past.alive_after(-1) & (owned.category == PARAMETER)
+        assert 0.9 * size < int(past.requested[before].sum()) <= size

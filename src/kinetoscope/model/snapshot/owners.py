@@ -42,7 +42,8 @@ CATEGORIES: Final = (
 )
 """Categories of allocations, in the order of their codes.
 
-parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient.
+parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient; or
+taken anew by an optimizer in each step, after its state.
 gradient: taken in the backward pass, and outlives it. optimizer state: taken in the optimizer, and outlives its step.
 activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one, or with a graph of
 autograd. temporary: returned
@@ -179,6 +180,7 @@ def owners_of(
     _give(found, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
     _by_size(past, found, is_early & ~is_over, passes.optimizes)
     _give(found, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
+    _as_rewritten(past, found, end, end_kind == _OPTIMIZER)
     return found
 
 
@@ -236,17 +238,10 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     As many of each size as there are gradients of it at once are parameters. If an optimizer runs whose state was not
     taken in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
     """
-    gradients = np.flatnonzero(found.category == GRADIENT)
     there = np.flatnonzero(where & (found.category == UNKNOWN))
-    if not len(gradients) or not len(there):
+    sizes, counts = _sizes_of_gradients(past, found)
+    if not len(sizes) or not len(there):
         return
-    changes = np.zeros(len(past.events) + 2, np.int64)
-    end = np.where(past.returned[gradients] != NONE, past.returned[gradients] + 1, len(changes) - 1)
-    np.add.at(changes, past.taken[gradients] + 1, past.requested[gradients])
-    np.subtract.at(changes, end, past.requested[gradients])
-    most = int(np.argmax(np.cumsum(changes[:-1]))) - 1
-    alive = gradients[past.alive_after(most)[gradients]]
-    sizes, counts = np.unique(past.requested[alive], return_counts=True)
     requested = past.requested[there]
     rank = _rank_among_equals(requested)
     place = np.minimum(np.searchsorted(sizes, requested), len(sizes) - 1)
@@ -256,6 +251,52 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     if optimizes and not (found.category == STATE).any():
         is_state = ~is_parameter & (fits | np.isin(requested, 2 * sizes))
         _give(found, _at(there[is_state], len(past)), STATE, BY_SIZE)
+
+
+def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple[Int64s, Int64s]:
+    """The sizes of the gradients when most bytes of them were there, and how many there were of each."""
+    gradients = np.flatnonzero(found.category == GRADIENT)
+    changes = np.zeros(len(past.events) + 2, np.int64)
+    end = np.where(past.returned[gradients] != NONE, past.returned[gradients] + 1, len(changes) - 1)
+    np.add.at(changes, past.taken[gradients] + 1, past.requested[gradients])
+    np.subtract.at(changes, end, past.requested[gradients])
+    most = int(np.argmax(np.cumsum(changes[:-1]))) - 1
+    alive = gradients[past.alive_after(most)[gradients]]
+    sizes, counts = np.unique(past.requested[alive], return_counts=True)
+    return sizes, counts
+
+
+def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
+    """Parameters that their optimizer takes anew in each step (`p.data = p.data - …`), as it does its state.
+
+    Where gradients have no parameters that outlast the optimizer, what it takes last of their sizes is the parameters:
+    it needs its state to compute them. What they replace was the parameters before.
+    """
+    sizes, counts = _sizes_of_gradients(past, found)
+    lasting = np.flatnonzero((found.category == PARAMETER) & ~ends_in_optimizer)
+    there = np.array([np.count_nonzero(past.requested[lasting] == size) for size in sizes.tolist()], np.int64)
+    missing = np.maximum(counts - there, 0)
+    if 2 * int((missing * sizes).sum()) <= int((counts * sizes).sum()):
+        return
+    fits = (found.category == STATE) & np.isin(past.requested, sizes[missing > 0])
+    new = np.flatnonzero(fits & (past.taken != NONE) & (past.stack != NONE))
+    old = np.flatnonzero(fits & (past.taken == NONE) & ends_in_optimizer)
+    old = old[np.argsort(end[old], kind="stable")]
+    last = np.full(int(past.stack[new].max(initial=0)) + 1, -1, np.int64)
+    np.maximum.at(last, past.stack[new], past.taken[new])
+    times = np.bincount(past.stack[new], minlength=len(last))
+    replaced = np.count_nonzero(ends_in_optimizer & np.isin(past.requested, sizes[missing > 0]))
+    last[times < int(missing.sum())] = -1
+    if not len(new) or last.max() < 0 or replaced < int(missing.sum()):
+        return
+    chosen = new[past.stack[new] == last.argmax()]
+    rows = [chosen]
+    for size in sizes[missing > 0].tolist():
+        olds, news = old[past.requested[old] == size], chosen[past.requested[chosen] == size]
+        after = np.searchsorted(end[olds], past.taken[news])
+        rows.append(olds[np.unique(after[after < len(olds)])][: int(missing[sizes == size][0])])
+    which = np.concatenate(rows)
+    found.category[which], found.evidence[which] = PARAMETER, BY_SIZE
 
 
 def _at(places: NDArray[Any], count: int) -> Bools:
