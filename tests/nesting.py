@@ -8,19 +8,27 @@ from typing import Any
 Spans = Sequence[tuple[int, int]]
 
 
-def around(events: Sequence[dict[str, Any]], *, whole: bool = False) -> list[int]:
-    """The place of the call directly around each, −1 for none; if `whole`, of that which it lies in as a whole."""
-    spans = []
-    for event in events:
-        start = round(event["ts"] * 1000)
-        spans.append((start, start + round(event["dur"] * 1000)))
-    order = sorted(range(len(spans)), key=lambda k: (spans[k][0], -spans[k][1]))  # of what was recorded, for all
-    if whole:
-        return _nested(spans, order, cuts_earlier=lambda outside, common: True)[0]
+def whole(events: Sequence[dict[str, Any]]) -> tuple[list[int], list[int]]:
+    """The place of the call that each lies in as a whole, −1 for none, and until when no longer one begins in each."""
+    spans, order = _ordered(events)
+    return _nested(spans, order, cuts_earlier=lambda outside, common: True)
+
+
+def around(events: Sequence[dict[str, Any]]) -> list[int]:
+    """The place of the call directly around each, −1 for none."""
+    spans, order = _ordered(events)
     frames = [k for k in order if events[k]["cat"] == "python_function"]
     ends = _nested(spans, frames, cuts_earlier=lambda outside, common: False)[1]
     spans = [(start, end) for (start, _), end in zip(spans, ends, strict=True)]
     return _nested(spans, order, cuts_earlier=lambda outside, common: outside > common)[0]
+
+
+def _ordered(events: Sequence[dict[str, Any]]) -> tuple[list[tuple[int, int]], list[int]]:
+    spans = []
+    for event in events:
+        start = round(event["ts"] * 1000)
+        spans.append((start, start + round(event["dur"] * 1000)))
+    return spans, sorted(range(len(spans)), key=lambda k: (spans[k][0], -spans[k][1]))
 
 
 def _nested(

@@ -1,6 +1,6 @@
 """Annotations: against a brute-force twin, and HTA's own answers."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from kinetoscope import Selection, read
 from kinetoscope.analyses.annotations import annotations
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
-from tests.nesting import around
+from tests.nesting import around, whole
 
 WORK = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
 HOST = ("calls", "host_total", "host_self")
@@ -44,32 +44,24 @@ class Twin:
         self.events = events
         origin = min(span(event)[0] for event in events)
         self.low, self.high = (origin + time[0], origin + time[1]) if time else (-1000, 1000)
-        self.around, self.whole = self.nested(whole=False), self.nested(whole=True)
+        self.around = self.nested()
         self.leave_out_repeats()
 
-    def nested(self, *, whole: bool) -> dict[int, int]:
+    def nested(self) -> dict[int, int]:
         found = {}
         for tid in (1, 2):
             here = [k for k in self.of("user_annotation", "cuda_runtime") if self.events[k]["tid"] == tid]
-            for k, above in zip(here, around([self.events[k] for k in here], whole=whole), strict=True):
+            for k, above in zip(here, around([self.events[k] for k in here]), strict=True):
                 found[k] = here[above] if above >= 0 else -1
         return found
 
     def leave_out_repeats(self) -> None:
-        """The only call in a call of its name is that call again."""
-        self.same: dict[int, int] = {}
+        """A call directly in a call of its name is that call again."""
         spans = {k: span(self.events[k]) for k in self.around}
-        may = {k for k, up in self.around.items() if up >= 0 and spans[k][0] < spans[k][1] <= spans[up][1]}
-        while True:
-            children = Counter(self.around.values())
-            pairs = [(k, up) for k, up in self.around.items() if up >= 0 and self.name(k) == self.name(up)]
-            repeats = [(k, up) for k, up in pairs if children[up] == 1 and k in may]
-            if not repeats:
-                return
-            [(k, up), *_] = repeats
-            self.same[k] = up
-            del self.around[k]
-            self.around = {each: up if above == k else above for each, above in self.around.items()}
+        may = {k: up for k, up in self.around.items() if up >= 0 and spans[k][0] < spans[k][1] <= spans[up][1]}
+        self.same = {k: up for k, up in may.items() if self.name(k) == self.name(up)}
+        above = {k: self.ranges(up)[:1] if up >= 0 else [] for k, up in self.around.items()}
+        self.around = {k: up[0] if up else -1 for k, up in above.items() if k not in self.same}
 
     def of(self, *categories: str) -> list[int]:
         return [k for k, event in enumerate(self.events) if event["cat"] in categories]
@@ -101,15 +93,19 @@ class Twin:
 
     def answer(self, by: str) -> dict[str, tuple[int, ...]]:
         host: dict[str, list[int]] = defaultdict(lambda: [0] * 3)
-        for k in set(self.of("user_annotation")) & self.around.keys():
-            time = len(self.instants(k))
-            begun = self.low <= span(self.events[k])[0] < self.high
-            host[self.name(k)] = [a + b for a, b in zip(host[self.name(k)], (begun, time, time), strict=True)]
-            above = self.whole[k]
-            while above >= 0 and (above in self.same or above not in self.of("user_annotation")):
-                above = self.whole[above]
-            if above >= 0:
-                host[self.name(above)][2] -= time
+        for tid in (1, 2):
+            here = [k for k in self.of("user_annotation") if k in self.around and self.events[k]["tid"] == tid]
+            here.sort(key=lambda k: (span(self.events[k])[0], -span(self.events[k])[1]))
+            parents, until = whole([self.events[k] for k in here])
+            for place, (k, end) in enumerate(zip(here, until, strict=True)):
+                own = len(range(self.instants(k).start, min(self.instants(k).stop, end)))
+                before = [span(self.events[j])[1] for j in here[:place] if self.name(j) == self.name(k)]
+                total = len(range(max([self.instants(k).start, *before]), self.instants(k).stop))
+                begun = self.low <= span(self.events[k])[0] < self.high
+                charge = (begun, total, own)
+                host[self.name(k)] = [a + b for a, b in zip(host[self.name(k)], charge, strict=True)]
+                if parents[place] >= 0:
+                    host[self.name(here[parents[place]])][2] -= own
         inside: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for k in self.of("kernel"):
             ranges = self.ranges_of_work(k, by)
@@ -118,22 +114,14 @@ class Twin:
             for j in ranges[:1] if self.instants(k) else []:
                 inside[self.name(j)][1].append(k)
         names = host.keys() | {self.name(k) for k in self.of("gpu_user_annotation")}
-        return {name: (*host[name], *self.costs(*inside[name], by, name)) for name in names}
+        return {name: (*host[name], *self.costs(*inside[name])) for name in names}
 
     def name(self, k: int) -> str:
         return str(self.events[k]["name"])
 
-    def costs(self, total: list[int], own: list[int], by: str, name: str) -> list[int]:
-        """Counts, sums and unions. By launch, work counts once for each of several ranges of one name around it."""
-        times = []
-        for works in (total, own):
-            levels = [
-                sum(self.name(j) == name for j in self.ranges_of_work(k, by))
-                if works is total and by == "launch"
-                else 1
-                for k in works
-            ]
-            times.append(sum(len(self.instants(k)) * level for k, level in zip(works, levels, strict=True)))
+    def costs(self, total: list[int], own: list[int]) -> list[int]:
+        """Counts, sums and unions."""
+        times = [sum(len(self.instants(k)) for k in works) for works in (total, own)]
         busy = [len({when for k in works for when in self.instants(k)}) for works in (total, own)]
         return [len(total), len(own), *times, *busy]
 

@@ -299,7 +299,8 @@ def operators_have_all_device_time_that_is_linked(ask: Asked) -> Iterator[Fact]:
         yield f"device_self {params}", frame["device_self"].sum(), linked
         yield "self <= total", frame.filter(pl.col("device_self") > pl.col("device_total")).height, 0
         yield "busy <= total", frame.filter(pl.col("device_total_busy") > pl.col("device_total")).height, 0
-    names = ("calls", "host_total", "host_self", "device_total", "device_self")
+    names, totals = ("calls", "host_self", "device_self"), ("host_total", "device_total")
+    at_once = total_of(ask("operators"), totals, "name", "kind")
     for group_by in ("shapes", "stack"):
         apart = ask("operators", group_by=group_by)
         yield (
@@ -307,6 +308,9 @@ def operators_have_all_device_time_that_is_linked(ask: Asked) -> Iterator[Fact]:
             total_of(apart, names, "name", "kind"),
             total_of(ask("operators"), names, "name", "kind"),
         )
+        # Calls in calls of their name count once in a row, and these may be of different stacks.
+        more = total_of(apart, totals, "name", "kind")
+        yield f"totals by {group_by}", [key for key, time in at_once.items() if time > more[key]], []
     every = ask("operators").filter(pl.col("kind") != "memory")
     for backward in ("thread", "forward"):
         stacks = ask("operator_stacks", backward=backward)
@@ -318,13 +322,27 @@ def total_of(frame: pl.DataFrame, names: tuple[str, ...], *by: str) -> dict[Any,
 
 
 @law
+def self_times_of_the_host_have_each_instant_once(ask: Asked) -> Iterator[Fact]:
+    trace, tree = ask.trace, call_tree(ask.trace)
+    for params, hidden in (({}, [EventKind.PYTHON]), ({"python": True}, [])):
+        shown = tree.member & ~np.isin(trace.kind, hidden)
+        tracks = [np.flatnonzero(shown & (trace.track == track)) for track in np.unique(trace.track[shown]).tolist()]
+        ran = sum(union(trace.start[rows], trace.end[rows]).length for rows in tracks)
+        frame = ask("operators", **params)
+        yield f"host_self {params}", frame["host_self"].sum(), ran
+        yield "below 0", frame.filter(pl.col("host_self") < 0).height, 0
+        synchronous = frame.filter(~pl.col("name").str.starts_with("gloo:"))
+        yield "more than there was", synchronous.filter(pl.col("host_total") > ran).height, 0
+
+
+@law
 def sequences_have_what_operators_have(ask: Asked) -> Iterator[Fact]:
     work = ask.work
     everything = ask("operators").filter(pl.col("kind") == "operator")
     for name, calls, time in everything.select("name", "calls", "device_total").head(3).iter_rows():
         if time:
             found = ask("kernel_sequences", operator=name, min_length=0)
-            yield name, (found["calls"].sum(), found["device_time"].sum()), (calls, time)
+            yield name, (found["calls"].sum(), found["device_time"].sum() >= time), (calls, True)
     outermost = ask("kernel_sequences")
     inside = (work.launch >= 0) & (enclosing_op(ask.trace)[work.launch] >= 0)
     of_operators = (work.launch < 0) & (work.op >= 0)

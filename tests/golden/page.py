@@ -37,6 +37,21 @@ Columns that only we have, rows that only we have (calls of the runtime, annotat
 which only HTA has, are not compared.
 """
 
+TORCH: Final = """\
+## Torch's own tables
+
+Of the recordings that torch's `key_averages` was printed for (14, with and without stacks), `operators(python=True)`
+has the same calls, times and memory in each row but those that torch counts twice; by torch's rules all rows are equal.
+
+**calls in calls of their name.** Torch adds their times up, and takes one for the same call only if nothing stands
+beside it: `aten::arange` calls its out-variant beside `aten::empty` and has twice the calls and the time; a module in a
+module has the time of `_call_impl` once for each level. A matter of definition: here a total is at most the time that
+there was.
+
+**calls that overlap in part.** Torch takes off a call's duration all that lies in it as a whole, also where that
+overlaps: the frame that a profiled loop runs in has a self time of -77 us. We are right: time is not negative.
+"""
+
 
 def text(outcomes: Mapping[Row, str]) -> str:
     """The whole page."""
@@ -44,6 +59,7 @@ def text(outcomes: Mapping[Row, str]) -> str:
     for peer, name in PEERS.items():
         parts.append(f"## Differences from {'the ' if peer == 'plugin' else ''}{name}\n")
         parts += [_told(each, outcomes) for each in DIFFERENCES if each.peer == peer]
+    parts.append(TORCH)
     parts.append("## What cannot be compared\n")
     parts.append(_reasons(outcomes))
     return "\n".join(parts)

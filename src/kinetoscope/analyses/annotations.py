@@ -16,7 +16,7 @@ from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import launching_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import Annotations, named_ranges, shadowed
-from kinetoscope.model.operators.costs import CallGroups, Launched, device_costs, host_costs
+from kinetoscope.model.operators.costs import CallGroups, Launched, device_costs, groups_of, host_costs
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
@@ -137,9 +137,7 @@ def _frame(ranges: Annotations, values: Values) -> pl.DataFrame:
 def _groups(view: Scope, ranges: Annotations) -> CallGroups:
     chosen = ranges.host.shown & view.host_mask_untimed
     code = np.where(chosen, ranges.code, np.int32(-1))
-    around = np.where(ranges.host.whole_parent >= 0, code[ranges.host.whole_parent], np.int32(-1))
-    around[ranges.host.asynchronous] = code[ranges.host.asynchronous]
-    return CallGroups(code, around, np.zeros(len(ranges.names), np.int32))
+    return groups_of(view.trace, ranges.host, code, np.zeros(len(ranges.names), np.int32))
 
 
 def _device_spans(view: Scope, ranges: Annotations, shadows: Bools) -> Values:

@@ -63,7 +63,8 @@ def categories(
     - convolution. normalization: batch, layer, group, RMS. softmax: not that inside fused attention.
     - reduction: sums, losses, pooling, scans. elementwise: each element by itself; also random numbers, quantization.
     - embedding: tables and their updates. indexing: gather, scatter, sorting. MoE: routing and products of experts.
-    - optimizer: updates of many tensors in one call (`_foreach_`, `_fused_`); other updates are elementwise.
+    - optimizer: updates of many tensors in one call (`_fused_`; `_foreach_` where an optimizer's steps were recorded,
+      and else what it does to each tensor); other updates are elementwise.
     - copy: copies, casts, concatenations and fills, by kernels or the copy engine. communication: collectives.
 
     Host time is of operators by their own names, whatever they launch. Sorted by total, then by host_self.
@@ -126,7 +127,7 @@ def _on_host(view: Scope, by: By) -> pl.DataFrame:
     rows = np.flatnonzero(nested.shown & view.host_mask_untimed & (trace.kind == EventKind.HOST_OP)).astype(np.int32)
     category = categories_of_names(trace, trace.name[rows])
     number = _numbers(view, step_of(view.steps.host, trace.start), by)
-    groups = grouped_as(nested, rows, category, number[rows])
+    groups = grouped_as(trace, nested, rows, category, number[rows])
     costs = host_costs(view, nested, groups)
     numbers: Values = {"operators": costs["calls"], "host_self": costs["host_self"]}
     return _frame(categories_of_names(trace, trace.name[groups.first]), number[groups.first], numbers)

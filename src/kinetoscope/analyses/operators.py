@@ -47,8 +47,13 @@ RESULT = Schema(
     Column("input_shapes", pl.String, "Shape of each input; null if grouped by name, or if none was recorded."),
     Column("call_stack", pl.String, "Python calls around, outermost first; null unless grouped by stack, or if none."),
     Column("calls", pl.Int64, "How many calls began in the selection."),
-    Column("host_total", pl.Int64, "Duration of the calls on the host.", "ns"),
-    Column("host_self", pl.Int64, "Duration of the calls less that of the calls directly inside them.", "ns"),
+    Column(
+        "host_total",
+        pl.Int64,
+        "Time in which the calls ran on the host; one inside another of the name adds nothing.",
+        "ns",
+    ),
+    Column("host_self", pl.Int64, "Time in which the calls ran and no call inside them.", "ns"),
     Column("device_total", pl.Int64, "Sum of the durations of the device work launched in the calls.", "ns"),
     Column(
         "device_self", pl.Int64, "Durations of the device work launched in the calls and in none inside them.", "ns"
@@ -105,10 +110,12 @@ def operators(
 ) -> Result:
     """Which operators cost the most: calls, time on the host and on the device, memory?
 
-    Method. Calls nest by time on their thread, by the rule of torch's `key_averages`; a row sums over the calls of one
-    name. Self leaves out the calls directly inside that have rows. A call that is the only one inside a call of the
-    same name is that call recorded twice, and counts once. Device work counts to the call in which it was launched and
-    to all calls around it; if the launch was not recorded, to the operator of its External id. Memory is what the
+    Method. Calls nest by time on their thread; a row sums over the calls of one name. Self is the time in which a call
+    runs and no call with a row that began later, so that calls which overlap only in part share no instant. A call
+    directly inside a call of its name is that call, whatever stands beside it: torch calls an overload or an
+    out-variant from another. Totals of a name count each instant of a thread, and each piece of device work, once, also
+    where its calls lie in each other at a greater depth. Device work counts to the call in which it was launched and to
+    all calls around it; if the launch was not recorded, to the operator of its External id. Memory is what the
     allocator took less what it gave back, on any thread, while the call ran. With `group_by="stack"` calls count apart
     by the Python calls around them, as the file spells them out or as recorded; `operator_stacks` shows them for one
     operator. Eligible for matrix units is, by the TensorBoard plugin's rule, a GEMM, a convolution or (not there) an
@@ -235,8 +242,6 @@ def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) ->
         yield not_recorded("call stacks", "rows are by name only")
     if not (trace.kind == EventKind.MEMORY).any():
         yield not_recorded("memory", "its columns are empty")
-    if (frame["host_self"] < 0).any():
-        yield "Calls overlap others in part, as the profiler recorded them: some self times are below 0."
     frames = 0 if python else int((view.host_mask & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
         yield f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time."

@@ -44,6 +44,7 @@ RESULT = Schema(
     across={"sum": "device_idle time calls waits waiting", "greatest": "longest"},
 )
 
+_RECORDER: Final = ("kinetoscope/record/", "kinetoscope\\record\\")
 _PYTHON_FILE: Final = ".py("
 
 
@@ -158,17 +159,17 @@ def _names(trace: Trace, row: Int32s) -> Int32s:
 
 @derived
 def _source(trace: Trace) -> Int32s:
-    """The nearest Python function around each event that is not torch's own, else the nearest: int32 [events]."""
+    """The nearest Python function around each event that is neither torch's nor the recorder's, else the nearest."""
     parent = call_tree(trace).parent
     frames = rows_containing(trace, (_PYTHON_FILE,), EventKind.PYTHON)
-    torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\"))
+    torchs = rows_named(trace, _is_torchs, EventKind.PYTHON, holding=("torch/", "torch\\", *_RECORDER))
     own = ancestor(parent, frames & ~torchs)
     return np.where(own >= 0, own, ancestor(parent, frames))
 
 
 def _is_torchs(name: str) -> bool:
     path = name.partition(_PYTHON_FILE)[0].replace("\\", "/")
-    return path.startswith("torch/") or "/torch/" in path
+    return path.startswith("torch/") or "/torch/" in path or _RECORDER[0] in path
 
 
 def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:

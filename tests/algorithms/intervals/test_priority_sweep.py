@@ -19,8 +19,10 @@ def test_charge(drawn: tuple[tuple[int, ...], list[int], list[Interval]], climb:
     total = [0, 0, 0]
     instants: list[set[int]] = [set(), set(), set()]
     for start, length, row in intervals:
+        charged = {-1}
         while row >= 0:
-            if group[row] >= 0:
+            if group[row] not in charged:
+                charged.add(group[row])
                 total[group[row]] += max(length, 0)
                 instants[group[row]] |= set(range(start, start + length))
             row = parent[row] if climb else -1

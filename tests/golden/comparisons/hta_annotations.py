@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope import Trace
 from kinetoscope.analyses.annotations import ANALYSIS as RANGES
+from kinetoscope.model.execution.calls import is_repeat
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import STEP
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -25,7 +26,8 @@ SECTIONS = (
     f"{KERNELS}_pandas_2_3_3",
 )
 STEPS = "a name for each step"
-RULES = (STEPS, "negative durations", "no annotation for kernels of no time")
+NESTED = "ranges in ranges of their name"
+RULES = (STEPS, NESTED, "negative durations", "no annotation for kernels of no time")
 COLUMNS = {"sum (us)": "total", "max (us)": "max", "min (us)": "min", "mean (us)": "mean"}
 
 
@@ -66,6 +68,8 @@ def _times(case: Case, rules: frozenset[str]) -> dict[Any, Any]:
 
 def _formula(trace: Trace, device: bool, rules: frozenset[str]) -> dict[str, dict[str, float]]:
     rows = trace.rows(EventKind.DEVICE_ANNOTATION if device else EventKind.ANNOTATION)
+    if NESTED not in rules and not device:
+        rows = rows[~is_repeat(trace)[rows]]
     duration = (trace.end - trace.start)[rows] / 1000
     if "negative durations" not in rules:
         duration = np.maximum(duration, 0)

@@ -67,6 +67,9 @@ def test_what_the_file_spells_out_counts_first(tmp_path: Path) -> None:
         (r"C:\me\train.py(9): <module>;C:\py\Lib\site-packages\x.py(5): g", (r"C:\me\train.py", 9, "<module>")),
         ("threading.py(1032): _bootstrap;<string>(1): <module>;nn.Module: Net_0", (None, None, None)),
         ("", (None, None, None)),
+        ("train.py(9): main;kinetoscope/record/always_on/hooks.py(283): backward", ("train.py", 9, "main")),
+        ("train.py(9): main;/home/me/src/kinetoscope/record/profile.py(88): step", ("train.py", 9, "main")),
+        ("kinetoscope/record_my_voice.py(9): main", ("kinetoscope/record_my_voice.py", 9, "main")),
     ],
 )
 def test_the_users_own_line(stack: str, source: tuple[Any, ...]) -> None:

@@ -145,10 +145,26 @@ def test_a_frame_without_a_return_ends_with_its_caller(tmp_path: Path) -> None:
     assert call_tree(trace).until.tolist() == [1000, 600, 890, 600, 310]
 
 
-def test_self_times_are_those_of_key_averages(tmp_path: Path) -> None:
-    """Which takes off the calls only that lie inside as a whole."""
+def test_what_a_late_frame_outlasts_counts_once(tmp_path: Path) -> None:
+    """Torch's `key_averages` counts 490 of these 1000 ns to the operator and to the frame."""
     trace = trace_of(tmp_path, *LATE)
-    assert self_times(trace).tolist() == [1000 - 800, 500, 800 - 500 - 491, 481, 10]
+    assert self_times(trace).tolist() == [90 + 110, 10, 10 + 289, 481, 10]
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(-1, 25), st.integers(1, 2), st.booleans()), max_size=14))
+def test_self_times_sum_to_the_time_in_which_calls_run(
+    tmp_path_factory: pytest.TempPathFactory, drawing: list[tuple[int, int, int, bool]]
+) -> None:
+    events = [
+        (drawn.python if is_frame else drawn.op)("aten::mm", start, length, tid=tid)
+        for start, length, tid, is_frame in drawing
+    ]
+    trace = trace_of(tmp_path_factory.getbasetemp(), *events)
+    running = {(tid, now) for start, length, tid, _ in drawing for now in range(start, start + length)}
+    own = self_times(trace)
+    assert own.min(initial=0) >= 0
+    assert own.sum() == len(running)
+    assert own.tolist() == owned_times(trace, call_tree(trace).member).tolist()
 
 
 # --- the thread of the training loop

@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 
 from kinetoscope.analyses.categories import categories
+from kinetoscope.analyses.operators import operators
 from kinetoscope.model.operators.categories import category
 from kinetoscope.reading import read
+from tests import drawn
 from tests.catalog.samples import SHARED, required
 
 NAMES = {
@@ -66,3 +68,17 @@ def test_names_tell_nearly_all_the_time_of_real_jobs(path: str, most: float) -> 
     required(folder)
     frame = categories(read(Path(folder))).frame
     assert frame.filter(pl.col("category") == "other").get_column("share").sum() <= most
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(1, ["optimizer", "optimizer"]), (0, ["copy", "elementwise"])])
+def test_lists_of_tensors_are_the_optimizers_where_there_is_one(
+    tmp_path: Path, steps: int, expected: list[str]
+) -> None:
+    """A decode step copies many tensors in one call, too."""
+    copies = [drawn.op("aten::_foreach_copy_", 10, 20), drawn.launch(15, 5, 1), drawn.kernel("multi_tensor", 40, 9, 1)]
+    adds = [drawn.op("aten::_foreach_add_", 50, 20), drawn.launch(55, 5, 2), drawn.kernel("multi_tensor", 80, 7, 2)]
+    marks = [drawn.annotation("Optimizer.step#AdamW.step", 0, 100)] * steps
+    job = drawn.job(tmp_path, *marks, *copies, *adds)
+    found = operators(job).frame.filter(pl.col("name").str.contains("_foreach_")).sort("device_self", descending=True)
+    assert found["category"].to_list() == expected
+    assert sorted(categories(job).frame["category"].to_list()) == sorted(set(expected))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.execution.call_tree import call_tree, whole_parent
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.timeline.area import GROUPINGS, LanesOfRank, area_table, occurrence
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
@@ -41,13 +43,13 @@ def touches(start: int, end: int, begin: int, stop: int) -> bool:
 def plain(trace: Trace, lanes: set[str], begin: int, stop: int) -> dict[tuple[str, str], dict[str, Any]]:
     """By name and kind: of each event that touches the area the part inside, event by event."""
     starts, ends = times(trace)
-    origin, parent, member = timeline(trace).origin, whole_parent(trace), call_tree(trace).member
+    origin, member, (own, total) = timeline(trace).origin, call_tree(trace).member, plain_sums(trace, begin, stop)
 
     def inside(row: int) -> int:
         start, end = int(starts[row]) - origin, max(int(ends[row]), int(starts[row])) - origin
         return max(min(end, stop) - max(start, begin), 0)
 
-    found: dict[tuple[str, str], dict[str, Any]] = defaultdict(lambda: {"times": [], "cut": 0, "self": 0})
+    found: dict[tuple[str, str], dict[str, Any]] = defaultdict(lambda: {"times": [], "total": 0, "cut": 0, "self": 0})
     for row in range(len(trace)):
         lane = lane_of(trace, row)
         start, end = int(starts[row]) - origin, max(int(ends[row]), int(starts[row])) - origin
@@ -56,15 +58,32 @@ def plain(trace: Trace, lanes: set[str], begin: int, stop: int) -> dict[tuple[st
         name = call_name(trace.strings.label(int(call_names(trace)[row])), int(trace.kind[row]))
         here = found[name, MARK_KINDS[mark_kinds(trace)[row]]]
         here["times"].append(inside(row))
+        here["total"] += total[row] if member[row] else inside(row)
         here["cut"] += start < begin or end > stop
         if member[row]:
-            whole = start >= begin and end <= stop
-            children = np.flatnonzero(parent == row).tolist()
-            length = (lambda child: int(ends[child] - starts[child])) if whole else inside
-            here["self"] += inside(row) - sum(length(child) for child in children)
+            here["self"] += own[row]
         else:
             here["self"] = None
     return found
+
+
+def plain_sums(trace: Trace, begin: int, stop: int) -> tuple[dict[int, int], dict[int, int]]:
+    """The time of an area in which each call is the one, of those that run on its thread, that began last.
+
+    And that in which it is the one of its name and kind that began first.
+    """
+    origin, own, total = timeline(trace).origin, defaultdict[int, int](int), defaultdict[int, int](int)
+    members = np.flatnonzero(call_tree(trace).member).tolist()
+    spans = {row: (int(trace.start[row]) - origin, int(trace.end[row]) - origin) for row in members}
+    names = {row: (call_names(trace)[row], mark_kinds(trace)[row], trace.track[row]) for row in members}
+    edges = sorted({begin, stop, *(min(max(each, begin), stop) for span in spans.values() for each in span)})
+    for low, high in pairwise(edges):
+        running = sorted((start, -end, row) for row, (start, end) in spans.items() if start <= low and high <= end)
+        for row in {trace.track[row]: row for _, _, row in running}.values():
+            own[row] += high - low
+        for row in {names[row]: row for _, _, row in reversed(running)}.values():
+            total[row] += high - low
+    return own, total
 
 
 @given(st.lists(calls, max_size=40), st.lists(kernels, max_size=20), st.data())
@@ -86,13 +105,16 @@ def test_the_numbers_are_those_of_a_plain_twin(made: list[Any], work: list[Any],
     assert set(rows) == set(expected)
     for key, twin in expected.items():
         row, spans = rows[key], twin["times"]
-        assert (row["count"], row["cut"], row["total"]) == (len(spans), twin["cut"], sum(spans))
+        assert (row["count"], row["cut"], row["total"]) == (len(spans), twin["cut"], twin["total"])
         assert (row["min"], row["max"], row["self"]) == (min(spans), max(spans), twin["self"])
-        assert row["mean"] == sum(spans) / len(spans)
+        assert row["mean"] == twin["total"] / len(spans)
         assert call_name(trace.strings.label(int(call_names(trace)[row["longest"]])), 0) in key[0]
     for by in GROUPINGS:
         other = area_table([LanesOfRank(trace, chosen, begin, stop)], by).frame
-        assert (other["count"].sum(), other["total"].sum()) == (table["count"].sum(), table["total"].sum())
+        assert (other["count"].sum(), other["self"].sum()) == (table["count"].sum(), table["self"].sum())
+        lanes = 1 if by in ("name_and_lane", "lane") else len(chosen)
+        assert (other.filter(pl.col("self").is_not_null())["total"] <= lanes * (stop - begin)).all()
+        assert (other["self"].drop_nulls() >= 0).all()
 
 
 def loop(tmp_path: Path) -> Trace:
@@ -114,9 +136,9 @@ def test_lanes_and_kinds(tmp_path: Path) -> None:
     trace = job(tmp_path, op("a", 0, 100), op("a", 0, 300, tid=2), launch(10, 10, 1), kernel("k", 50, 100, 1)).trace()
     part = LanesOfRank(trace, timeline(trace).lanes, 0, 400)
     by_lane = area_table([part], "lane").frame.select("lane", "count", "total", "self").rows()
-    assert by_lane == [("main thread", 1, 300, 300), ("thread 1", 2, 110, 100), ("stream 7", 1, 100, None)]
+    assert by_lane == [("main thread", 1, 300, 300), ("stream 7", 1, 100, None), ("thread 1", 2, 100, 100)]
     by_kind = area_table([part], "kind").frame.select("kind", "count", "total", "share").rows()
-    assert by_kind == [("host", 2, 400, 1.0), ("computation", 1, 100, 0.25), ("runtime", 1, 10, 0.025)]
+    assert by_kind == [("host", 2, 390, 0.975), ("computation", 1, 100, 0.25), ("runtime", 1, 10, 0.025)]
     both = area_table([part], "name_and_lane").frame.select("name", "lane", "longest").rows()
     assert both[:3] == [("a", "main thread", 1), ("k", "stream 7", 3), ("a", "thread 1", 0)]
     assert both[3:] == [("cudaLaunchKernel", "thread 1", 2)]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, require_rows
+from kinetoscope.algorithms.arrays import Int32s, Int64s, require_rows
 from kinetoscope.algorithms.compiled import compiled, frozen
 
 
@@ -18,7 +18,7 @@ class Charged(NamedTuple):
     """Of each group: int64 [groups] each.
 
     Attributes:
-        total: sum of the lengths, an interval counted once for each row of the group that it is charged to.
+        total: sum of the lengths, an interval counted once in each group whose rows it is charged to.
         covered: length of the union, each instant once.
     """
 
@@ -60,7 +60,7 @@ def charge(
         total,
         covered,
         np.empty(groups, np.int64),
-        np.zeros(groups, np.bool_),
+        np.full(groups, -1, np.int64),
     )
     return Charged(total, covered)
 
@@ -76,22 +76,25 @@ def _charge(
     total: Int64s,
     covered: Int64s,
     reach: Int64s,
-    begun: Bools,
+    latest: Int64s,
 ) -> None:
-    """Intervals come in order of start, so the union of a group grows at its greatest end so far, `reach`."""
+    """Intervals come in order of start, so the union of a group grows at its greatest end so far, `reach`.
+
+    `latest` is the last interval that was charged to each group, −1 for none.
+    """
     for i in range(start.size):
         if end[i] <= start[i]:
             continue
         above = row[i]
         while above >= 0:
             g = group[above]
-            if g >= 0:
+            if g >= 0 and latest[g] != i:
                 total[g] += end[i] - start[i]
-                if not begun[g] or start[i] >= reach[g]:
+                if latest[g] < 0 or start[i] >= reach[g]:
                     covered[g] += end[i] - start[i]
                     reach[g] = end[i]
-                    begun[g] = True
                 elif end[i] > reach[g]:
                     covered[g] += end[i] - reach[g]
                     reach[g] = end[i]
+                latest[g] = i
             above = parent[above] if climb else -1

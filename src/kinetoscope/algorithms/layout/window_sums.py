@@ -7,6 +7,7 @@ without a look at its times.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -31,7 +32,9 @@ class GroupedSpans:
         group: int32 [spans], from 0; groups: how many there are.
         own: uint32 [spans], length less that of the children, ns; 2^32 − 1 for what is looked up in `self_time`.
         start, end: int64 [numbers], times by number, ns.
-        self_time: int64 [numbers], length less that of the children, ns.
+        since: int64 [numbers], from when each adds to the total of its group, in which no instant counts twice.
+        until: int64 [numbers], the end of each, or where a span begins in it that ends later.
+        self_time: int64 [numbers], time until then less that of the children, ns.
         parent: int32 [numbers], the span that each lies in, NO_PARENT for none.
     """
 
@@ -43,6 +46,8 @@ class GroupedSpans:
     own: UInt32s
     start: Int64s
     end: Int64s
+    since: Int64s
+    until: Int64s
     self_time: Int64s
     parent: Int32s
 
@@ -67,7 +72,9 @@ class WindowSums(NamedTuple):
     longest: Int64s
 
 
-def stretches(at: Int64s, length: UInt32s, rows: Int64s, begin: int, end: int) -> tuple[Int64s, Int64s]:
+def stretches(
+    at: Int64s, length: UInt32s, rows: Int64s, begin: int, end: int, ends: Callable[[int], int]
+) -> tuple[Int64s, Int64s]:
     """First place and the one after the last, in each row, of the spans that touch a window: int64 [rows] each.
 
     A span without length touches the window if it starts in it.
@@ -78,13 +85,14 @@ def stretches(at: Int64s, length: UInt32s, rows: Int64s, begin: int, end: int) -
         rows: where each row begins, [rows + 1].
         begin: of the window, ns.
         end: of the window, ns.
+        ends: when the span at a place ends, ns; asked of those whose length 32 bits do not hold.
     """
     low, high = np.empty(rows.size - 1, np.int64), np.empty(rows.size - 1, np.int64)
     for row in range(rows.size - 1):
         own = at[rows[row] : rows[row + 1]]
         first, last = np.searchsorted(own, (begin, end)).tolist()
         place = rows[row] + first - 1
-        reaches = first > 0 and (length[place] == _LONG_NS or at[place] + length[place] > begin)
+        reaches = first > 0 and (ends(place) if length[place] == _LONG_NS else at[place] + length[place]) > begin
         low[row], high[row] = rows[row] + first - int(reaches), rows[row] + max(last, first - int(reaches))
     return low, high
 
@@ -110,10 +118,11 @@ def window_sums(
         frozen(low, np.int64), frozen(high, np.int64),
     )  # fmt: skip
     own, self_time = frozen(spans.own, np.uint32), frozen(spans.self_time, np.int64)
-    size = _sum(*arrays, own, self_time, begin, end, strays is not None, table, seen)
+    since, until = frozen(spans.since, np.int64), frozen(spans.until, np.int64)
+    size = _sum(*arrays, since, own, until, self_time, begin, end, strays is not None, table, seen)
     if strays is not None:
         parent = frozen(spans.parent, np.int32)
-        _without_children(*arrays, parent, begin, end, frozen(strays, np.int32), table)
+        _without_children(*arrays, until, parent, begin, end, frozen(strays, np.int32), table)
     found = np.sort(seen[:size])
     columns = table.reshape(-1, _FIELDS)[found].T
     return WindowSums(
@@ -139,6 +148,12 @@ def _time(length: UInt32s, start: Int64s, end: Int64s, place: int, item: int) ->
     return int(time)
 
 
+@inlined
+def _counted(time: int, at: int, since: int, begin: int) -> int:
+    """What is left of a time inside the window, which begins there or at the span's start, since then."""
+    return time if since <= max(at, begin) else max(time - (since - max(at, begin)), 0)
+
+
 @compiled
 def _sum(
     order: Int32s,
@@ -149,7 +164,9 @@ def _sum(
     end: Int64s,
     low: Int64s,
     high: Int64s,
+    since: Int64s,
     own: UInt32s,
+    until: Int64s,
     self_time: Int64s,
     begin: int,
     stop: int,
@@ -177,16 +194,16 @@ def _sum(
                 table[slot + _LEAST] = time
                 table[slot + _GREATEST] = -1
             table[slot] += 1
-            table[slot + _TOTAL] += time
+            table[slot + _TOTAL] += _counted(time, at[place], since[order[place]], begin)
             if cut:
                 table[slot + _CUT] += 1
             if nested:
+                mine = np.int64(own[place])
                 if cut:
-                    table[slot + _SELF] += time
-                elif own[place] == _LONG_NS:
-                    table[slot + _SELF] += self_time[order[place]]
-                else:
-                    table[slot + _SELF] += np.int64(own[place])
+                    mine = max(min(until[order[place]], stop) - max(at[place], begin), 0)
+                elif mine == _LONG_NS:
+                    mine = self_time[order[place]]
+                table[slot + _SELF] += mine
             if time < table[slot + _LEAST]:
                 table[slot + _LEAST] = time
             if time > table[slot + _GREATEST]:
@@ -205,6 +222,7 @@ def _without_children(
     end: Int64s,
     low: Int64s,
     high: Int64s,
+    until: Int64s,
     parent: Int32s,
     begin: int,
     stop: int,
@@ -232,11 +250,11 @@ def _without_children(
                 if at[child] >= last:
                     break
                 if parent[order[child]] == item:
-                    until = at[child] + _time(length, start, end, child, order[child])
-                    table[group[place] * _FIELDS + _SELF] -= min(until, stop) - max(at[child], begin)
+                    inside = min(until[order[child]], stop) - max(at[child], begin)
+                    table[group[place] * _FIELDS + _SELF] -= max(inside, 0)
     for stray in range(0, strays.size, 2):
         item = strays[stray]
         around = parent[item]
-        inside = min(end[item], stop) - max(start[item], begin)
+        inside = min(until[item], stop) - max(start[item], begin)
         if inside > 0 and (start[around] < begin or end[around] > stop):
             table[strays[stray + 1] * _FIELDS + _SELF] -= inside

@@ -85,6 +85,26 @@ def ancestor(parent: Int32s, is_wanted: Bools) -> Int32s:
     return rows
 
 
+def counted_from(order: Int32s, offsets: Int64s, start: Int64s, end: Int64s, group: Int32s, groups: int) -> Int64s:
+    """From when each row runs alone of its group: int64 [n], its start, or the end of one that began before.
+
+    Counted from there, rows of a group that lie in each other, at whatever depth, sum to the time in which any runs.
+
+    Args:
+        order: the rows, with `offsets` of their tracks.
+        offsets: as `ordering.track_order` gives them.
+        start: int64 [n].
+        end: int64 [n].
+        group: int32 [n], from 0; negative for rows of no group.
+        groups: how many groups there are.
+    """
+    require_rows(start.size, start=start, end=end, group=group)
+    rows = frozen(start, np.int64), frozen(end, np.int64), frozen(group, np.int32)
+    reach, on_track, since = np.empty(groups, np.int64), np.full(groups, -1, np.int64), np.array(start, np.int64)
+    _count_from(*_tracks(order, offsets), *rows, reach, on_track, since)
+    return since
+
+
 def enclosing(
     order: Int32s,
     offsets: Int64s,
@@ -188,6 +208,32 @@ def _find_ancestors(parent: Int32s, is_wanted: Bools, rows: Int32s) -> None:
             step = parent[step]
         if above != NO_ROW:
             rows[above] = answer
+
+
+@compiled
+def _count_from(
+    order: Int32s,
+    offsets: Int64s,
+    start: Int64s,
+    end: Int64s,
+    group: Int32s,
+    reach: Int64s,
+    on_track: Int64s,
+    since: Int64s,
+) -> None:
+    """`reach`: the greatest end so far of each group, `on_track`: on which track that is."""
+    for track in range(offsets.size - 1):
+        for place in range(offsets[track], offsets[track + 1]):
+            row = order[place]
+            its = group[row]
+            if its < 0:
+                continue
+            if on_track[its] != track:
+                on_track[its] = track
+                reach[its] = end[row]
+                continue
+            since[row] = max(start[row], reach[its])
+            reach[its] = max(reach[its], end[row])
 
 
 @compiled

@@ -24,7 +24,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
-from kinetoscope.model.operators.costs import CallGroups, device_costs, host_costs, launched
+from kinetoscope.model.operators.costs import device_costs, groups_of, host_costs, launched
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.steps.steps import step_of, step_of_work
@@ -227,7 +227,7 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     codes, first = group(call_names(trace)[rows], place)
     code = np.full(len(trace), -1, np.int32)
     code[rows] = codes
-    groups = CallGroups(code, np.full(len(trace), -1, np.int32), rows[first].astype(np.int32))
+    groups = groups_of(trace, all_calls, code, rows[first].astype(np.int32))
     on_device = len(device_work(trace)) > 0
     costs = (
         device_costs(view, all_calls, groups, launched(view, all_calls))

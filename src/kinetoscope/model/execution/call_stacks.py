@@ -40,10 +40,10 @@ _NO_FRAME: Final = re.compile(r"[;\r\n]+")
 _FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
 _LIBRARY: Final = re.compile(
     r"(?:^|/)(?:torch|site-packages|dist-packages|lib/python\d[^/]*|contextlib\.py|functools\.py|threading\.py)(?:/|$)"
-    r"|(?:^|/)c[a-z2-7]{50,52}\.py$|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
+    r"|(?:^|/)kinetoscope/record/|(?:^|/)c[a-z2-7]{50,52}\.py$|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
 )
-"""Files that are not the user's: torch, what is installed, what Inductor generated, and what Python itself calls
-functions through."""
+"""Files that are not the user's: torch, what is installed, the recorder itself (profilers strip the folder of what is
+installed), what Inductor generated, and what Python itself calls functions through."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -128,25 +128,48 @@ def outermost_op(trace: Trace) -> Int32s:
     return tree.ancestor(call_tree(trace).parent, outermost_ops(trace))
 
 
-@derived
-def whole_parent(trace: Trace) -> Int32s:
-    """The innermost call that each call lies in as a whole: int32 [events], −1 for none.
+class WholeCalls(NamedTuple):
+    """Calls of which each lies as a whole in the one around it, as a call that began later cuts the earlier one off.
 
-    That is the parent of torch's `key_averages`, whose self times are durations less those of the children.
+    Attributes:
+        parent: int32 [events], the innermost call that each lies in as a whole, −1 for none.
+        until: int64 [events], its end, or where a call begins that lasts longer.
+    """
+
+    parent: Int32s
+    until: Int64s
+
+
+@derived
+def whole_calls(trace: Trace) -> WholeCalls:
+    """The calls by the parents of torch's `key_averages`, each open until the first that begins in it and outlasts it.
+
+    So the time of a call less that of its children is what no later call has: never below 0, and each instant once.
     """
     calls = call_tree(trace)
+    return whole_among(trace, calls.member, calls.parent)
+
+
+def whole_among(trace: Trace, shown: Bools, parent: Int32s) -> WholeCalls:
+    """`whole_calls` as if only those `shown` (bool [events]) had been recorded; `parent`: the call around each."""
+    calls = call_tree(trace)
     if not calls.partial:
-        return calls.parent
-    recorded = ordering.some_of(calls.order, calls.offsets, calls.order < trace.recorded)
-    return _with_captured(trace, tree.nest(trace.start, trace.end, *recorded, cut=tree.Cut.EARLIER)).parent
+        return WholeCalls(parent, trace.end)
+    recorded = ordering.some_of(calls.order, calls.offsets, shown[calls.order] & (calls.order < trace.recorded))
+    nested = tree.nest(trace.start, trace.end, *recorded, cut=tree.Cut.EARLIER)
+    nested.parent[trace.recorded :] = parent[trace.recorded :]
+    return WholeCalls(nested.parent, nested.until)
 
 
 @derived
 def self_times(trace: Trace) -> Int64s:
-    """Duration of each call less that of the calls directly inside it, ns: int64 [events], 0 where it takes no part."""
-    calls = call_tree(trace)
-    duration = np.where(calls.member, np.maximum(trace.end - trace.start, 0), 0)
-    return duration - tree.children_sum(duration, whole_parent(trace))
+    """Time in which each call runs and none that began later, ns: int64 [events], 0 where it takes no part.
+
+    Of calls that lie in each other that is the duration less that of the calls directly inside.
+    """
+    whole = whole_calls(trace)
+    duration = np.where(call_tree(trace).member, np.maximum(whole.until - trace.start, 0), 0)
+    return duration - tree.children_sum(duration, whole.parent)
 
 
 def owned_times(trace: Trace, shown: Bools, window: tuple[int, int] | None = None) -> Int64s:

@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
-from kinetoscope.model.execution.call_tree import call_tree, whole_parent
+from kinetoscope.model.execution.call_tree import call_tree, whole_among
 from kinetoscope.model.execution.device_work import DeviceWork
 from kinetoscope.model.execution.marks import STEP, is_asynchronous
 from kinetoscope.model.trace import polars_columns
@@ -35,6 +35,7 @@ class ShownCalls:
         around: int32 [events], the nearest of them that the event is or lies in, −1 for none.
         parent: int32 [events], of those shown the nearest around it, −1 for outermost calls and all other events.
         whole_parent: int32 [events], the nearest that it lies in as a whole: its time is no self time of that.
+        until: int64 [events], the end of each, or where one begins that lasts longer: what follows is of that.
         asynchronous: bool [events], those shown that have no inside: they end on another thread (see `marks`).
     """
 
@@ -42,6 +43,7 @@ class ShownCalls:
     around: Int32s
     parent: Int32s
     whole_parent: Int32s
+    until: Int64s
     asynchronous: Bools
 
 
@@ -56,34 +58,24 @@ def calls_among(trace: Trace, candidates: Bools) -> ShownCalls:
     tree = call_tree(trace)
     nested = tree.member & ~is_repeat(trace) & candidates
     asynchronous = is_asynchronous(trace) & candidates
-    around, parent = _among(tree.parent, nested)
-    whole = _among(whole_parent(trace), nested)[1] if tree.partial else parent
-    return ShownCalls(nested | asynchronous, around, parent, whole, asynchronous)
-
-
-def _among(parent: Int32s, shown: Bools) -> tuple[Int32s, Int32s]:
-    """Of the calls shown the nearest that each event is or lies in, and for each call shown the nearest around it."""
-    around = ancestor(parent, shown)
-    return around, np.where(shown & (parent >= 0), around[parent], np.int32(NO_ROW))
+    around = ancestor(tree.parent, nested)
+    parent = np.where(nested & (tree.parent >= 0), around[tree.parent], np.int32(NO_ROW))
+    return ShownCalls(nested | asynchronous, around, parent, *whole_among(trace, nested, parent), asynchronous)
 
 
 @derived
 def is_repeat(trace: Trace) -> Bools:
-    """Calls that are the only call inside a call of the same name: bool [events].
+    """Calls directly inside a call of the same name and kind: bool [events].
 
-    Torch records some calls twice, and its tables leave the inner one out. A call without length, or one that ends
-    after the other, is a call of its own.
+    Torch records some calls twice, and some as an overload or an out-variant calls another. A call without length, or
+    one that ends after the other, is a call of its own.
     """
     parent, names = call_tree(trace).parent, call_names(trace)
     inside = np.flatnonzero(parent >= 0)
-    same = inside[names[inside] == names[parent[inside]]]
+    same = inside[(names[inside] == names[parent[inside]]) & (trace.kind[inside] == trace.kind[parent[inside]])]
     same = same[(trace.end[same] > trace.start[same]) & (trace.end[same] <= trace.end[parent[same]])]
-    concerned = np.zeros(len(trace), np.bool_)
-    concerned[parent[same]] = True
-    around = parent[inside]
-    children = np.bincount(around[concerned[around]], minlength=len(trace))
     repeats = np.zeros(len(trace), np.bool_)
-    repeats[same] = children[parent[same]] == 1
+    repeats[same] = True
     return repeats
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
-from kinetoscope.model.execution.call_tree import whole_parent
+from kinetoscope.model.execution.call_tree import whole_calls
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import (
     SYNCHRONIZING_CALLS,
@@ -99,7 +99,7 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
 
 def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
     """Rows of the calls that lie as a whole in no other of them, of those that do, and the outermost around these."""
-    parent = whole_parent(trace)
+    parent = whole_calls(trace).parent
     rows = np.flatnonzero(waiting).astype(np.int32)
     if not len(rows):
         return rows, rows, rows

@@ -15,6 +15,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import COLLECTIVE_OPS, EventKind, WorkKind
@@ -89,6 +90,10 @@ Names are compared in lower case, with an underscore where a capital begins a wo
 """
 
 
+_OF_LISTS: Final = re.compile("_foreach_?|multi_tensor")
+"""What works on a list of tensors: an optimizer, where there is one, but also a copy of many tensors."""
+
+
 def _pattern(words: str, parts: str) -> re.Pattern[str]:
     alone = [f"(?<![a-z])(?:{'|'.join(words.split())})(?![a-z])"] if words else []
     return re.compile("|".join(alone + parts.split()))
@@ -155,12 +160,17 @@ def category(name: str) -> Category:
 
 
 def categories_of_names(trace: Trace, names: Int32s) -> Int8s:
-    """What operators or kernels of these names compute, a place in `CATEGORIES`: int8 [names]; code −1 is *other*."""
+    """What operators or kernels of these names compute, a place in `CATEGORIES`: int8 [names]; code −1 is *other*.
+
+    In a trace without a step of an optimizer what works on lists of tensors is what it does to each tensor.
+    """
+    optimizes = bool(is_optimizer_range(trace, OPTIMIZER_STEP).any())
     used = np.zeros(len(trace.strings) + 1, np.bool_)
     used[names + 1] = True
     categories = np.full(len(used), OTHER, np.int8)
     for code in (np.flatnonzero(used[1:])).tolist():
-        categories[code + 1] = CATEGORIES.index(category(trace.strings.glance(code)))
+        name = trace.strings.glance(code)
+        categories[code + 1] = CATEGORIES.index(category(name if optimizes else _OF_LISTS.sub("", name)))
     return categories[names + 1]
 
 

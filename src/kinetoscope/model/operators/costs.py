@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import IntegerArray, group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.algorithms.trees.tree import counted_from
 from kinetoscope.model.execution.call_stacks import CallStacks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
 from kinetoscope.model.execution.calls import ShownCalls, call_name, call_names, launching_calls, past_runtime
@@ -58,11 +58,13 @@ class CallGroups:
     Attributes:
         code: int32 [events], the group of each call that is shown and selected, −1 for all other events.
         around: int32 [events], the group of the `whole_parent` of each call that is shown, −1 for all other events.
+        since: int64 [events], from when each adds to the totals of its group: an instant of a thread counts once.
         first: int32 [groups], the first row of each.
     """
 
     code: Int32s
     around: Int32s
+    since: Int64s
     first: Int32s
 
     def __len__(self) -> int:
@@ -84,20 +86,28 @@ def grouped(view: Scope, calls: ShownCalls, keys_by: GroupingKeys, among: Bools 
     if keys_by.stacks is not None:
         keys.append(keys_by.stacks.code[rows])
     codes, first = group(*keys)
-    return _groups(calls, rows, codes, first)
+    return _groups(trace, calls, rows, codes, first)
 
 
-def grouped_as(calls: ShownCalls, rows: Int32s, *keys: IntegerArray) -> CallGroups:
+def grouped_as(trace: Trace, calls: ShownCalls, rows: Int32s, *keys: IntegerArray) -> CallGroups:
     """Calls (`rows`) in groups that agree in some keys of theirs: [rows] each."""
-    return _groups(calls, rows, *group(*keys))
+    return _groups(trace, calls, rows, *group(*keys))
 
 
-def _groups(calls: ShownCalls, rows: Int32s, codes: Int32s, first: Int32s) -> CallGroups:
+def _groups(trace: Trace, calls: ShownCalls, rows: Int32s, codes: Int32s, first: Int32s) -> CallGroups:
     code = np.full(len(calls.shown), -1, np.int32)
     code[rows] = codes
+    return groups_of(trace, calls, code, rows[first])
+
+
+def groups_of(trace: Trace, calls: ShownCalls, code: Int32s, first: Int32s) -> CallGroups:
+    """Calls in groups: `code` int32 [events], −1 for those in none; `first`, a row of each."""
     around = np.where(calls.whole_parent >= 0, code[calls.whole_parent], np.int32(-1))
     around[calls.asynchronous] = code[calls.asynchronous]  # as if inside itself: nothing of it is self
-    return CallGroups(code, around, rows[first])
+    tree = call_tree(trace)
+    nested = np.where(calls.asynchronous, np.int32(-1), code)
+    since = counted_from(tree.order, tree.offsets, trace.start, trace.end, nested, len(first))
+    return CallGroups(code, around, since, first)
 
 
 def texts(trace: Trace, groups: CallGroups, keys_by: GroupingKeys) -> dict[str, list[Any]]:
@@ -152,12 +162,13 @@ def host_costs(view: Scope, calls: ShownCalls, groups: CallGroups) -> Values:
     """Calls and time on the host."""
     trace = view.trace
 
-    def time(rows: Int32s) -> Int64s:
-        start, end = view.clipped(trace.start[rows], trace.end[rows])
+    def time(since: Int64s, until: Int64s, _: Int32s) -> Int64s:
+        start, end = view.clipped(since, until)
         return np.asarray(np.maximum(end - start, 0))
 
     began = groups.code[view.host_mask & (groups.code >= 0)]
-    return {"calls": np.bincount(began, minlength=len(groups)), **_total_and_self("host", calls, groups, time)}
+    sums = _total_and_self("host", trace, calls, groups, time)
+    return {"calls": np.bincount(began, minlength=len(groups)), **sums}
 
 
 def device_costs(view: Scope, calls: ShownCalls, groups: CallGroups, work: Launched) -> Values:
@@ -184,24 +195,33 @@ def memory_costs(what: str, view: Scope, calls: ShownCalls, groups: CallGroups, 
         return {f"{what}_total": None, f"{what}_self": None}
     trace = view.trace
 
-    def change(rows: Int32s) -> Int64s:
-        first, last = trace.start[rows], trace.end[rows]
+    def change(since: Int64s, until: Int64s, rows: Int32s) -> Int64s:
+        # The last instant of a call is its own; where another one begins or ended, it is that one's.
+        first = np.where(since > trace.start[rows], since + 1, since)
+        last = np.where(until < trace.end[rows], until - 1, until)
         if view.clip is not None:
             first, last = np.maximum(first, view.clip[0]), np.minimum(last, view.clip[1] - 1)
         return changes.change_within(first, last)
 
-    return _total_and_self(what, calls, groups, change)
+    return _total_and_self(what, trace, calls, groups, change)
 
 
-def _total_and_self(what: str, calls: ShownCalls, groups: CallGroups, measure: Callable[[Int32s], Int64s]) -> Values:
-    """Sums over the calls of each group, and the same less those of the calls directly inside them.
+class _Measure(Protocol):
+    def __call__(self, since: Int64s, until: Int64s, rows: Int32s, /) -> Int64s:
+        """Of each of these events, `since` then and `until` then: int64 [rows]."""
+
+
+def _total_and_self(what: str, trace: Trace, calls: ShownCalls, groups: CallGroups, measure: _Measure) -> Values:
+    """Sums over the calls of each group, no instant twice, and what no call that began later has.
 
     It goes by blocks, so that the values never take the memory of a column.
     """
-    total, inside = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
+    total, own = np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)
     for begin in range(0, len(calls.shown), _BLOCK_EVENTS):
         rows = (np.flatnonzero(calls.shown[begin : begin + _BLOCK_EVENTS]) + begin).astype(np.int32)
-        values = measure(rows)
+        values = measure(trace.start[rows], calls.until[rows], rows)
+        own += sum_by(groups.code[rows], len(groups), values) - sum_by(groups.around[rows], len(groups), values)
+        other = np.flatnonzero((groups.since[rows] > trace.start[rows]) | (calls.until[rows] < trace.end[rows]))
+        values[other] = measure(groups.since[rows[other]], trace.end[rows[other]], rows[other])
         total += sum_by(groups.code[rows], len(groups), values)
-        inside += sum_by(groups.around[rows], len(groups), values)
-    return {f"{what}_total": total, f"{what}_self": total - inside}
+    return {f"{what}_total": total, f"{what}_self": own}

@@ -12,7 +12,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.layout.window_sums import GroupedSpans, short_times, stretches, window_sums
-from kinetoscope.model.execution.call_tree import self_times, whole_parent
+from kinetoscope.algorithms.trees.tree import counted_from
+from kinetoscope.model.execution.call_tree import call_tree, self_times, whole_calls
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import CALLS, Lane, lane_of, timeline, times
@@ -27,17 +28,24 @@ GROUPINGS: Final = ("name", "name_and_lane", "lane", "kind")
 
 _COUNTED: Final = (
     Column("count", pl.Int64, "Events that touch the area."),
-    Column("total", pl.Int64, "Their time inside the area.", "ns"),
+    Column(
+        "total",
+        pl.Int64,
+        "Their time inside the area, an instant of a lane once; by lane and kind self time.",
+        "ns",
+    ),
     Column(
         "self",
         pl.Int64,
-        "Their time inside the area less that of the calls directly inside each; null for what does not nest.",
+        "Time inside the area in which they run and no call inside them does; null for what does not nest.",
         "ns",
     ),
     Column("mean", pl.Float64, "Total / count.", "ns"),
     Column("min", pl.Int64, "The least time of one of them inside the area.", "ns"),
     Column("max", pl.Int64, "The greatest time of one of them inside the area.", "ns"),
-    Column("share", pl.Float64, "Total / length of the area; above 1 where calls nest or run at once.", "fraction"),
+    Column(
+        "share", pl.Float64, "Total / length of the area; above 1 where it runs on several lanes at once.", "fraction"
+    ),
     Column("cut", pl.Int64, "How many of them reach beyond the area: of these, the part inside counts."),
     Column("longest", pl.Int64, "Row of the one that takes most time inside the area."),
     Column("longest_rank", pl.Int64, "Rank of that one."),
@@ -97,7 +105,7 @@ def _named_spans(trace: Trace) -> _NamedSpans:
     start, end = times(trace)
     order = layout.pyramid.order
     codes, first = group(call_names(trace)[order], mark_kinds(trace)[order])
-    parent = whole_parent(trace)
+    parent, until = whole_calls(trace)
     nested = np.flatnonzero(parent[: trace.recorded] >= 0)
     strays = nested[layout.depth[nested] != layout.depth[parent[nested]] + 1]
     strays = strays[np.argsort(trace.track[strays], kind="stable")].astype(np.int32)
@@ -106,19 +114,42 @@ def _named_spans(trace: Trace) -> _NamedSpans:
         of_event = np.zeros(len(trace), np.int32)
         of_event[order] = codes
         of_parent = of_event[parent[strays]]
-    spans, own = layout.pyramid.spans, short_times(self_times(trace)[order])
+    spans, self_time = layout.pyramid.spans, self_times(trace)
+    own, since = short_times(self_time[order]), _since(trace, order, codes, len(first))
     return _NamedSpans(
-        GroupedSpans(order, spans.at, spans.own, codes, len(first), own, start, end, self_times(trace), parent),
+        GroupedSpans(
+            order,
+            spans.at,
+            spans.own,
+            codes,
+            len(first),
+            own,
+            start,
+            end,
+            since,
+            np.minimum(until, end),
+            self_time,
+            parent,
+        ),
         order[first],
         np.stack([strays, of_parent], axis=1).ravel().astype(np.int32),
         trace.track[strays],
     )
 
 
-def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
-    """What lies in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by total time.
+def _since(trace: Trace, order: Int32s, codes: Int32s, groups: int) -> Int64s:
+    """From when each event adds to the total of its name and kind: int64 [events]; `codes`, the groups in `order`."""
+    calls = call_tree(trace)
+    code = np.full(len(trace), -1, np.int32)
+    code[order] = codes
+    start, end = times(trace)
+    return counted_from(calls.order, calls.offsets, start, end, code, groups)
 
-    Of an event that reaches beyond the area the part inside counts.
+
+def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
+    """What lies in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by self time.
+
+    What does not nest has all of its time to itself. Of an event that reaches beyond the area the part inside counts.
     """
     keys = [key for key in _KEYS_BY[by] if key != "rank" or len(parts) > 1]
     schema = Schema(*(_KEYS[key] for key in keys), *_COUNTED)
@@ -127,9 +158,11 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
         return Result(schema.empty(), schema, ("Nothing was recorded in this area.",))
     length = max([1, *(part.end - part.begin for part in parts)])
     most = pl.col("max").arg_max()
+    every = pl.concat(cells)
+    if by in ("lane", "kind"):  # where calls of several names lie in each other
+        every = every.with_columns(total=pl.coalesce("self", "total"))
     frame = (
-        pl.concat(cells)
-        .group_by(keys, maintain_order=True)
+        every.group_by(keys, maintain_order=True)
         .agg(
             pl.col("count", "total", "cut").sum(),
             pl.when(pl.col("self").is_not_null().any()).then(pl.col("self").sum()).alias("self"),
@@ -138,7 +171,7 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
             pl.col("longest", "longest_rank").get(most),
         )
         .with_columns(mean=pl.col("total") / pl.col("count"), share=pl.col("total") / length)
-        .sort("total", descending=True, maintain_order=True)
+        .sort(pl.coalesce("self", "total"), "total", descending=True, maintain_order=True)
     )
     cut, events = (int(frame[name].sum()) for name in ("cut", "count"))
     verb = "reaches" if cut == 1 else "reach"
@@ -190,10 +223,14 @@ def _window(part: LanesOfRank) -> tuple[int, int]:
 
 def _stretches(part: LanesOfRank) -> Iterator[tuple[Lane, Int64s, Int64s]]:
     """Of each lane the stretches of its rows that touch the area."""
-    pyramid = timeline(part.trace).pyramid
+    pyramid, end = timeline(part.trace).pyramid, times(part.trace)[1]
+
+    def ends(place: int) -> int:
+        return int(end[pyramid.order[place]])
+
     for lane in part.lanes:
         rows = pyramid.rows[lane.first : lane.first + lane.rows + 1]
-        low, high = stretches(pyramid.spans.at, pyramid.spans.own, rows, *_window(part))
+        low, high = stretches(pyramid.spans.at, pyramid.spans.own, rows, *_window(part), ends)
         if (high > low).any():
             yield lane, low, high
 

@@ -22,7 +22,7 @@ from kinetoscope.model.device.busy import busy
 from kinetoscope.model.device.gaps import Gaps, cut_gaps, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, idle_charges
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_tree import call_tree, main_thread, whole_parent
+from kinetoscope.model.execution.call_tree import call_tree, main_thread, whole_calls
 from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_mark
@@ -191,11 +191,11 @@ def _device_top(trace: Trace, window: Intervals) -> tuple[TopName, ...]:
 
 
 def _host_top(trace: Trace, window: Intervals) -> tuple[TopName, ...]:
-    """By self time, durations less those of the calls directly inside; on the threads that launch work."""
-    around = whole_parent(trace)
+    """By self time, of a call in which none that began later runs; on the threads that launch work."""
+    around, until = whole_calls(trace)
     parts = [_calls_within(trace, track, window) for track in sorted(_threads(trace))]
     rows = np.concatenate([np.empty(0, np.int32), *parts])
-    time = np.clip(trace.end[rows], *window) - np.clip(trace.start[rows], *window)
+    time = np.clip(until[rows], *window) - np.clip(trace.start[rows], *window)
     rows, time = rows[time > 0], time[time > 0]
     own = np.zeros(len(trace), np.int64)  # nothing of it is touched but what is in the window
     own[rows] = time

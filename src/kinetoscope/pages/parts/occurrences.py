@@ -130,11 +130,11 @@ def _calls(view: Scope, name: str, measure: Measure) -> tuple[Int32s, Int64s]:
         charged, of = length.end - length.start, own
     else:
         inside = np.flatnonzero(every_call.shown & (every_call.whole_parent >= 0)).astype(np.int32)
-        length = view.clipped(trace.start[inside], trace.end[inside])
+        length = view.clipped(trace.start[inside], every_call.until[inside])
         charged, of = length.end - length.start, every_call.whole_parent[inside]
     sums = np.zeros(len(trace), np.int64)
     np.add.at(sums, of[of >= 0], np.maximum(charged[of >= 0], 0))
     if measure == "device_self":
         return rows, sums[rows]
-    own_time = view.clipped(trace.start[rows], trace.end[rows])
+    own_time = view.clipped(trace.start[rows], every_call.until[rows])
     return rows, np.where(every_call.asynchronous[rows], 0, np.maximum(own_time.end - own_time.start, 0) - sums[rows])
