@@ -8,7 +8,8 @@ import pytest
 
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding, Severity, Stake
-from kinetoscope.compare.delivery import delivered, delivery, delivery_of_advice
+from kinetoscope.compare.delivery import RunFacts, delivered, delivery, delivery_of_advice
+from kinetoscope.compare.diff.programs import Program
 from kinetoscope.reading import read
 
 
@@ -67,6 +68,36 @@ def test_each_run_is_held_against_the_next() -> None:
         ["a", "b", "c"], [advice(1000, finding("A1", 1, 2)), advice(900, finding("A2", 3, 4)), advice(800)]
     ).frame
     assert frame.select("run", "next", "code").rows() == [("a", "b", "A1"), ("b", "c", "A2")]
+
+
+H100, MI300X = (Program("", frozenset(), frozenset(["mm"]), (name,), True) for name in ("H100", "MI300X"))
+FAST, SLOW = (100.0, 101.0, 99.0, 100.0, 100.5, 99.5), (200.0, 201.0, 199.0, 200.0, 200.5, 199.5)
+NOISY = (100.0, 300.0, 150.0, 250.0)
+
+
+def facts(program: Program, steps: tuple[float, ...], kernel: float = 0.0, shown: str = "") -> RunFacts:
+    return RunFacts(program, steps, {"fmha": kernel}, {("DEVICE001", ""): shown} if shown else {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "outcome"),
+    [
+        (facts(H100, SLOW), facts(H100, FAST), "gone", "as promised"),
+        (facts(H100, SLOW), facts(MI300X, FAST), "gone", "void"),
+        (facts(H100, SLOW), facts(Program("", frozenset(), frozenset(["mm"]), (), False), FAST), "gone", "void"),
+        (facts(Program("a.py", frozenset(), frozenset()), SLOW), facts(Program("b.py", frozenset(), frozenset()), FAST),
+         "gone", "void"),
+        (facts(H100, NOISY), facts(H100, NOISY[::-1]), "gone", "noise"),
+        (facts(H100, SLOW, 60, "fmha"), facts(H100, FAST, 58), "still runs", "void"),
+        (facts(H100, SLOW, 60, "fmha"), facts(H100, FAST, 2), "gone", "as promised"),
+    ],
+)  # fmt: skip
+def test_nothing_is_credited_that_no_change_of_the_program_brought(
+    before: RunFacts, after: RunFacts, status: str, outcome: str
+) -> None:
+    said = [advice(200, finding("DEVICE001", 50, 150)), advice(100)]
+    row = delivery_of_advice(["a", "b"], said, [before, after]).frame.row(0, named=True)
+    assert (row["status"], row["outcome"]) == (status, outcome)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
     from kinetoscope.cli.shared.output import budget_of, deliver, form_of, is_screen, width, write_lines, write_text
-    from kinetoscope.compare.delivery import delivery_of_advice
+    from kinetoscope.compare.delivery import delivery_of_advice, run_facts
     from kinetoscope.compare.diff.diff import between
     from kinetoscope.compare.diff.run_profile import run_profile
     from kinetoscope.errors import UsageError
@@ -38,13 +38,14 @@ def run(arguments: list[str]) -> int:
         return 0
     screen = is_screen(args)
     promised = args.table == "promises" or (screen and args.promises)
-    profiles, advice = [], []
+    profiles, advice, facts = [], [], []
     for path in (args.base, args.new):
         with opened_at(args, path) as (job, _):
             profiles.append(run_profile(job, select))
             advice += [advise(job, select=select)] if promised else []
+            facts += [run_facts(job, advice[-1], select=select)] if promised else []
     difference = between(*profiles)
-    kept = delivery_of_advice([args.base, args.new], advice) if promised else None
+    kept = delivery_of_advice([args.base, args.new], advice, facts) if promised else None
     if screen:
         from kinetoscope.screens.diff import lines
 

@@ -17,20 +17,21 @@ def run(arguments: list[str]) -> int:
     args = _parser().parse_args(arguments)
     from kinetoscope.advisor.advice import advise
     from kinetoscope.cli.shared.output import deliver, is_screen, width, write_lines
-    from kinetoscope.compare.delivery import delivery_of_advice
+    from kinetoscope.compare.delivery import delivery_of_advice, run_facts
     from kinetoscope.compare.ledger.ledger import ledger_entry, result_of_entries
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
     screen = is_screen(args)
     promised = args.promises if args.promises is not None else screen
-    entries, advice = [], []
+    entries, advice, facts = [], [], []
     for path in args.runs:
         with opened_at(args, path) as (job, _):
             entries.append(ledger_entry(job, select=select, samples_per_step=args.samples_per_step))
             advice += [advise(job, select=select)] if promised else []
+            facts += [run_facts(job, advice[-1], select=select)] if promised else []
     result = result_of_entries(entries)
-    kept = delivery_of_advice([each.path for each in entries], advice) if promised else None
+    kept = delivery_of_advice([each.path for each in entries], advice, facts) if promised else None
     if screen:
         from kinetoscope.screens.ledger import lines
 

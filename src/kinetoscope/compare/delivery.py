@@ -2,40 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
 
+import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.advice import Advice, advise
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.analyses import named
+from kinetoscope.compare.diff.programs import Difference, Program, program
+from kinetoscope.compare.statistics.noise import Word, changes
+from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
 
-Outcome = Literal["as promised", "more", "less"]
+Outcome = Literal["as promised", "more", "less", "noise", "void"]
 
 RESULT = Schema(
     Column("run", pl.String, "The run that the finding was about."),
     Column("next", pl.String, "The run after it, in which the finding is gone."),
     Column("code", pl.String, "Code of the rule; `kinetoscope advise --explain CODE` says more."),
     Column("message", pl.String, "What was wrong."),
-    Column("status", pl.String, "gone; or mostly gone: of what it promised, less than a quarter is still promised."),
+    Column(
+        "status",
+        pl.String,
+        "gone; mostly gone: of what it promised, less than a quarter is still promised; still runs: it is not found "
+        "any more, but the kernel that it showed takes as long as before.",
+    ),
     Column("promised_low", pl.Int64, "How much shorter a step would surely be without it.", "ns"),
     Column("promised_high", pl.Int64, "How much shorter it would be at most.", "ns"),
     Column("together", pl.Int64, "How many findings are gone between the two runs; they share what came."),
     Column("together_low", pl.Int64, "What they promised together, surely: the sum over them.", "ns"),
     Column("together_high", pl.Int64, "What they promised together at most, and no more than the step.", "ns"),
     Column("brought", pl.Int64, "How much shorter the mean step is, by all that changed; longer if negative.", "ns"),
-    Column("outcome", pl.String, "as promised: within what they promised together; more; less."),
+    Column(
+        "outcome",
+        pl.String,
+        "as promised: within what they promised together; more; less; noise: the step is not known to have changed; "
+        "void: the runs are on different devices, or of different programs, or what it named still runs.",
+    ),
 )
 """The rows of `delivery`: one for each finding that is gone, in order of the runs, then of what was promised."""
 
 
 _MOSTLY_GONE_SHARE: Final = 0.25
 """Share of a finding's stake below which it is mostly gone."""
+
+_STILL_RUNS_SHARE: Final = 0.5
+"""Of the time of the kernel that a finding showed: from this share on, the next run has it still."""
+
+_SHOWN: Final = Schema(
+    Column("rank", pl.Int64, "Rank of the process."),
+    Column("row", pl.Int64, "Row of an event."),
+    Column("name", pl.String, "Its name, if it is device work."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What tells whether a finding can have brought anything.
+
+    Attributes:
+        program: what ran, and on which devices.
+        steps: the length of each step, mean over the ranks, ns.
+        kernels: time of each kernel in a mean step of a rank, ns.
+        shown: by code and key of a finding the name of the kernel that its evidence shows.
+    """
+
+    program: Program
+    steps: tuple[float, ...]
+    kernels: Mapping[str, float]
+    shown: Mapping[tuple[str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +86,12 @@ class DeliveredGain:
 
     Attributes:
         gone: the findings, those with most at stake first; of what is mostly gone the stake is less what is left.
+        hidden: those that are not found any more, though the kernel that they showed still runs.
         left: the codes and keys of those that are only mostly gone.
         low, high: what they promised together, ns of a mean step.
         brought: by how much the mean step is shorter, ns.
+        change: whether the step is known to have changed.
+        void: why nothing can be credited to a change of the program.
     """
 
     gone: tuple[Finding, ...]
@@ -54,10 +99,17 @@ class DeliveredGain:
     low: float
     high: float
     brought: float
+    change: Word = "better"
+    void: Difference = ""
+    hidden: tuple[Finding, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
         """How both compare."""
+        if self.void:
+            return "void"
+        if self.change == "inconclusive" or (self.change == "same" and self.brought >= self.low):
+            return "noise"
         if self.brought < self.low:
             return "less"
         return "more" if self.brought > self.high else "as promised"
@@ -74,6 +126,10 @@ def delivery(runs: Sequence[Job], *, select: Selection = ALL) -> Result:
     what they promised is held against what came. Findings that claim time which another one counts have been charged
     with what is left, so the sum counts no time twice.
 
+    Nothing is credited where it cannot be: between runs on different devices or of different programs (*void*), where
+    the step is not known to have changed (*noise*), and to a finding whose kernel takes at least half its time still,
+    though nothing tells any more what launched it, as in a replayed graph (*still runs*).
+
     Limits. All that changed between the runs is in what came, also what no finding is about. Findings that stand for no
     time (memory, what was not recorded) promise nothing, and have no row.
 
@@ -84,43 +140,106 @@ def delivery(runs: Sequence[Job], *, select: Selection = ALL) -> Result:
     Raises:
         InputError: a run cannot be read.
     """
-    return delivery_of_advice([run.path for run in runs], [advise(run, select=select) for run in runs])
+    advice = [advise(run, select=select) for run in runs]
+    facts = [run_facts(run, each, select=select) for run, each in zip(runs, advice, strict=True)]
+    return delivery_of_advice([run.path for run in runs], advice, facts)
 
 
-def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice]) -> Result:
-    """The same of runs about which the advisor has said all; `names` are shown."""
+def run_facts(run: Job, advice: Advice, *, select: Selection = ALL) -> RunFacts:
+    """What must be known of a run beside what the advisor said about it.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    chosen = default_to_steady(select)
+    steps = named("step_breakdown")(run, select=chosen).frame
+    places = [name for name in ("cycle", "step") if name in steps.columns]
+    times = steps.group_by(places, maintain_order=True).agg(pl.col("duration").mean()).get_column("duration")
+    kernels = named("kernels")(run, select=chosen).frame.group_by("name").agg(pl.col("total").sum())
+    rows = {(one.rank, one.row): one for finding in advice.findings for one in finding.evidence if one.row is not None}
+    shown = run.map(_names_of_work, _SHOWN, ALL, rows=tuple((rank, row) for rank, row in rows if rank is not None))
+    names = {(rank, row): name for rank, row, name in shown.frame.select("rank", "row", "name").iter_rows()}
+    of_findings = {
+        (finding.code, finding.key): names[one.rank, one.row]
+        for finding in advice.findings
+        for one in finding.evidence
+        if (one.rank, one.row) in names
+    }
+    return RunFacts(
+        program(run),
+        tuple(times.to_list()),
+        {name: time / max(steps.height, 1) for name, time in kernels.iter_rows()},
+        of_findings,
+    )
+
+
+def _names_of_work(trace: Trace, _: Selection, *, rows: tuple[tuple[int, int], ...]) -> Partial:
+    mine = np.array(sorted({row for rank, row in rows if rank == trace.source.rank}), np.int64)
+    mine = mine[np.isin(mine, device_work(trace).rows)]
+    names = trace.strings.labels(trace.name[mine].tolist())
+    return Partial(pl.DataFrame({"row": mine, "name": names}, schema=_SHOWN.per_rank.types))
+
+
+def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice], facts: Sequence[RunFacts] = ()) -> Result:
+    """The same of runs about which the advisor has said all; `names` are shown, `facts` those of each run."""
     rows = []
-    for (name, before), (following, after) in pairwise(zip(names, advice, strict=True)):
-        gain = delivered(before, after)
-        for finding in gain.gone:
+    for place, (before, after) in enumerate(pairwise(advice)):
+        name, following = names[place : place + 2]
+        gain = delivered(before, after, facts[place : place + 2])
+        for finding in (*gain.gone, *gain.hidden):
+            is_hidden = finding in gain.hidden
             rows.append(
                 (
                     name,
                     following,
                     finding.code,
-                    finding.message,
-                    "mostly gone" if (finding.code, finding.key) in gain.left else "gone",
+                    finding.title,
+                    "still runs" if is_hidden else _status(finding, gain),
                     round(finding.stake.low),
                     round(finding.stake.high),
                     len(gain.gone),
                     round(gain.low),
                     round(gain.high),
                     round(gain.brought),
-                    gain.outcome,
+                    "void" if is_hidden else gain.outcome,
                 )
             )
     frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in RESULT}, orient="row")
     return Result(frame, RESULT, (), "delivery", {"runs": list(names)})
 
 
-def delivered(before: Advice, after: Advice) -> DeliveredGain:
-    """What the findings of one run that the next one does not have had promised, and what came."""
+def _status(finding: Finding, gain: DeliveredGain) -> str:
+    return "mostly gone" if (finding.code, finding.key) in gain.left else "gone"
+
+
+def delivered(before: Advice, after: Advice, facts: Sequence[RunFacts] = ()) -> DeliveredGain:
+    """What the findings of one run that the next one does not have had promised, and what came.
+
+    Args:
+        before: about the one run.
+        after: about the next.
+        facts: of both; where they are not known all is credited.
+    """
     smaller = list(_smaller(before.findings, after.findings))
-    gone = tuple(sorted([*_gone(before.findings, after.findings), *smaller], key=_order))
+    lost = sorted([*_gone(before.findings, after.findings), *smaller], key=_order)
+    hidden = tuple(finding for finding in lost if facts and _still_runs(finding, *facts))
+    gone = tuple(finding for finding in lost if finding not in hidden)
     low = sum(finding.stake.low for finding in gone)
     high = min(sum(finding.stake.high for finding in gone), before.step)
     left = frozenset((finding.code, finding.key) for finding in smaller)
-    return DeliveredGain(gone, left, low, max(high, low), before.step - after.step)
+    brought = before.step - after.step
+    if not facts:
+        return DeliveredGain(gone, left, low, max(high, low), brought)
+    one, other = facts
+    (verdict,) = changes([([one.steps], [other.steps])])
+    void = other.program.difference_from(one.program)
+    return DeliveredGain(gone, left, low, max(high, low), brought, verdict.word, void, hidden)
+
+
+def _still_runs(finding: Finding, before: RunFacts, after: RunFacts) -> bool:
+    """Whether the kernel that a finding showed takes at least half its time still."""
+    name = before.shown.get((finding.code, finding.key))
+    return name is not None and after.kernels.get(name, 0.0) >= _STILL_RUNS_SHARE * before.kernels.get(name, np.inf)
 
 
 def _order(finding: Finding) -> tuple[float, str, str]:

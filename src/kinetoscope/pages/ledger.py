@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import polars as pl
+
 from kinetoscope.advisor.advice import advise
-from kinetoscope.compare.delivery import delivery_of_advice
+from kinetoscope.compare.delivery import delivery_of_advice, run_facts
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.ledger import LedgerEntry, ledger_entry, result_of_entries
 from kinetoscope.errors import KinetoscopeError
@@ -28,7 +30,8 @@ from kinetoscope.pages.parts.blocks import (
 )
 from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown, significant
+from kinetoscope.views.numbers import grouped, significant
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, count, measured, say
 
 _HIDDEN_COLUMNS: Final = ("path", "ranks", "together", "together_low", "together_high")
 """Columns that the command line shows and the page has no room for."""
@@ -125,19 +128,37 @@ def _facts(shown: int, count: int, listed: int, other: int, chosen: bool) -> tup
     return tuple(facts)
 
 
-def _sentence(ledgers: Sequence[Result]) -> str:
+def _sentence(ledgers: Sequence[Result]) -> Sentence:
     """From the first to the last run of the first program."""
     ledger, *others = ledgers
-    first, *_, last = [*ledger.frame.iter_rows(named=True)] * 2
-    apart = f" {number_of(len(others), 'other program')} below." if others else ""
+    below = measured(len(others)).words(number_of(len(others), "other program"))
+    more = say(" {below} below.", below=below) if others else EMPTY
+    place = pl.int_range(pl.len())  # the same run may stand there twice
+    last_place = ledger.frame.height - 1
+    last = {name: cell(ledger, name, place == last_place) for name in ("step_time", "gain_first", "verdict")}
     if ledger.frame.height < 2:
-        return f"There is one run of this program here: a step takes {shown(last['step_time'], 'ns')}.{apart}"
-    from_to = f"{shown(first['step_time'], 'ns')} to {shown(last['step_time'], 'ns')} a step"
+        return say(
+            "There is one run of this program here: a step takes {time}.{more}", time=last["step_time"], more=more
+        )
+    from_to = say("{first} to {last} a step", first=cell(ledger, "step_time", place == 0), last=last["step_time"])
+    runs = count(ledger)
     gain = last["gain_first"]
-    if gain is None:
-        return f"{ledger.frame.height} runs: from {from_to}.{apart}"
-    words = f"{significant(gain)} times as fast" if gain >= 1 else f"{significant(1 / gain)} times as slow"
-    return f"{ledger.frame.height} runs, from the first to the last {words}: {from_to}.{apart}"
+    if gain.value is None:
+        return say(
+            "{runs} runs, {from_to}: on different devices, or of different programs, so none of it is a gain.{more}",
+            runs=runs, from_to=from_to, more=more,
+        )  # fmt: skip
+    times = gain.number
+    words = gain.words(significant(times if times >= 1 else 1 / times))
+    doubt = ", which may be noise" if ledger.frame.height == 2 and last["verdict"].value in _DOUBT else ""
+    return say(
+        "{runs} runs, from the first to the last {gain} times as {how}{doubt}: {from_to}.{more}",
+        runs=runs, gain=words, how="fast" if times >= 1 else "slow", doubt=doubt, from_to=from_to, more=more,
+    )  # fmt: skip
+
+
+_DOUBT: Final = ("same", "inconclusive")
+"""Verdicts of a change that may be none."""
 
 
 def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: str, title: str) -> Iterator[Block]:
@@ -161,7 +182,9 @@ def _blocks(runs: Sequence[Job], ledger: Result, select: Selection, own: str, ti
                 "Put the traces of the next run beside this one, in a folder of its own: it becomes the next row."
             )
         return
-    kept = delivery_of_advice(ledger.frame.get_column("run").to_list(), [advise(run, select=select) for run in runs])
+    advice = [advise(run, select=select) for run in runs]
+    facts = [run_facts(run, each, select=select) for run, each in zip(runs, advice, strict=True)]
+    kept = delivery_of_advice(ledger.frame.get_column("run").to_list(), advice, facts)
     if kept.frame.height:
         yield _rows(f"Promise and delivery{title}", kept)
     elif not title:

@@ -52,6 +52,15 @@ def test_rows_are_in_order_with_gains(tmp_path: Path) -> None:
     assert {row["memory_peak"] for row in rows} == {5_000_000}
 
 
+def test_another_program_or_device_is_no_gain(tmp_path: Path) -> None:
+    runs = [run(tmp_path / each, each, 1000, command=["python", f"{each}.py"]) for each in ("train", "serve")]
+    row = ledger(runs).frame.row(1, named=True)
+    assert (row["gain_previous"], row["gain_first"], row["verdict"]) == (None, None, None)
+    assert "another program" in row["changed"]
+    host = written(tmp_path / "host.json", annotation("ProfilerStep#1", 0, 500), op("aten::mm", 10, 20))
+    assert ledger([runs[0], read(host, jobs=1)]).frame.item(1, "gain_first") is None
+
+
 def test_throughput_by_hand(tmp_path: Path) -> None:
     found = ledger([run(tmp_path / "a", "a", 1000), run(tmp_path / "b", "b", 500)], samples_per_step=10)
     assert found.frame.get_column("samples_per_second").to_list() == pytest.approx([1e7, 2e7])

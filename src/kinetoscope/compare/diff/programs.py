@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.model.device.names import names_of_used_devices
+from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -39,7 +40,11 @@ _FACTS: Final = Schema(
     Column("modules", pl.List(pl.String), "Classes of modules."),
     Column("operators", pl.List(pl.String), "Names of operators."),
     Column("devices", pl.List(pl.String), "Names of the devices that ran work."),
+    Column("has_device", pl.Boolean, "Whether device work was recorded."),
 )
+
+
+Difference = Literal["", "device", "program"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,20 @@ class Program:
         script: the file that was run, "" if that is not known.
         modules: classes of its modules; operators: names of its operators.
         devices: names of the devices that it ran on, which tell nothing of the program.
+        has_device: whether device work was recorded.
     """
 
     script: str
     modules: frozenset[str]
     operators: frozenset[str]
     devices: tuple[str, ...] = ()
+    has_device: bool = False
+
+    def difference_from(self, other: Program) -> Difference:
+        """Why times of both are no before and after: other devices, or another program; "" where nothing tells so."""
+        if self.has_device != other.has_device or (self.devices and other.devices and self.devices != other.devices):
+            return "device"
+        return "" if self.is_like(other) else "program"
 
     def is_like(self, other: Program) -> bool:
         """Whether both are one program: the script decides, else the modules, else the operators.
@@ -87,7 +100,13 @@ def program(job: Job) -> Program:
         InputError: it cannot be read.
     """
     row = replace(job, sources=job.sources[:1]).map(_of_trace, _FACTS, ALL).frame.row(0, named=True)
-    return Program(row["script"] or "", frozenset(row["modules"]), frozenset(row["operators"]), tuple(row["devices"]))
+    return Program(
+        row["script"] or "",
+        frozenset(row["modules"]),
+        frozenset(row["operators"]),
+        tuple(row["devices"]),
+        row["has_device"],
+    )
 
 
 def _shared(one: frozenset[str], other: frozenset[str]) -> float:
@@ -103,6 +122,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         "modules": sorted(modules),
         "operators": sorted(_names(trace, EventKind.HOST_OP, "")),
         "devices": names_of_used_devices(trace),
+        "has_device": len(device_work(trace)) > 0,
     }
     return Partial(pl.DataFrame([row], schema={each.name: each.dtype for each in _FACTS if each.name != "rank"}))
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
@@ -33,9 +34,11 @@ RESULT = Schema(
     Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
     Column("memory_peak", pl.Int64, "Most memory in use on a device; of the host where there is none.", "bytes"),
     Column(
-        "gain_previous", pl.Float64, "How many times as fast as the run before: by samples if known, else by steps."
+        "gain_previous",
+        pl.Float64,
+        "How many times as fast as the run before: by samples if known, else by steps; null on another device.",
     ),
-    Column("gain_first", pl.Float64, "How many times as fast as the first run: by samples if known, else by steps."),
+    Column("gain_first", pl.Float64, "How many times as fast as the first run, alike."),
     Column("verdict", pl.String, "Against the run before. better, worse: beyond noise; same; inconclusive."),
     Column("changed", pl.String, "What is different from the run before: command line, parameters, versions, commit."),
     Column("steps", pl.Int64, "Steps of all ranks that the means are over."),
@@ -75,7 +78,8 @@ def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select
     gain is the ratio of throughputs where both runs have one, else of step times: 1.25 is a quarter more work a second.
 
     How to read it. The verdict holds the steps of a run against those of the run before: a gain that is not beyond
-    noise may be none. `changed` is what is known to be different; what the recorder did not see is not in it.
+    noise may be none. Between different devices, or different programs, nothing is a gain: gain and verdict are null.
+    `changed` is what is known to be different; what the recorder did not see is not in it.
 
     Limits. Two runs on different machines differ by that, too. Without the recorder, only devices are compared.
 
@@ -108,6 +112,7 @@ class LedgerEntry:
         recording: what the recorder knew, of the first rank; None if it did not record.
         devices: those that did something.
         notes: what was left out or assumed.
+        program: what ran; None if that is not known.
     """
 
     path: str
@@ -122,6 +127,12 @@ class LedgerEntry:
     recording: Recording | None
     devices: str
     notes: tuple[str, ...]
+    program: Program | None = None
+
+    def is_comparable(self, before: LedgerEntry) -> bool:
+        """Whether a difference of the steps is due to a change of the program: it is one program, on like devices."""
+        known = self.program is not None and before.program is not None
+        return not known or not self.program.difference_from(before.program)  # type: ignore[union-attr, arg-type]
 
     @property
     def step(self) -> float:
@@ -156,6 +167,7 @@ def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float |
         recording=_unpacked(texts[0]) if texts else None,
         devices=", ".join(dict.fromkeys(row["devices"] for row in rows if row["devices"])),
         notes=answer.notes,
+        program=program(run),
     )
 
 
@@ -178,7 +190,7 @@ def result_of_entries(entries: Sequence[LedgerEntry]) -> Result:
                 "memory_peak": each.memory_peak,
                 "gain_previous": _gain(before, each) if before else None,
                 "gain_first": _gain(entries[0], each) if before else None,
-                "verdict": verdicts[place],
+                "verdict": verdicts[place] if before and each.is_comparable(before) else None,
                 "changed": "; ".join(differences(before, each)) if before else None,
                 "steps": each.steps,
                 "ranks": listed(each.ranks),
@@ -278,8 +290,10 @@ def _unpacked(text: str) -> Recording:
 # --- several runs
 
 
-def _gain(before: LedgerEntry, after: LedgerEntry) -> float:
-    """How many times as fast."""
+def _gain(before: LedgerEntry, after: LedgerEntry) -> float | None:
+    """How many times as fast; None where it would be no gain of the program's."""
+    if not after.is_comparable(before):
+        return None
     if before.rate and after.rate:
         return after.rate / before.rate
     return before.step / after.step
@@ -313,6 +327,8 @@ def differences(before: LedgerEntry, after: LedgerEntry) -> Iterator[str]:
             yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
     if before.devices != after.devices:
         yield f"{short(before.devices) or 'the host alone'} → {short(after.devices) or 'the host alone'}"
+    if before.program and after.program and not after.program.is_like(before.program):
+        yield "another program"
     if len(before.ranks) != len(after.ranks):
         yield f"{len(before.ranks)} → {len(after.ranks)} ranks"
 
