@@ -62,3 +62,22 @@ def test_both_ways_it_is_the_same(base: list[OwnerKey], new: list[OwnerKey]) -> 
         for pair in aligned(run(new), run(base))
     }
     assert there == back
+
+
+def kernel(path: str, shapes: str | None = None, name: str = "gemm") -> OwnerKey:
+    return OwnerKey(category="computation", kind="kernel", name=name, path=path, input_shapes=shapes)
+
+
+def test_kernels_that_moved_into_a_graph_are_the_same_kernels() -> None:
+    eager = [kernel(f"forward;aten::mm;{place}", f"[[{place}]]") for place in range(3)]
+    replayed = [kernel("graph", "[[9]]"), kernel("graph", "[[9]]", "memset")]
+    pairs = aligned(run(eager), run(replayed))
+    assert sorted((len(pair.base), len(pair.new)) for pair in pairs) == [(0, 1), (3, 1)]
+    assert sorted((len(pair.base), len(pair.new)) for pair in aligned(run(replayed), run(eager))) == [(1, 0), (1, 3)]
+
+
+def test_operators_that_came_and_went_are_not_one_as_they_share_a_kernel() -> None:
+    before, after = [kernel("a;x", "[[1]]"), kernel("a;y", "[[2]]")], [kernel("b;z", "[[3]]"), kernel("b;v", "[[4]]")]
+    assert sorted((len(pair.base), len(pair.new)) for pair in aligned(run(before), run(after))) == [
+        (0, 1), (0, 1), (1, 0), (1, 0)
+    ]  # fmt: skip

@@ -94,6 +94,16 @@ def _renamed(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair[Own
         yield from _in_order(left, right)
 
 
+def _moved(left: Sequence[Owner], right: Sequence[Owner]) -> Iterator[Pair[Owner]]:
+    """All together, where one side has fewer places, or both have one: a graph launches what ran in many operators.
+
+    As many places on both sides are operators that came and went; they share a kernel by chance.
+    """
+    places = [{(owner.key.path, owner.key.input_shapes) for owner in side} for side in (left, right)]
+    if len(places[0]) != len(places[1]) or max(map(len, places)) == 1:
+        yield Pair(tuple(left), tuple(right))
+
+
 # --- keys
 
 
@@ -126,6 +136,12 @@ def _innermost(owner: Owner) -> Hashable:
     return key._replace(path=without_digits(key.path.rpartition(SEPARATOR)[2]))
 
 
+def _kernel(owner: Owner) -> Hashable:
+    """The kernel, wherever it is launched from and whatever shapes its operator has."""
+    key = owner.key
+    return (key.category, key.kind, key.name) if key.kind in _ON_DEVICE else None
+
+
 _PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing[Owner]], ...]] = (
     (lambda owner: owner.key, all_together),
     (_without_numbers, all_together),
@@ -134,4 +150,5 @@ _PASSES: Final[tuple[tuple[Callable[[Owner], Hashable], Pairing[Owner]], ...]] =
     (_place_without_shapes, _renamed),
     (_innermost, all_together),
     (lambda owner: owner.key._replace(path=""), all_together),
+    (_kernel, _moved),
 )

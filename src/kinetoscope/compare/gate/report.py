@@ -139,7 +139,7 @@ def _failure(check: Check) -> str:
     if verdict.word != "worse":
         return f"{name} may be worse ({values}), which --strict does not let pass"
     worse = signed(verdict.change) if verdict.change is None or not math.isinf(verdict.change) else "from nothing"
-    return f"{name} is worse, {values} ({worse}), and may be worse by {shown(verdict.limit, 'fraction')}"
+    return f"{name} is worse, {values} ({worse}), where {shown(verdict.limit, 'fraction')} is the limit"
 
 
 def _excess(check: Check) -> float:
