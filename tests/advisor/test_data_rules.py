@@ -11,6 +11,7 @@ import pytest
 
 from kinetoscope.advisor.evidence.data_loader import FROM_WORKERS, IN_PROCESS, starts
 from kinetoscope.advisor.finding import NO_STAKE
+from kinetoscope.advisor.laws import lawful
 from kinetoscope.advisor.step_statistics import range_of_mean
 from tests.advisor.views import STEP, findings, rank_view, steps
 from tests.drawn import Event, annotation, event, kernel, launch, op, python
@@ -83,6 +84,18 @@ def test_waiting_for_workers_is_at_stake_but_for_taking_a_batch(tmp_path: Path) 
     assert finding.stake.high == 3_300_000
     assert finding.stake.low == 0.5 * 1_900_000  # on the host alone a batch that is ready may take 1.5 ms
     assert "num_workers=2 * n" in finding.change
+
+
+def test_no_more_than_the_waits_of_all_steps_is_at_stake(tmp_path: Path) -> None:
+    """The later half of the steps waits three times as long as the mean: the mean is what can go."""
+    early, late = host_loop(FROM_WORKERS, 200_000), host_loop(FROM_WORKERS, 5_100_000, step=10_000_000)
+    moved = [{**each, "ts": each["ts"] + COUNT * STEP / 1000} for each in late if not each["name"].startswith("Prof")]
+    marks = [annotation(f"ProfilerStep#{COUNT + n}", COUNT * STEP + n * 10_000_000, 10_000_000) for n in range(COUNT)]
+    view = rank_view(tmp_path, *early, *moved, *marks)
+    (finding,) = findings("DATA002", view)
+    assert finding.takes is not None
+    assert finding.takes == pytest.approx((100_000 + 5_000_000) / 2, rel=0.1)
+    assert lawful(finding, view.step_time).high == finding.takes < finding.stake.high
 
 
 def test_a_wait_that_may_be_unpacking_is_not_sure(tmp_path: Path) -> None:
@@ -170,7 +183,6 @@ def queue_loop(wait: int, frame: str = "queue.py(154): get") -> list[Event]:
         "queue.py(154): get",
         "PIL/Image.py(3243): open",
         "<built-in method read of _io.BufferedReader object>",
-        "<built-in function next>",
     ],
 )
 def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str) -> None:
@@ -179,6 +191,32 @@ def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str
     assert finding.stake.low == 150_000
     assert finding.evidence[0].file == "train.py"
     assert finding.evidence[0].line == 12
+
+
+@pytest.mark.parametrize(
+    ("frame", "inner", "count"),
+    [
+        ("own_loader.py(6): batches", None, 1),
+        ("<built-in function next>", None, 1),
+        ("contextlib.py(132): __enter__", "<built-in function next>", 0),
+        ("<built-in function next>", "cudaGraphLaunch", 0),
+    ],
+)
+def test_a_generator_is_a_loader_and_a_context_manager_is_none(
+    tmp_path: Path, frame: str, inner: str | None, count: int
+) -> None:
+    step = 10 * STEP
+    events = steps(COUNT, step)
+    for n in range(COUNT):
+        begin = n * step
+        events += [python(frame, begin, 6 * STEP), op("aten::addmm", begin + 6 * STEP, 3 * STEP)]
+        if inner is not None and inner.startswith("cuda"):
+            events.append(launch(begin + STEP, 1000, n + 1, name=inner))
+        elif inner is not None:
+            events.append(python(inner, begin + 10, 5 * STEP))
+    found = findings("DATA004", rank_view(tmp_path, *events))
+    assert len(found) == count
+    assert all(each.takes == 6 * STEP for each in found)
 
 
 def test_other_python_calls_are_no_evidence(tmp_path: Path) -> None:

@@ -377,13 +377,19 @@ def broken(step: int) -> list[Event]:
     return [*graphs, *regions]
 
 
+def test_a_graph_that_is_recorded_of_compiled_code_is_no_compilation(tmp_path: Path) -> None:
+    recorded = [op("CUDAGraphNode.record (dynamo_timed)", 1_400_000, 500_000), *broken(1)]
+    found = list(compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *recorded)))
+    assert [each.key for each in found] in ([], ["graph breaks"])
+
+
 def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
     events = [each for k in range(3) for each in broken(k)]
     [finding] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
     assert finding.at_most == "note"
     assert finding.stake.low == 0
     assert finding.stake.high == pytest.approx(1.15 * 200 * US)
-    assert "2 calls a step of compiled code go on in another piece." in finding.message
+    assert "2 calls a step of compiled code go on in another piece;" in finding.message
 
 
 def test_functions_that_are_compiled_one_by_one_are_no_graph_breaks(tmp_path: Path) -> None:
@@ -420,11 +426,11 @@ def test_the_log_names_the_lines_and_what_changed(tmp_path: Path) -> None:
     ]
     again, breaks = compiling_in_the_loop(view(tmp_path, *steps(4, 1_000_000), *events, *spans))
     assert "during the measured steps in `/home/me/model.py:18`. 1 compilation in 4 steps" in again.message
-    unfit = "because 0/0 did not fit: `tensor 'x' size mismatch at index 0. expected 8, actual 12`."
-    assert f"`forward` was compiled as 0/1, {unfit}" in again.message
+    unfit = "because `0/0` did not fit: `tensor 'x' size mismatch at index 0. expected 8, actual 12`."
+    assert f"`forward` was compiled as `0/1`, {unfit}" in again.message
     assert again.change.startswith("+ torch._dynamo.mark_dynamic(x, 0)")
     assert "split the compiled code in `/home/me/model.py:20`." in breaks.message
-    assert f": `/home/me/model.py:20` ({PRINT})" in breaks.message
+    assert f": `/home/me/model.py:20` (`{PRINT}`)" in breaks.message
 
 
 TRAINS = annotation("Optimizer.step#SGD.step", 1_000_000, 1_000)

@@ -10,7 +10,7 @@ import pytest
 from kinetoscope import advise, read
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from tests.advisor.views import STEP, findings, rank_view, steps
-from tests.drawn import Event, annotation, event, kernel, launch, memory, op
+from tests.drawn import Event, annotation, event, kernel, launch, memory, op, python
 from tests.snapshots.allocator import OutOfMemory, Settings
 from tests.snapshots.process import SIDE_STREAM, Process
 from tests.snapshots.training import Model, Training
@@ -55,15 +55,48 @@ def launches(gap: int = 0, work: int = 100_000) -> list[Event]:
     return [*steps(COUNT), *events]
 
 
+def launched_in_a_row(*, once: int = 0) -> list[Event]:
+    """In each step of 1 ms 40 operators of 10 µs launch a kernel of 2 µs each; Python runs for the rest of it.
+
+    once: length of the last launch call, ns; 0: like the others.
+    """
+    events = steps(COUNT)
+    for n in range(COUNT):
+        for k in range(40):
+            begin, number = n * STEP + 100_000 + k * 10_000, n * 40 + k + 1
+            took = once if once and k == 39 else 5000
+            events += [op("aten::add", begin, took + 4000), launch(begin + 1000, took, number)]
+            events.append(kernel("add", begin + took + 2000, 2000, number))
+    return events
+
+
 def test_room_for_a_larger_batch(tmp_path: Path) -> None:
-    """Eight times the batch: 100 µs of kernels become 800, which end after what the host does in 1 ms."""
-    view = rank_view(tmp_path, *launches(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    """Eight samples share 400 µs of launching, of which kernels hide 80; Python for each sample may be the rest."""
+    view = rank_view(tmp_path, *launched_in_a_row(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
     (finding,) = findings("MEMORY001", view)
     assert "8 times" in finding.message
     assert "89%" in finding.message
-    assert finding.stake.high == pytest.approx(STEP * 7 / 8, rel=0.02)
+    assert finding.stake.high == pytest.approx(400_000 * 7 / 8, rel=0.03)
     assert finding.at_most == "critical"
-    assert finding.stake.low == pytest.approx(0.75 * finding.stake.high)
+    assert finding.stake.low == pytest.approx(0.75 * finding.stake.high, rel=0.05)
+    assert finding.takes is not None
+    assert finding.takes == pytest.approx(320_000, rel=0.03)
+    assert finding.confidence == "medium"
+
+
+def test_what_may_grow_with_the_batch_is_not_at_stake(tmp_path: Path) -> None:
+    """Host time that launches nothing, and a launch that loads a library once."""
+    view = rank_view(tmp_path, *launches(), *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))
+    (finding,) = findings("MEMORY001", view)  # all but the update of 100 µs and two launches of 5
+    assert finding.stake.high < 0.13 * STEP
+    frames = [python("preprocess.py(3): normalize", n * STEP + 1000, 95_000) for n in range(COUNT)]
+    room = levels(4 * GB, 8 * GB, 9 * GB)
+    slow = rank_view(tmp_path, *launched_in_a_row(), *frames, *room, **device(80 * GB))
+    assert findings("MEMORY001", slow)[0].stake.high == pytest.approx(400_000 * 7 / 8, rel=0.03)
+    length = 20 * STEP
+    cold = [*launched_in_a_row(once=length)[COUNT:], annotation("ProfilerStep#0", 0, COUNT * STEP + length)]
+    first = findings("MEMORY001", rank_view(tmp_path, *cold, *room, **device(80 * GB)))
+    assert all(each.stake.high < 0.3 * length for each in first)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +134,8 @@ def test_weights_that_are_read_for_few_rows_serve_a_larger_batch(tmp_path: Path,
         for each in (
             event("cpu_op", "aten::mm", n * STEP + 500, 7000, **shapes),
             launch(n * STEP + 1000, 5000, n + 1),
-            kernel("gemm", n * STEP + 10_000, STEP - 1000, n + 1),
+            kernel("gemm", n * STEP + 10_000, STEP - 20_000, n + 1),
+            event("cuda_runtime", "cudaDeviceSynchronize", n * STEP + 9_000, STEP - 16_000, correlation=1000 + n),
         )
     ]
     view = rank_view(tmp_path, *steps(COUNT), *busy, *levels(4 * GB, 8 * GB, 9 * GB), **device(80 * GB))

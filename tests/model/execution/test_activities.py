@@ -51,6 +51,24 @@ def test_next_is_a_batch_unless_it_is_short_or_something_else(tmp_path: Path) ->
     assert takes_next_batch(trace).nonzero()[0].tolist() == [1, 8]
 
 
+def test_a_generator_of_ones_own_is_a_loader_if_its_name_says_so(tmp_path: Path) -> None:
+    names = {
+        "own_loader.py(6): batches": True,
+        "train.py(31): get_data": True,
+        "train.py(40): log": False,
+        "train.py(50): save_data": False,
+        "torch/utils/thing.py(4): batches": False,
+        "site-packages/lib/io.py(4): load": False,
+    }
+    events = [drawn.python(name, place * 10 * MS, 5 * MS) for place, name in enumerate(names)]
+    trained = [drawn.python("train.py(60): train_batch", 80 * MS, 5 * MS)]
+    backward = [drawn.python("train.py(70): batches", 90 * MS, 5 * MS)]
+    node = drawn.op("autograd::engine::evaluate_function: MmBackward0", 91 * MS, MS)
+    trace = drawn.job(tmp_path, *events, *trained, *backward, node).trace()
+    assert takes_next_batch(trace)[: len(names)].tolist() == list(names.values())
+    assert not takes_next_batch(trace)[len(names) :].any()
+
+
 def test_it_is_data_loading_for_every_question(tmp_path: Path) -> None:
     events = []
     for step in range(2):

@@ -135,6 +135,9 @@ _LINKS: Final = (
 )
 """What a copy from pinned memory reaches at most, bytes a ns, by the generation of the link that devices have."""
 
+_MIN_COPIES: Final = 3
+"""Large copies from which on their rate is the link's."""
+
 SLOWEST_LINK: Final = 11.0
 """What a copy from pinned memory reaches at least in a machine that has such a device: PCI Express 3.0, 16 lanes."""
 
@@ -144,12 +147,21 @@ def link_rate(rank: RankView, to_device: ToDevice) -> tuple[float, float]:
 
     Where the trace has large copies from pinned memory they say it, give or take a fifth; else the devices' names do.
     """
-    work = rank.work
-    took = (work.end - work.start)[to_device.work]
-    shown = to_device.pinned & (to_device.bytes >= 1 << 20) & (took > 0)
-    if shown.sum() >= 3:
-        rate = float(np.median(to_device.bytes[shown] / took[shown]))
-        return 0.8 * rate, 1.2 * rate
+    rates = _rates(rank, to_device)
+    if len(rates):
+        return 0.8 * float(np.median(rates)), 1.2 * float(np.median(rates))
     names = [device.name for device in devices(rank.trace)]
-    rates = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]
-    return SLOWEST_LINK, max(rates[:1] or [60.0])
+    known = [rate for words, rate in _LINKS for name in names if any(word in name for word in words)]
+    return SLOWEST_LINK, max(known[:1] or [60.0])
+
+
+def is_rate_shown(rank: RankView, to_device: ToDevice) -> bool:
+    """Does the trace itself say how fast copies from pinned memory are?"""
+    return len(_rates(rank, to_device)) > 0
+
+
+def _rates(rank: RankView, to_device: ToDevice) -> Floats:
+    """Of large copies from pinned memory, bytes a ns; none where there are fewer than three."""
+    took = (rank.work.end - rank.work.start)[to_device.work]
+    large = to_device.pinned & (to_device.bytes >= 1 << 20) & (took > 0)
+    return to_device.bytes[large] / took[large] if large.sum() >= _MIN_COPIES else np.empty(0)

@@ -15,7 +15,7 @@ from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.copies import copy_direction
 from kinetoscope.model.execution.call_tree import enclosing_op, inside, outermost_op
@@ -188,7 +188,7 @@ def without_waits(rank: RankView, sites: Sequence[WaitSite], left: float) -> Fac
 
 
 def time_of_site(rank: RankView, site: WaitSite) -> Intervals:
-    """The idle time that follows from each call, until what is launched next starts at the latest."""
+    """The idle time that follows from each call, until what is launched next starts at the latest; and its copies."""
     launched = launch_times(rank.trace)
     work = rank.work
     order = np.flatnonzero(work.launch >= 0)
@@ -197,4 +197,7 @@ def time_of_site(rank: RankView, site: WaitSite) -> Intervals:
     known = following < len(order)
     calls = site.calls[known]
     until = np.minimum(work.start[order[following[known]]], rank.trace.end[calls] + site.after[known])
-    return intersection(union(rank.trace.start[calls], until), rank.idle)
+    idle = intersection(union(rank.trace.start[calls], until), rank.idle)
+    waits = host_waits(rank.trace)
+    copies = waits.own[np.isin(waits.call, site.calls) & (waits.own >= 0)]
+    return merge(idle, intersection(union(work.start[copies], work.end[copies]), rank.time))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.host_islands import COMPUTES_NS, encloses
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
+from kinetoscope.advisor.evidence.stakes import bridged, is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Int32s
@@ -24,10 +24,6 @@ from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.sentences import Sentence, measured, say
-
-_PAUSE: Final = 50_000
-"""Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
-
 
 CERTAIN_SHARE_OF_GRAPHS: Final = 0.9
 """Certain share of the gain of a graph: some parts, such as the optimizer or a loss, may not be captured."""
@@ -89,17 +85,14 @@ def launching_time(rank: RankView) -> LaunchingTime:
     for track in np.unique(trace.track[calls]).tolist():
         here = trace.track == track
         rows = np.flatnonzero(asking & here)
-        spans = union(trace.start[rows], trace.end[rows])
-        pauses = Intervals(spans.end[:-1], spans.start[1:])
-        short = pauses.end - pauses.start <= _PAUSE
-        bridged = merge(spans, Intervals(pauses.start[short], pauses.end[short]))
-        held = np.zeros(len(bridged.start), np.bool_)
-        place = step_of(bridged, trace.start[calls[trace.track[calls] == track]])
+        asks = bridged(union(trace.start[rows], trace.end[rows]))
+        held = np.zeros(len(asks.start), np.bool_)
+        place = step_of(asks, trace.start[calls[trace.track[calls] == track]])
         held[place[place >= 0]] = True
-        bridged = Intervals(bridged.start[held], bridged.end[held])
+        asks = Intervals(asks.start[held], asks.end[held])
         others = np.flatnonzero(other & here)
         without = merge(union(trace.start[others], trace.end[others]), capturing(trace))
-        stretches[track] = intersection(difference(bridged, without), rank.time)
+        stretches[track] = intersection(difference(asks, without), rank.time)
     return LaunchingTime(calls, stretches)
 
 

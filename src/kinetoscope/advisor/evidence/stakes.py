@@ -15,7 +15,9 @@ from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work, launched_by
+from kinetoscope.model.execution.marks import is_mark
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.sentences import EMPTY, Sentence, measured, say
 
@@ -24,6 +26,9 @@ _REPLAY_ERROR: Final = 1.05
 
 _MIN_WIDTH: Final = 1.15
 """Least ratio of the upper to the lower end: where both ends are set by another bottleneck, it is not known better."""
+
+PAUSE_NS: Final = 50_000
+"""Between two operators, ns: so much Python is part of asking for the next one; more has another reason."""
 
 _FULL_QUEUE: Final = 1000
 """Launches that wait for the device, from which on a launch call may block, too: CUDA's queue holds 1,024."""
@@ -133,11 +138,13 @@ class Removed(NamedTuple):
         gains: float64 [steps], the time that each selected step would be shorter by, ns.
         busy: when what they compute runs: on devices, without one on the host.
         time: the exposed time of the calls and the time of the device work that they launch, in selected steps.
+        took: what the calls and the short pauses between them take together, on the host or on devices, ns.
     """
 
     gains: Floats
     busy: Intervals
     time: Intervals
+    took: int
 
 
 def without_calls(rank: RankView, calls: Bools) -> Removed:
@@ -149,7 +156,25 @@ def without_calls(rank: RankView, calls: Bools) -> Removed:
     leave_only(factors, launched, 0.0)
     work = union(rank.work.start[launched], rank.work.end[launched])
     time = intersection(merge(rank.exposed(spans), work), rank.time)
-    return Removed(rank.gains(factors), work if rank.has_device else spans, time)
+    took = merge(_since_others(rank.trace, bridged(spans), within), intersection(work, rank.time)).length
+    return Removed(rank.gains(factors), work if rank.has_device else spans, time, took)
+
+
+def _since_others(trace: Trace, time: Intervals, within: Bools) -> Intervals:
+    """Some stretches, each from the end of the operator before it on if only a short pause lies between."""
+    others = np.sort(trace.end[(trace.kind == EventKind.HOST_OP) & ~within & ~is_mark(trace)])
+    if not len(others):
+        return time
+    before = others[np.maximum(np.searchsorted(others, time.start, side="right") - 1, 0)]
+    near = (before <= time.start) & (time.start - before <= PAUSE_NS)
+    return union(np.where(near, before, time.start), time.end)
+
+
+def bridged(time: Intervals) -> Intervals:
+    """Some time of a thread and the short pauses in it, in which Python asks for the next call."""
+    pauses = Intervals(time.end[:-1], time.start[1:])
+    short = pauses.end - pauses.start <= PAUSE_NS
+    return merge(time, Intervals(pauses.start[short], pauses.end[short]))
 
 
 def shows_computation(rank: RankView) -> bool:

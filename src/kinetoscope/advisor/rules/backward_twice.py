@@ -17,6 +17,7 @@ from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import engine_spans, in_backward
 from kinetoscope.model.trace import arguments
+from kinetoscope.views.sentences import say
 
 _MIN_NODES: Final = 5
 """Nodes a step that are run again, from which on it is reported."""
@@ -47,19 +48,27 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
     nodes = int((arguments.integers(trace, "sequence", rows) >= 0).sum())
     if nodes < _MIN_NODES * max(rank.step_count, 1) or in_backward(trace)[graph_nodes(trace).rows].any():
         return
-    gains, busy, time = without_calls(rank, calls)
+    gains, busy, time, took = without_calls(rank, calls)
     stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
     yield Finding(
-        message=f"Backward passes run the same nodes of the graph again{in_source(where)}."
-        f" {rank.each_step(nodes, 'node')} run a second time, which takes {rank.time_per_step(busy.length)}"
-        f" ({share(busy.length, rank.time.length)} of the step).",
+        message=say(
+            "Backward passes run the same nodes of the graph again{where}. {nodes} run a second time, which takes"
+            " {took} ({part} of the step).",
+            where=in_source(where),
+            nodes=rank.each_step(nodes, "node"),
+            took=rank.time_per_step(took),
+            part=share(took, rank.time.length),
+        ),
         stake=stake,
+        takes=rank.per_step(took),
         change="- first.backward(retain_graph=True); second.backward()\n+ (first + second).backward()",
-        why="What the losses have in common is run once; where each loss needs its own gradient, nothing is gained.",
+        why=say(
+            "What the losses have in common is run once; where each loss needs its own gradient, nothing is gained."
+        ),
         confidence="medium",
         evidence=(rank.event(longest, "the longest node that runs again", "operators", where),),
         time=time,

@@ -13,6 +13,7 @@ from kinetoscope.advisor.evidence.copies_to_device import (
     copies_to_device,
     link_rate,
     no_waiting,
+    running,
     selected,
     waited,
 )
@@ -20,6 +21,8 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
+from kinetoscope.views.sentences import say
 
 _CERTAIN_SHARE: Final = 0.85
 """Certain share of the gain: other host work may get in the way while a copy runs."""
@@ -56,18 +59,25 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(to_device.wait[which])
     pinned = bool(to_device.pinned[which].all())
     yield Finding(
-        message=f"The host waits for copies to the device{' from pinned memory' if pinned else ''}."
-        f" {rank.each_step(len(which), 'copy', 'copies')} take it {rank.time_per_step(waits.length)} of each step.",
+        message=say(
+            "The host waits for copies to the device{pinned}. {copies} take it {took} of each step.",
+            pinned=" from pinned memory" if pinned else "",
+            copies=rank.each_step(len(which), "copy", "copies"),
+            took=rank.time_per_step(waits.length),
+        ),
+        takes=rank.per_step(waits.length),
         stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
         change=wording(rank.program).pinned
         if rank.program == "serving"
         else "- batch = batch.to(device)\n+ batch = batch.to(device, non_blocking=True)"
         + ("" if pinned else "  # with pin_memory=True in the loader"),
-        why="The host only queues these copies"
-        + (", which then run at the speed of the link." if len(unknown) else "."),
+        why=say(
+            "The host only queues these copies{then}.",
+            then=", which then run at the speed of the link" if len(unknown) else "",
+        ),
         confidence="high" if pinned else "medium",
         evidence=(event_evidence(rank, int(longest), "the longest wait", "synchronizations"),),
-        time=rank.exposed(waits),
+        time=merge(rank.exposed(waits), intersection(running(rank, to_device, unknown), rank.time)),
     )
 
 

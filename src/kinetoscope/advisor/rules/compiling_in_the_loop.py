@@ -13,16 +13,15 @@ from kinetoscope.advisor.evidence.source_location import in_source, user_source_
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import joined, place, quoted
+from kinetoscope.advisor.wording import counted, joined, place, quoted
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, union
 from kinetoscope.model.compile.breaks import BreakSite, broken_calls
 from kinetoscope.model.compile.compilations import Compilation, compilations
 from kinetoscope.model.compile.regions import compiled_regions, compiler_spans
 from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.program import ProgramKind
-from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, measured, say
 
 _CERTAIN_SHARE: Final = 0.9
 """Certain share of the compilation time: code that was compiled once has still to be chosen."""
@@ -62,8 +61,8 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
 def _compiled(rank: RankView) -> Iterator[Finding]:
     trace, spans = rank.trace, compiler_spans(rank.trace)
     within = rank.scope.host_mask[spans.rows]
-    rows = spans.rows[within]
-    if not len(rows):
+    rows, count = spans.rows[within], int((spans.phase[spans.rows[within]] == 0).sum())
+    if not count:  # the compiler records a graph of what is compiled already
         return
     factors = rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
@@ -81,27 +80,40 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(trace, longest)
     if again is not None and again.file:
         where = CodeLocation(again.file, again.line, again.function)
-    count = int((spans.phase[rows] == 0).sum())
     yield Finding(
-        message=f"torch.compile compiles again during the measured steps{in_source(where)}."
-        f" {number_of(count, 'compilation')} in {number_of(rank.step_count, 'step')} take"
-        f" {shown(time.length, 'ns')} in all{_versions(trace)}.{_reason(again)}",
+        message=say(
+            "torch.compile compiles again during the measured steps{where}. {compilations} in {steps} take {all} in"
+            " all, {each} of each step{versions}.{reason}",
+            where=in_source(where),
+            compilations=counted(count, "compilation"),
+            steps=counted(rank.step_count, "step"),
+            all=measured(time.length, "ns"),
+            each=rank.time_per_step(time.length),
+            versions=_versions(trace),
+            reason=_reason(again),
+        ),
         stake=stake,
+        takes=rank.per_step(time.length),
         change=_remedy(again, rank.program),
-        why="The compiler's time in the recorded steps.",
+        why=say("The compiler's time in the recorded steps."),
         evidence=(rank.event(longest, "the longest part of a compilation", "compilations", where),),
         time=rank.exposed(time),
         key="compilation",
     )
 
 
-def _reason(again: Compilation | None) -> str:
+def _reason(again: Compilation | None) -> Sentence | str:
     """A sentence on the compilation that took longest: the guard of the one before it that failed."""
     if again is None or not again.reasons:
         return ""
     compile_id, _, guard = again.reasons[0].partition(": ")
-    unfit = f"{compile_id} did not fit: {quoted(guard, _GUARD_CELLS)}"
-    return f" {quoted(again.function)} was compiled as {again.compile_id}, because {unfit}."
+    unfit = f"{quoted(compile_id)} did not fit: {quoted(guard, _GUARD_CELLS)}"
+    return say(
+        " {function} was compiled as {id}, because {unfit}.",
+        function=quoted(again.function),
+        id=quoted(again.compile_id),
+        unfit=unfit,
+    )
 
 
 def _remedy(again: Compilation | None, program: ProgramKind) -> str:
@@ -116,11 +128,11 @@ def _remedy(again: Compilation | None, program: ProgramKind) -> str:
     return "- f = torch.compile(f)\n+ f = torch.compile(f, dynamic=True)  # or pad to few different sizes"
 
 
-def _versions(trace: Trace) -> str:
+def _versions(trace: Trace) -> Sentence | str:
     """How many versions of one piece of code were run, where there are several."""
     frames = Counter(compile_id.rpartition("/")[0] for compile_id in compiled_regions(trace).compile_ids)
     most = max(frames.values(), default=0)
-    return f"; one piece of code has {most} compiled versions" if most > 1 else ""
+    return say("; one piece of code has {most} compiled versions", most=measured(most)) if most > 1 else ""
 
 
 def _broken(rank: RankView) -> Iterator[Finding]:
@@ -146,24 +158,35 @@ def _broken(rank: RankView) -> Iterator[Finding]:
     where = CodeLocation(at.file, at.line, at.function) if at.file else user_source_of(trace, int(rows[longest]))
     count = len(np.unique(breaks.call[chosen]))
     verb = "goes" if count == rank.step_count else "go"
+    pauses = difference(union(*between), compiling)
     yield Finding(
-        message=f"Graph breaks split the compiled code{in_source(where)}."
-        f" {rank.each_step(count, 'call')} of compiled code {verb} on in another piece{_told(sites)}.",
+        message=say(
+            "Graph breaks split the compiled code{where}. {calls} of compiled code {verb} on in another piece{told};"
+            " between the pieces are {pauses} of each step.",
+            where=in_source(where),
+            calls=rank.each_step(count, "call"),
+            verb=verb,
+            told=_told(sites),
+            pauses=rank.time_per_step(pauses.length),
+        ),
         stake=stake,
+        takes=rank.per_step(pauses.length),
         change="+ model = torch.compile(model, fullgraph=True)  # raises where the graph breaks",
-        why="The time between the pieces is at stake; how much of it remains without graph breaks is unknown.",
+        why=say("The time between the pieces is at stake; how much of it remains without graph breaks is unknown."),
         confidence="low",
         evidence=(rank.longest_of(between, "the longest time between two pieces", "graph_breaks", source=where),),
-        time=rank.exposed(difference(union(*between), compiling)),
+        time=rank.exposed(pauses),
         key="graph breaks",
         at_most="note",
     )
 
 
-def _told(sites: Sequence[BreakSite]) -> str:
+def _told(sites: Sequence[BreakSite]) -> Sentence | str:
     """Places and reasons of graph breaks, those that cost most first."""
-    named = [f"{place(each.file, each.line or 0)} ({each.reason or each.function})" for each in sites if each.file]
-    return f": {joined(named)}" if named else ""
+    named = [
+        f"{place(each.file, each.line or 0)} ({quoted(each.reason or each.function)})" for each in sites if each.file
+    ]
+    return say(": {named}", named=joined(named)) if named else ""
 
 
 RULE = Rule("HOST007", "torch.compile compiles during the measured steps", of_rank=compiling_in_the_loop)

@@ -15,13 +15,14 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals, merge
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op, inside
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import say
 
 _CERTAIN_SHARE: Final = 0.7
 """Certain share of the gain: on the device the operator takes some time, too, and some fetch values after all."""
@@ -65,13 +66,17 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         own, calls = found.rows[here], np.concatenate([found.fetch[here], found.send[here]])
         calls = np.unique(calls[calls >= 0])
         low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(_without(rank, own, calls))
-        time = merge(rank.spans(own), rank.spans(calls))
+        time = merge(rank.spans(own), rank.spans(_around(trace, calls)))
         stake = stake_by_time(rank, _CERTAIN_SHARE * np.minimum(low, high), high, time)
         if is_worth_reporting(rank, stake):
-            yield _claim(rank, found, here, stake, time)
+            copied = np.isin(rank.work.launch, calls)
+            copies = intersection(union(rank.work.start[copied], rank.work.end[copied]), rank.time)
+            yield _claim(rank, found, here, stake, merge(time, copies), merge(rank.exposed(time), copies))
 
 
-def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time: Intervals) -> Finding:
+def _claim(
+    rank: RankView, found: HostIslands, here: Int32s, stake: Stake, spent: Intervals, time: Intervals
+) -> Finding:
     trace, own = rank.trace, found.rows[here]
     longest = rank.longest(own)
     name = call_name(trace.strings.glance(int(trace.name[longest])), EventKind.HOST_OP).strip()
@@ -84,16 +89,26 @@ def _claim(rank: RankView, found: HostIslands, here: Int32s, stake: Stake, time:
         + ["sent back after it" if fetched else "sent to the device after it"] * bool(sent)
     )
     return Finding(
-        message=f"{quoted(name)}{in_source(where) or inner} computes on the host while the device waits."
-        f" It takes {rank.time_per_step(rank.spans(own).length)} of each step ({rank.each_step(len(own), 'call')});"
-        f" data is {ways}.",
+        message=say(
+            "{name}{where} computes on the host while the device waits. It takes {own} of each step ({calls}), with the"
+            " copies around it {all}; data is {ways}.",
+            name=quoted(name),
+            where=in_source(where) or inner,
+            own=rank.time_per_step(rank.spans(own).length),
+            calls=rank.each_step(len(own), "call"),
+            all=rank.time_per_step(spent.length),
+            ways=ways,
+        ),
         stake=stake,
+        takes=rank.per_step(spent.length),
         change=_change(name, fetched=bool(fetched)),
-        why="At most, the operator and the copies around it take no time; seven tenths of what the steps gain without"
-        " the operator alone count as sure.",
+        why=say(
+            "At most, the operator and the copies around it take no time; at least, seven tenths of what the steps gain"
+            " without the operator alone."
+        ),
         confidence="high" if fetched and sent else "medium",
         evidence=(rank.event(longest, "the longest of these operators", "operators", where),),
-        time=rank.exposed(time),
+        time=time,
         key=f"{name}{in_source(where)}",
     )
 

@@ -11,6 +11,7 @@ from kinetoscope.advisor.evidence.copies_to_device import (
     QUEUED_BYTES,
     at_rate,
     copies_to_device,
+    is_rate_shown,
     link_rate,
     no_waiting,
     running,
@@ -21,8 +22,8 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import wording
-from kinetoscope.algorithms.intervals.intervals import merge
-from kinetoscope.views.numbers import shown
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
+from kinetoscope.views.sentences import measured, say
 
 _CERTAIN_SHARE: Final = 0.9
 """Certain share of the gain at the rate of the slowest link: pinning costs the host some time."""
@@ -62,19 +63,33 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     copying = running(rank, to_device, which)
     longest = int(rank.work.rows[place[np.argmax(took)]])
     call = int(to_device.call[which[np.argmax(took)]])
+    waits = rank.exposed(waited(rank, to_device, which))
+    gone = merge(intersection(copying, rank.time), waits)
     yield Finding(
-        message="Copies to the device come from pageable memory."
-        f" {rank.each_step(len(which), 'copy', 'copies')}: {shown(rank.per_step(size), 'bytes')} in"
-        f" {rank.time_per_step(time)} ({shown(size * 1e9 / max(time, 1), 'bytes/s')}).",
+        message=say(
+            "Copies to the device come from pageable memory. {copies}: {size} in {took} ({rate}); with the host's"
+            " waiting for them {whole}.",
+            copies=rank.each_step(len(which), "copy", "copies"),
+            size=measured(rank.per_step(size), "bytes"),
+            took=rank.time_per_step(time),
+            rate=measured(size * 1e9 / max(time, 1), "bytes/s"),
+            whole=rank.time_per_step(gone.length),
+        ),
+        takes=rank.per_step(gone.length),
         stake=rank.stake(_CERTAIN_SHARE * gains[0], gains[1]),
         change=wording(rank.program).pinned,
-        why="The host does not wait for pinned copies. They run surely at"
-        f" {shown(slow * 1e9, 'bytes/s')} and at most at {shown(fast * 1e9, 'bytes/s')}.",
+        why=say(
+            "The host does not wait for pinned copies. They are assumed to run at {slow} at least, and at {fast} at"
+            " most.",
+            slow=measured(slow * 1e9, "bytes/s"),
+            fast=measured(fast * 1e9, "bytes/s"),
+        ),
+        confidence="high" if is_rate_shown(rank, to_device) else "medium",
         evidence=(
             event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),
             event_evidence(rank, longest, "the longest of them"),
         ),
-        time=merge(copying, rank.exposed(waited(rank, to_device, which))),
+        time=gone,
     )
 
 

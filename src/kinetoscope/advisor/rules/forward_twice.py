@@ -22,6 +22,7 @@ from kinetoscope.model.execution.marks import is_module_call
 from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments
+from kinetoscope.views.sentences import say
 
 _RUN: Final = 4
 """Operators in a row that must be the same, inputs' sizes included."""
@@ -56,22 +57,30 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         return
     calls = np.zeros(len(trace), np.bool_)
     calls[rows] = True
-    gains, busy, time = without_calls(rank, calls)
+    gains, busy, time, took = without_calls(rank, calls)
     stake = stake_by_time(rank, (_CERTAIN_SHARE if has_modules else 0.0) * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     first = int(rows[0])
     where = user_source_of(trace, first)
     yield Finding(
-        message=f"The forward pass runs a second time{in_source(where)}."
-        f" {rank.each_step(len(rows), 'operator')} repeat what the same step trains, with inputs of the same sizes, in"
-        f" {rank.time_per_step(busy.length)} ({share(busy.length, rank.time.length)} of the step).",
+        message=say(
+            "The forward pass runs a second time{where}. {operators} repeat what the same step trains, with inputs of"
+            " the same sizes, in {took} ({part} of the step).",
+            where=in_source(where),
+            operators=rank.each_step(len(rows), "operator"),
+            took=rank.time_per_step(took),
+            part=share(took, rank.time.length),
+        ),
         stake=stake,
+        takes=rank.per_step(took),
         change="- loss = criterion(model(x), y); metric(model(x), y)\n"
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
-        why="Both are calls of the same modules."
+        why=say("Both are calls of the same modules.")
         if has_modules
-        else "Modules were not recorded (with_stack=True): it may be another model of these sizes, or another batch.",
+        else say(
+            "Modules were not recorded (with_stack=True): it may be another model of these sizes, or another batch."
+        ),
         confidence="medium",
         evidence=(rank.event(first, "the first operator of the second forward pass", "operators", where),),
         time=time,

@@ -12,7 +12,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _NAME: Final = "Python GC"
 _CERTAIN_SHARE: Final = 0.8
@@ -52,12 +52,17 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
         return
     longest = rank.longest(rows)
     yield Finding(
-        message=f"Python's garbage collector stops the program. It runs {rank.each_step(len(rows), 'time')},"
-        f" {rank.time_per_step(spans.length)} of each step, and the longest takes"
-        f" {shown(int(trace.end[longest] - trace.start[longest]), 'ns')}.",
+        message=say(
+            "Python's garbage collector stops the program. It runs {times}, {took} of each step, and the longest takes"
+            " {longest}.",
+            times=rank.each_step(len(rows), "time"),
+            took=rank.time_per_step(spans.length),
+            longest=measured(int(trace.end[longest] - trace.start[longest]), "ns"),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change="+ gc.collect(); gc.freeze()  # once, before the loop\n+ gc.disable()  # and gc.collect() every n steps",
-        why="Some garbage has to be collected some time: eight tenths of the gain count as sure.",
+        why=say("Some garbage has to be collected some time: eight tenths of the gain remain at least."),
         evidence=(rank.event(longest, "the longest collection", "step_breakdown"),),
         time=rank.exposed(spans),
     )

@@ -18,13 +18,15 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.algorithms.intervals.intervals import merge, union
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import say
 
 _ACCUMULATE: Final = "AccumulateGrad"
 _ADDS: Final = ("aten::add_", "aten::_foreach_add_")
@@ -64,16 +66,27 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
-    length = rank.per_step(int((trace.end[rows] - trace.start[rows]).sum()))
+    launched = launched_by(trace, zeros | additions)
+    spent = merge(rank.spans(rows), rank.spans(additions), union(rank.work.start[launched], rank.work.end[launched]))
     yield Finding(
-        message="The optimizer fills gradients with zeros instead of dropping them."
-        f" {rank.each_step(int(chosen.sum()), 'operator')} take {shown(length, 'ns')} on the host.",
+        message=say(
+            "The optimizer fills gradients with zeros instead of dropping them. {operators} take {took} on the host;"
+            " with their kernels and the additions to the zeros {all}.",
+            operators=rank.each_step(int(chosen.sum()), "operator"),
+            took=rank.time_per_step(rank.spans(rows).length),
+            all=rank.time_per_step(spent.length),
+        ),
         stake=stake,
+        takes=rank.per_step(spent.length),
         change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
-        why="The zeros go (85 % of that counts as sure where a device computes), and at most the additions to them in"
-        " the backward pass, too.",
+        why=say(
+            "The zeros go, and at most the additions to them in the backward pass, too; where a device computes,"
+            " {certain} of that at least.",
+            certain=share(_CERTAIN_SHARE, 1.0),
+        ),
+        confidence="high" if rank.has_device else "medium",
         evidence=(rank.event(longest, "the longest zero_grad", "operators"),),
-        time=host_and_device_time(rank, rows, zeros),
+        time=host_and_device_time(rank, rows, zeros | additions),
     )
 
 

@@ -11,10 +11,11 @@ from kinetoscope.advisor.evidence.copies_to_device import QUEUED_BYTES, ToDevice
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.element_types import element_type
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _COLORS: Final = 3
 _CHANNELS: Final = (1, _COLORS, 4)
@@ -58,14 +59,22 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
     call = int(to_device.call[which[np.argmax(took)]])
     size = int(np.maximum(to_device.bytes[which], 0).sum())
     yield Finding(
-        message=f"Images are copied to the device as floating-point numbers. {shown(rank.per_step(size), 'bytes')}"
-        f" take {rank.time_per_step(int(took.sum()))} of each step.",
+        message=say(
+            "Images are copied to the device as floating-point numbers. {size} take {took} of each step.",
+            size=measured(rank.per_step(size), "bytes"),
+            took=rank.time_per_step(int(took.sum())),
+        ),
+        takes=rank.per_step(int(took.sum())),
         stake=rank.stake(_CERTAIN_SHARE * gains, gains),
         change="- transforms.ToTensor(), transforms.Normalize(mean, std)  # in the dataset\n"
         "+ transforms.PILToTensor()  # uint8\n"
         "+ images = (images.to(device, non_blocking=True).float() / 255 - mean) / std",
-        why=f"With 8 bits a channel the copies are shorter; the conversion on the device costs"
-        f" {1 - _CERTAIN_SHARE:.0%} of that at most.",
+        why=say(
+            "With {bits} bits a channel the copies are shorter; the conversion on the device is assumed to cost {part}"
+            " of that at most.",
+            bits=measured(8),
+            part=share(1 - _CERTAIN_SHARE, 1.0),
+        ),
         confidence="medium" if (channels[which] == _COLORS).any() else "low",
         evidence=(event_evidence(rank, call, "the call of the longest of them", "memory_bandwidth"),),
         time=running(rank, to_device, which, 1.0 - factor[which]),

@@ -17,6 +17,7 @@ from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.views.sentences import measured, say
 
 _MIN_LAUNCHES: Final = 20
 """Launches a step from which on their time matters."""
@@ -67,12 +68,21 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
         return
     longest = int(calls[np.argmax(took)])
     yield Finding(
-        message="Each launch waits until its kernel is over, as with CUDA_LAUNCH_BLOCKING=1."
-        f" {rank.each_step(len(calls), 'launch', 'launches')} take {rank.time_per_step(int(took.sum()))};"
-        f" {share(float(waiting.mean()), 1.0)} of all end after their kernels.",
+        message=say(
+            "Each launch waits until its kernel is over, as with `CUDA_LAUNCH_BLOCKING=1`. {launches} take {took};"
+            " {part} of all end after their kernels.",
+            launches=rank.each_step(len(calls), "launch", "launches"),
+            took=rank.time_per_step(int(took.sum())),
+            part=share(float(waiting.mean()), 1.0),
+        ),
         stake=stake,
+        takes=rank.per_step(int(took.sum())),
         change="- CUDA_LAUNCH_BLOCKING=1  # in the environment",
-        why="Launches that do not wait take 4 to 12 µs; eight tenths of the gain count as sure.",
+        why=say(
+            "Launches that do not wait are assumed to take {least} to {most}; eight tenths of the gain at least.",
+            least=measured(_USUAL_LAUNCH_NS[1], "ns"),
+            most=measured(_USUAL_LAUNCH_NS[0], "ns"),
+        ),
         evidence=(event_evidence(rank, longest, "the longest launch", "launch_statistics"),),
         time=merge(rank.spans(calls), exposed),
     )

@@ -20,7 +20,7 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share, wording
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _MIN_WORKERS: Final = 2
 _MAX_WORKERS: Final = 16
@@ -58,13 +58,22 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     waiting = max(length / workers - rest, 0.0)
     longest = rank.longest(rows)
     yield Finding(
-        message=f"{wording(rank.program).process} makes each batch itself. That takes {shown(length, 'ns')} of"
-        f" each step ({share(length, rank.step)}).",
+        message=say(
+            "{process} makes each batch itself. That takes {length} of each step ({part}).",
+            process=wording(rank.program).process,
+            length=measured(length, "ns"),
+            part=share(length, rank.step),
+        ),
         stake=rank.stake(sure(rank) * np.maximum(gains - waiting, 0.0), gains),
+        takes=length,
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
-        why=f"{workers} workers share the host with this process: {share(sure(rank), 1.0)} of the gain counts as sure.",
-        confidence=confidence(rank, "high"),
+        why=say(
+            "{workers} workers share the host with this process: they are assumed to bring {part} of the gain.",
+            workers=measured(workers),
+            part=share(sure(rank), 1.0),
+        ),
+        confidence=confidence(rank, "high" if rank.has_device else "medium"),
         evidence=(event_evidence(rank, longest, "the longest of them", "step_breakdown"),),
         time=rank.exposed(spans),
     )

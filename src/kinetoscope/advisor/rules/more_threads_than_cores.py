@@ -10,11 +10,11 @@ import numpy as np
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import joined
+from kinetoscope.advisor.wording import counted, joined
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
-from kinetoscope.model.trace.text import number_of
+from kinetoscope.views.sentences import say
 
 _MIN_RATIO: Final = 1.25
 """Ratio of threads to cores from which on they are in each other's way."""
@@ -50,19 +50,27 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
     stake = stake_by_time(rank, 0.0 * gains, gains, rank.time)
     if not is_worth_reporting(rank, stake):
         return
-    parts = [number_of(threads, "thread"), *([number_of(workers, "worker")] if workers else [])]
-    each = f" of each of {ranks} ranks" if ranks > 1 else ""
+    parts = [say("{n}", n=counted(n, one)) for n, one in ((threads, "thread"), (workers, "worker")) if n]
     fitting = max(cores // ranks - workers, 1)
     operators = rank.spans(np.flatnonzero((rank.trace.kind == EventKind.HOST_OP) & rank.scope.host_mask))
     yield Finding(
-        message=f"More threads want to compute than there are cores. {joined(parts).capitalize()}{each} share"
-        f" {number_of(cores, 'core')}; operators take the host {rank.time_per_step(operators.length)} of each step.",
+        message=say(
+            "More threads want to compute than there are cores. {wanted}{each} share {cores}; operators take the host"
+            " {operators} of each step.",
+            wanted=joined(parts),
+            each=say(" of each of {ranks}", ranks=counted(ranks, "rank")) if ranks > 1 else "",
+            cores=counted(cores, "core"),
+            operators=rank.time_per_step(operators.length),
+        ),
         stake=stake,
+        takes=rank.per_step(operators.length),
         change=f"+ OMP_NUM_THREADS={fitting}  # in the environment of each rank"
         if threads > fitting
         else f"- DataLoader(..., num_workers={workers})\n+ DataLoader(..., num_workers={max(cores // ranks - 1, 1)})",
-        why="Operators wait for the slowest of their threads; whether that has a core the trace does not show, so"
-        " none of the gain is sure.",
+        why=say(
+            "Operators wait for the slowest of their threads; whether that has a core the trace does not show, so none"
+            " of the gain is certain."
+        ),
         confidence="medium",
     )
 

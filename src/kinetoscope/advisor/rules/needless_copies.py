@@ -62,7 +62,7 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     calls[rows] = True
     forward = backward_links(trace).forward
     calls |= (forward >= 0) & inside(trace, calls)[forward]  # their nodes of the backward pass, too
-    gains, busy, time = without_calls(rank, calls)
+    gains, busy, time, _ = without_calls(rank, calls)
     stake = stake_by_time(rank, 0.0 * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return

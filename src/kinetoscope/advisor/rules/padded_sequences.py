@@ -15,7 +15,9 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.execution.call_tree import inside
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.model.critical_path.what_if import Factors
+from kinetoscope.model.execution.call_tree import inside, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.marks import is_data_loading
 from kinetoscope.model.operators.unfused_attention import unfused_attention
@@ -24,6 +26,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import say
 
 _PAD: Final = "aten::pad_sequence"
 _ATTENTION: Final = re.compile(r"attention|flash|fmha", re.IGNORECASE)
@@ -76,16 +79,38 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
+    gone = _part(rank, high)
     yield Finding(
-        message=f"{share(padding, 1.0)} of the batches is padding{in_source(where)}. `pad_sequence` pads"
-        f" {rank.each_step(len(rows), 'batch', 'batches')} to the longest of their sequences.",
+        message=say(
+            "{padding} of the batches is padding{where}. `pad_sequence` pads {batches} to the longest of their"
+            " sequences, and what is computed for that takes up to {took} of each step.",
+            padding=share(padding, 1.0),
+            where=in_source(where),
+            batches=rank.each_step(len(rows), "batch", "batches"),
+            took=rank.time_per_step(gone.length),
+        ),
         stake=stake,
+        takes=rank.per_step(gone.length),
+        time=gone,
         change="- DataLoader(dataset, shuffle=True, collate_fn=pad)\n"
         "+ DataLoader(dataset, batch_sampler=by_length, collate_fn=pad)  # similar lengths in a batch",
-        why="At most, work shrinks by the share of padding, attention by that of the squares; half of it is sure.",
+        why=say(
+            "At most, work shrinks by the share of padding, attention by that of the squares; half of it is likely."
+        ),
         confidence="medium",
         evidence=(rank.event(longest, "the longest call that pads", "operators", where),),
     )
+
+
+def _part(rank: RankView, factors: Factors) -> Intervals:
+    """Of what computes in the selected steps the part that goes: of each piece its beginning."""
+    trace, work = rank.trace, rank.work
+    if rank.has_device:
+        start, end, left = work.start, work.end, factors.work
+    else:
+        rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask)
+        start, end, left = trace.start[rows], trace.end[rows], factors.host[rows]
+    return intersection(union(start, start + np.rint((end - start) * (1 - left)).astype(np.int64)), rank.time)
 
 
 def _of_attention(trace: Trace) -> Bools:

@@ -58,7 +58,7 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     fits = room / needed
     if fits < _MIN_FITTING_SHARE:
         return
-    gains, busy, time = without_calls(rank, again)
+    gains, busy, time, _ = without_calls(rank, again)
     stake = stake_by_time(rank, _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains, busy)
     if not is_worth_reporting(rank, stake):
         return

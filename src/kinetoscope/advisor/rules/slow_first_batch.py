@@ -18,9 +18,9 @@ from kinetoscope.advisor.evidence.data_loader import (
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import NO_STAKE, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import counted
 from kinetoscope.algorithms.intervals.intervals import merge, union
-from kinetoscope.model.trace.text import number_of
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _CERTAIN_SHARE: Final = 0.8
 """Certain share of the time in which workers end and start."""
@@ -62,16 +62,25 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
     if stake.high < MIN_STEP_SHARE * rank.step and each < _MIN_STEPS_TAKEN * rank.step:
         return
     worst = int(worker_starts.first[np.argmax(took)])
+    time = rank.exposed(merge(surely, late))
     yield Finding(
-        message=f"Each epoch starts the loader's workers anew. That takes {shown(each, 'ns')} once an epoch"
-        f" ({number_of(len(worker_starts), 'time')} in this recording).",
+        message=say(
+            "Each epoch starts the loader's workers anew. That takes {each} once an epoch ({times} in this recording),"
+            " {took} of an average step.",
+            each=measured(each, "ns"),
+            times=counted(len(worker_starts), "time"),
+            took=rank.time_per_step(time.length),
+        ),
+        takes=rank.per_step(time.length),
         stake=stake if stake.high >= MIN_STEP_SHARE * rank.step else NO_STAKE,
         change="- DataLoader(dataset, num_workers=n)\n+ DataLoader(dataset, num_workers=n, persistent_workers=True)",
-        why="The first batch has to be made in any case; only the upper end counts it. If epochs are longer than the"
-        " recording, the cost per step is lower.",
+        why=say(
+            "The first batch has to be made in any case; only the upper end counts it. If epochs are longer than the"
+            " recording, the cost per step is lower."
+        ),
         confidence="medium",
         evidence=(event_evidence(rank, worst, "the slowest first batch", "step_breakdown"),),
-        time=rank.exposed(merge(surely, late)),
+        time=time,
         at_most="critical" if len(last) > 1 else "note",
     )
 

@@ -23,7 +23,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.step_statistics import range_of_mean
 from kinetoscope.advisor.wording import share, wording
 from kinetoscope.algorithms.intervals.intervals import union
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
@@ -45,11 +45,11 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     of an epoch, that no device work hides.
 
     Why it matters. Taking a ready batch takes about 0.1 ms (up to 1.5 ms where there is no device and nothing pins it
-    ahead; that part is not sure). If it takes longer, the workers together make batches more slowly than the training
-    uses them, and set the pace: with k workers a step lasts 1/k of the time that a worker needs for a batch. At most,
-    all waiting goes. With m times the workers a step lasts at least an m-th of its present time, where m is the number
-    that suffices, from 2 to 4. Three quarters of that gain count as sure, as workers share memory and disks (half where
-    the training needs the same cores).
+    ahead; that part is not in the lower end). If it takes longer, the workers together make batches more slowly than
+    the training uses them, and set the pace: with k workers a step lasts 1/k of the time that a worker needs for a
+    batch. At most, all waiting of the selected steps goes. With m times the workers a step lasts at least an m-th of
+    its present time, where m is the number that suffices, from 2 to 4. Three quarters of that gain count as likely, as
+    workers share memory and disks (half where the training needs the same cores).
 
     What to do. Use more workers, as long as the host has cores for them; else reduce the work for each batch: decode
     smaller images, transform on the device, store what is computed anew in each epoch.
@@ -61,8 +61,8 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     start, end = rank.trace.start[rows], rank.trace.end[rows]
     ready = min(int(np.min(end - start)), _TAKING)
     waits = union(np.minimum(start + ready, end), end)
-    gains = gains_without(rank, waits)
-    waiting, (least, most) = float(np.mean(gains)) if len(gains) else 0.0, range_of_mean(gains)
+    gains, exposed = gains_without(rank, waits), rank.exposed(waits)
+    waiting, (least, most) = rank.per_step(exposed.length), range_of_mean(gains)
     if not rank.has_device:
         least, _ = range_of_mean(gains_without(rank, union(np.minimum(start + _UNPACKING, end), end)))
     if waiting < MIN_STEP_SHARE * rank.step:
@@ -72,16 +72,25 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     times = min(max(math.ceil(_ROOM * rank.step / rest), 2), _MAX_WORKER_RATIO)
     part = sure(rank) * min(1.0, rank.step * (1 - 1 / times) / waiting)
     yield Finding(
-        message=f"{wording(rank.program).process} waits for the loader's workers. It waits {shown(waiting, 'ns')}"
-        f" of each step ({share(waiting, rank.step)}).",
-        stake=Stake(max(part * least, 0.0), min(most, rank.step)),
+        message=say(
+            "{process} waits for the loader's workers. It waits {waiting} of each step ({part}).",
+            process=wording(rank.program).process,
+            waiting=measured(waiting, "ns"),
+            part=share(waiting, rank.step),
+        ),
+        stake=Stake(max(part * least, 0.0), most),
+        takes=waiting,
         change="- DataLoader(dataset, num_workers=n, ...)\n"
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
-        why=f"{times} times the workers make batches {times} times as fast; {share(sure(rank), 1.0)} of what that"
-        " allows counts as sure.",
+        why=say(
+            "{times} times the workers are assumed to make batches {times} times as fast, and to bring {part} of what"
+            " that allows.",
+            times=measured(times),
+            part=share(sure(rank), 1.0),
+        ),
         confidence=confidence(rank, "medium"),
         evidence=(event_evidence(rank, longest, "the longest wait", "step_breakdown"),),
-        time=rank.exposed(waits),
+        time=exposed,
     )
 
 

@@ -13,7 +13,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.execution.call_tree import inside, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.marks import is_data_loading
@@ -22,7 +22,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _VALUES: Final = frozenset({"aten::item", "aten::is_nonzero", "aten::_local_scalar_dense"})
 """Operators that give Python the value of a tensor of one element."""
@@ -82,13 +82,26 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
         return
     longest = int(first[np.argmax(loops.end - loops.start)])
     where = user_source_of(trace, int(rows[longest]))
+    launches = union(rank.work.start[launched], rank.work.end[launched])
+    spent = merge(union(*loops), intersection(launches, rank.time))
     yield Finding(
-        message=f"Python goes through the elements of tensors one by one{in_source(where)}."
-        f" {rank.each_step(values, 'value')} are taken in loops of {shown(loops.length / len(first), 'ns')} each.",
+        message=say(
+            "Python goes through the elements of tensors one by one{where}. {values} are taken in loops of {each} each,"
+            " {all} of each step.",
+            where=in_source(where),
+            values=rank.each_step(values, "value"),
+            each=measured(loops.length / len(first), "ns"),
+            all=rank.time_per_step(spent.length),
+        ),
         stake=stake,
+        takes=rank.per_step(spent.length),
         change="- hits = sum(p == t for p, t in zip(predicted, target))\n+ hits = (predicted == target).sum()",
-        why="An operator on the whole tensor takes next to nothing; recording lengthens the loop's short operators, so"
-        f" {share(certain, 1.0)} of the gain counts as sure.",
+        why=say(
+            "An operator on the whole tensor takes next to nothing; recording lengthens the loop's short operators, so"
+            " that {certain} of the gain remains at least.",
+            certain=share(certain, 1.0),
+        ),
+        confidence="high" if rank.has_device else "medium",
         evidence=(rank.longest_of(loops, "the longest of these loops", "operators", int(rows[longest]), where),),
         time=merge(rank.exposed(union(*loops)), union(rank.work.start[launched], rank.work.end[launched])),
     )

@@ -23,6 +23,7 @@ from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.activities import computes_inside, takes_next_batch
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.marks import is_mark
 from kinetoscope.model.steps.data_loading import gap_spans, waits_for_data
@@ -30,19 +31,19 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _READERS: Final = (
     "PIL/", "_imaging", "imread", "imdecode", "cv2", "npyio", "webdataset", "nvidia/dali", "h5py", "pyarrow", "zarr",
     "lmdb", "tensorflow_datasets", "arrow_dataset", "torchvision/io", "torchaudio", "soundfile", "ffcv", "decord",
-    "streaming/base", "BufferedReader", "pandas/io", "DataPipe", "function next>",
+    "streaming/base", "BufferedReader", "pandas/io", "DataPipe",
 )  # fmt: skip
 """What the names of Python calls, and of DataPipe's spans, hold that read data or decode it."""
 
 _READS: Final = re.compile(
     r"(?:^|/)(?:PIL|webdataset|nvidia/dali|h5py|pyarrow|zarr|tensorflow_datasets|torchvision/io|torchaudio|ffcv|decord)"
     r"/|arrow_dataset\.py|streaming/base/|pandas/io/|soundfile\.py|_?npyio(?:_impl)?\.py\(\d+\): load"
-    r"|^<built-in function next>|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging"
+    r"|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging"
     r"|^enumerate\(DataPipe\)#"
 )
 
@@ -60,11 +61,12 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Torch's loader leaves spans. Other loaders leave none, only a gap at the beginning of each step,
     from the last operator of the step before to the forward pass. Where Python calls were recorded, those count that
-    wait for a queue, take the next item of an iterator, or read and decode files. Else the part of the gap counts that
+    wait for a queue, take the next item of an iterator, or read and decode files, and functions of one's own that are
+    named like loaders (`batches`, `get_data`); none of them may launch anything. Else the part of the gap counts that
     lies before a copy to the device, without operators and runtime calls.
 
     Why it matters. While the training thread waits for a batch, or makes one, it launches nothing. At stake is the time
-    that the steps gain without this waiting; three quarters of it count as sure (half where the training needs the
+    that the steps gain without this waiting; three quarters of it count as likely (half where the training needs the
     host's cores itself). Without Python calls the use of this time is a guess, and half of it counts.
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
@@ -75,33 +77,40 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
     if time is None or not time.length:
         return
     gains = gains_without(rank, time)
-    waiting = float(np.mean(gains)) if len(gains) else 0.0
-    if waiting < MIN_STEP_SHARE * rank.step:
+    exposed = rank.exposed(time)
+    waiting = rank.per_step(exposed.length)
+    if not len(gains) or float(np.mean(gains)) < MIN_STEP_SHARE * rank.step or waiting < MIN_STEP_SHARE * rank.step:
         return
-    part = 0.5 if known == "medium" or not rank.has_device else CERTAIN_SHARE
+    part = CERTAIN_SHARE if known == "high" else 0.5
     name = rank.trace.strings.label(int(rank.trace.name[source])) if source >= 0 else ""
-    where = f", longest in {quoted(name)}" if source >= 0 else ""
     yield Finding(
-        message=f"{wording(rank.program).process} waits for data that no torch DataLoader makes. It waits"
-        f" {shown(waiting, 'ns')} of each step ({share(waiting, rank.step)}){where}.",
+        message=say(
+            "{process} waits for data that no torch DataLoader makes. It waits {waiting} of each step ({part}){where}.",
+            process=wording(rank.program).process,
+            waiting=measured(waiting, "ns"),
+            part=share(waiting, rank.step),
+            where=f", longest in {quoted(name)}" if source >= 0 else "",
+        ),
         stake=rank.stake(part * gains, gains),
+        takes=waiting,
         change=_CHANGE,
-        why=f"Batches that are made ahead bring {share(part, 1.0)} of the gain, which counts as sure.",
+        why=say("Batches that are made ahead are assumed to bring {part} of the gain.", part=share(part, 1.0)),
         confidence=confidence(rank, known),
         evidence=(_evidence(rank, source, time),),
-        time=rank.exposed(time),
+        time=exposed,
     )
 
 
 def _waiting(rank: RankView) -> tuple[Intervals | None, int, Confidence]:
     """When the main thread waits, the Python call that shows it best (−1 for none), and how sure that is."""
     trace, loading = rank.trace, loader_time(rank.trace)
-    calls = _outermost(trace, np.flatnonzero(waits_for_data(trace) | _reads(trace)))
+    takes = waits_for_data(trace) | _reads(trace) | takes_next_batch(trace)
+    calls = _outermost(trace, np.flatnonzero(takes & ~computes_inside(trace)))
     calls = calls[covered(Intervals(trace.start[calls], trace.end[calls]), loading) == 0]
     if len(calls):
         time = intersection(union(trace.start[calls], trace.end[calls]), union(*rank.scope.steps.host))
         longest = rank.longest(calls)
-        return time, longest, "high"
+        return time, longest, "high" if rank.has_device else "medium"
     if not rank.has_device or rank.scope.steps.origin == "window" or rank.step_count < _MIN_STEPS:
         return None, -1, "low"
     gaps, known = gap_spans(trace, rank.select.steps_by)

@@ -15,6 +15,7 @@ from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.intervals.intervals import intersection
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.views.sentences import say
 
 _CHANGES: Final = (
     (("item", "_local_scalar_dense", "is_nonzero"),
@@ -60,13 +61,21 @@ def waiting_claim(rank: RankView, site: WaitSite, stake: Stake) -> Finding:
     row, top = int(site.calls[longest]), int(site.top[longest])
     name = call_name(trace.strings.glance(int(trace.name[top])), EventKind.HOST_OP)
     where = user_source_of(trace, row)
+    waits = intersection(rank.spans(site.calls), rank.time).length
     return Finding(
-        message=f"{quoted(name)}{in_source(where)} makes the host wait for the device. It waits"
-        f" {rank.time_per_step(intersection(rank.spans(site.calls), rank.time).length)} of each step"
-        f" ({rank.each_step(len(took), 'time')}), and the device then idles {rank.time_per_step(site.idle)}.",
+        message=say(
+            "{name}{where} makes the host wait for the device. It waits {waits} of each step ({times}), and the device"
+            " then idles {idle}.",
+            name=quoted(name),
+            where=in_source(where),
+            waits=rank.time_per_step(waits),
+            times=rank.each_step(len(took), "time"),
+            idle=rank.time_per_step(site.idle),
+        ),
         stake=stake,
+        takes=rank.per_step(waits + site.idle),
         change=_change(name),
-        why="The value has to be fetched some time: eight tenths of the gain count as sure.",
+        why=say("The value has to be fetched some time: eight tenths of the gain without the wait remain at least."),
         evidence=(rank.event(row, "the longest of these calls", "synchronizations", where),),
         time=time_of_site(rank, site),
         key=f"{name}{in_source(where)}",
