@@ -19,7 +19,7 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import quoted
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.roofline.arguments import Tensor
 from kinetoscope.model.roofline.calls import costed_calls
@@ -84,7 +84,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
-        why=say("These kernels go; at most 15 % of their time remains."),
+        why=say("These kernels go; at most {remains} of their time remains.", remains=share(_TIME_LEFT, 1)),
         evidence=(rank.event(row, "the longest of them", "kernels"),),
         time=spans,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.views.sentences import measured, say
@@ -80,8 +81,9 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
         "+ loss_of = torch.compile(lambda x, y: F.cross_entropy(x.float(), y))  # once\n"
         "+ loss = loss_of(logits, labels)  # or LigerFusedLinearCrossEntropyLoss, which needs no logits",
         why=say(
-            "At least the casts go, and the rest takes 55 % of its time; at most, the logits are read and their"
-            " gradient is written once, in 16 bits, at the memory's bandwidth."
+            "At least the casts go, and the rest takes {remains} of its time; at most, the logits are read and their"
+            " gradient is written once, in half precision, at the memory's bandwidth.",
+            remains=share(_LEFT_IN_16_BITS, 1),
         ),
         confidence="medium",
         evidence=(rank.event(longest, "the longest of these soft-maxes", "fusion", where),),

@@ -145,7 +145,7 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
         why=unknown
         or say(
-            "At most, products take their floor in 16 bits, and other kernels half of their time; at least, products"
+            "At most, products take their floor in half precision, and other kernels half of their time; at least they"
             " reach half of the peak in TF32 (before Ampere: in FP16). Where sizes were not recorded"
             " (record_shapes=True), the ratio of the device's peaks counts."
         ),
@@ -211,8 +211,9 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
         why=unknown
         or say(
             "At most, products take their floor in BF16, and other kernels half of their time; at least, products keep"
-            " 85 % of their share of the peak. Weights are rounded to 8 bits of mantissa: compare the"
+            " {kept} of their share of the peak. Weights are rounded to fewer bits of mantissa: compare the"
             " {result}.",
+            kept=share(KEPT_PEAK_SHARE, 1),
             result="loss" if trains else "outputs",
         ),
         confidence="low" if unknown else "medium",

@@ -93,8 +93,10 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
         if is_rocm(rank.trace)
         else '+ model = torch.compile(model, mode="max-autotune")  # tries kernels for each size, once',
         why=say(
-            "At most, products reach 85 % of the peak, as tuned kernels do; at least they come as near to it as 85 % of"
-            " what the best large product here reaches."
+            "At most, products reach {reachable} of the peak, as tuned kernels do; at least they come as near to it as"
+            " {kept} of what the best large product here reaches.",
+            reachable=share(_REACHABLE, 1),
+            kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
         evidence=(rank.event(row, "the longest product there", "roofline", where),),

@@ -78,8 +78,8 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(rank.trace, row)
     yield Finding(
         message=say(
-            "Large products run in 16 bits on a device that has FP8{where}. They take {part} of the step and reach"
-            " {reached} of the peak: only fewer bits make them much faster.{limit}",
+            "Large products run in half precision on a device that has FP8{where}. They take {part} of the step and"
+            " reach {reached} of the peak: only fewer bits make them much faster.{limit}",
             where=f", mostly{source}" if (source := in_source(where)) else "",
             part=share(spans.length, rank.time.length),
             reached=share(efficiency, 1.0),
@@ -92,8 +92,9 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
         else "+ from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, quantize_\n"
         "+ quantize_(model, Float8DynamicActivationFloat8WeightConfig())",
         why=say(
-            "At most, products take their floor in FP8; at least they keep 85 % of the share of the peak that they"
-            " reach now, besides the casts. The numbers change."
+            "At most, products take their floor in FP8; at least they keep {kept} of the share of the peak that they"
+            " reach now, besides the casts. The numbers change.",
+            kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
         evidence=(rank.event(row, "the longest product there", "roofline", where),),

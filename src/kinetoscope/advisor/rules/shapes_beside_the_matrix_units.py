@@ -93,8 +93,9 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
         takes=rank.per_step(spans.length),
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
         why=say(
-            "At most, they come as near to their floors as the best product whose sizes fit; at least as near as 85 %"
-            " of what those reach on average."
+            "At most, they come as near to their floors as the best product whose sizes fit; at least as near as {kept}"
+            " of what those reach on average.",
+            kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
         evidence=(rank.event(row, "the product that takes longest", "roofline"),),

@@ -80,8 +80,9 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
         takes=rank.per_step(spans.length),
         change="- y = [a @ w for a, w in zip(parts, weights)]\n+ y = torch.bmm(torch.stack(parts), weights)",
         why=say(
-            "At most, a run takes the sum of its floors; at least it reaches half of the peak and 70 % of the"
-            " bandwidth."
+            "At most, a run takes the sum of its floors; at least it reaches half of the peak and {traffic} of the"
+            " bandwidth.",
+            traffic=share(TRAFFIC_REACHES, 1),
         ),
         confidence="medium",
         evidence=(rank.event(row, "the first product of the longest run", "roofline", where),),

@@ -84,8 +84,9 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
         "+ from torchao.quantization import Int8WeightOnlyConfig, quantize_\n"
         "+ quantize_(model, Int8WeightOnlyConfig())  # or Float8WeightOnlyConfig()",
         why=say(
-            "The stake is of weights in 8 bits: at most, half the bytes are read at the memory's peak; at least at 75 %"
-            " of today's bandwidth. A larger batch saves more, for each sequence."
+            "The stake is of weights in INT8 or FP8: at most, half the bytes are read at the memory's peak; at least at"
+            " {kept} of today's bandwidth. A larger batch saves more, for each sequence.",
+            kept=share(_KEPT_BANDWIDTH, 1),
         ),
         confidence="medium",
         evidence=(rank.event(row, "the longest product there", "roofline", where),),

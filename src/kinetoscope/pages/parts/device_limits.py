@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import scale, shown
-from kinetoscope.views.sentences import say, total
+from kinetoscope.views.numbers import Scale, scale
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, join, mean, part, say, total
 
 REASONS: Final = {
     "fusable": "traffic that fusion removes",
@@ -34,7 +34,7 @@ _MAX_NAMED: Final = 4
 """Reasons that are named; the others are one."""
 
 
-def device_limits(steps: Result, *, marked: bool = True, device: bool = True) -> str:
+def device_limits(steps: Result, *, marked: bool = True, device: bool = True) -> Sentence:
     """A sentence about the device time of an average step, its limit, and the difference by reason; parts sum to it.
 
     It is "" where no device work was recorded, or no cost of it is known.
@@ -44,35 +44,57 @@ def device_limits(steps: Result, *, marked: bool = True, device: bool = True) ->
         marked: whether there are steps; if not, the whole window is one.
         device: whether a device was used; if not, it is the operators of the host.
     """
-    columns = ("device_time", "covered_time", "formula_time", "at_limit", *REASONS)
-    means = {name: float(steps.frame.get_column(name).sum()) / max(steps.frame.height, 1) for name in columns}
-    whole, covered = means["device_time"], means["covered_time"]
     takes, of, time = _DEVICE if device else _HOST
-    if device and covered < _LEAST_COVERED * whole <= means["formula_time"]:
+    if not float(total(steps, "device_time")):
+        return EMPTY
+    share = total(steps, "covered_time") / total(steps, "device_time")
+    known = total(steps, "formula_time") / total(steps, "device_time")
+    if device and float(share) < _LEAST_COVERED <= float(known):
         return say(
             "Formulas cover {share} of the {time}, but the peaks of the device are not known: `--peak` gives them.",
-            share=total(steps, "formula_time") / total(steps, "device_time"),
+            share=known,
             time=time,
         )
-    if not covered:
-        return ""
-    share = shown(covered / whole, "fraction")
-    if covered < _LEAST_COVERED * whole:
-        return f"Formulas cover only {share} of the {time}, too little to say how near it is to its limits."
-    largest = sorted(REASONS, key=lambda name: -means[name])[:_MAX_NAMED]
-    named = [name for name in largest if means[name] >= LEAST_NAMED_SHARE * whole]
-    unit = scale([whole], "ns")
-    parts = [f"{unit.with_unit(means[name])} {REASONS[name]}" for name in named]
-    rest = whole - means["at_limit"] - sum(means[name] for name in named)
-    if rest >= LEAST_NAMED_SHARE * whole or not named:
-        parts.append(f"{unit.with_unit(rest)} other reasons" if named else unit.with_unit(rest))
-    return (
-        f"{takes} {unit.with_unit(whole)}{' a step' if marked else ''}, and would take "
-        f"{unit.with_unit(means['at_limit'])} at the limits of the {of} (formulas cover {share}). "
-        f"{_DIFFERENCE}{', '.join(parts)}."
+    if not share:
+        return EMPTY
+    if float(share) < _LEAST_COVERED:
+        return say(
+            "Formulas cover only {share} of the {time}, too little to say how near it is to its limits.",
+            share=share,
+            time=time,
+        )
+    whole, limit = mean(steps, "device_time"), mean(steps, "at_limit")
+    unit = scale([float(whole)], "ns")
+    return say(
+        "{takes} {whole}{a_step}, and would take {limit} at the limits of the {of} (formulas cover {share}). {words}",
+        takes=takes,
+        whole=whole.words(unit.with_unit(float(whole))),
+        a_step=" a step" if marked else "",
+        limit=limit.words(unit.with_unit(float(limit))),
+        of=of,
+        share=share,
+        words=_difference(steps, unit, whole, whole - limit),
     )
 
 
-def without_reasons(words: str) -> str:
+def _difference(steps: Result, unit: Scale, whole: Quantity, difference: Quantity) -> Sentence:
+    """What an average step takes beyond the limits, by its largest reasons."""
+    means = {name: mean(steps, name) for name in REASONS}
+    largest = sorted(REASONS, key=lambda name: -float(means[name]))[:_MAX_NAMED]
+    named = [name for name in largest if float(means[name]) >= LEAST_NAMED_SHARE * float(whole)]
+    parts = [
+        say("{time} {reason}", time=means[name].words(unit.with_unit(float(means[name]))), reason=REASONS[name])
+        for name in named
+    ]
+    rest = difference
+    for name in named:
+        rest = rest - means[name]
+    if float(rest) >= LEAST_NAMED_SHARE * float(whole) or not named:
+        words = rest.words(unit.with_unit(float(rest)))
+        parts.append(say("{rest} other reasons", rest=words) if named else say("{rest}", rest=words))
+    return say("The difference: {parts}.", parts=join(parts, ", "))
+
+
+def without_reasons(words: str) -> Sentence:
     """The same words where a picture beside them shows the parts of the difference."""
-    return words.partition(_DIFFERENCE)[0].rstrip()
+    return part(words, words.partition(_DIFFERENCE)[0].rstrip())
