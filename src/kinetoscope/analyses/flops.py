@@ -26,7 +26,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
 
@@ -257,7 +257,7 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     if not counts.is_product.any() and not len(missed):
         yield "No operator was recorded whose operations can be counted."
     elif _shapes_missing(trace, rates):
-        yield not_recorded("shapes", "nothing can be counted")
+        yield shapes_not_recorded(trace, "nothing can be counted")
     elif len(missed):
         yield (
             "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "

@@ -24,7 +24,7 @@ from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
@@ -203,7 +203,7 @@ def _numbered(values: Sequence[object]) -> Int64s:
 def _notes(view: Scope, eager: pl.DataFrame, frame: pl.DataFrame) -> Iterator[str]:
     trace = view.trace
     if not arguments.has(trace, "input_dims").any():
-        yield not_recorded("shapes", "no chain can be seen")
+        yield shapes_not_recorded(trace, "no chain can be seen")
     elif not len(view.device_work) and not is_host_only(trace):
         yield no_work_note(view)
     elif not len(frame):

@@ -30,7 +30,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of_work
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, MeanBy, Param, RatioOf, Result, Roofline, Schema, ShareOf
 from kinetoscope.views.text import brief
@@ -401,7 +401,7 @@ def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]
     known = [known_peaks(trace, number) for number in np.unique(device).tolist()]
     yield from dict.fromkeys(lookup.sentence for lookup in known)
     if not arguments.has(trace, "input_dims").any():
-        yield not_recorded("shapes", "operators have no floors")
+        yield shapes_not_recorded(trace, "operators have no floors")
     if by == "module" and not len(modules(trace)):
         yield not_recorded("modules")
     if by == "step" and (outside := _steps(view, limits, chosen) < 0).any():

@@ -72,18 +72,21 @@ def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches:
         yield from _queues(job, select, queues)
     if launches.frame.height:
         yield from _delays(launches)
+    yield from _tables(idle=bool(idle.frame.height), launched=bool(launches.frame.height))
+
+
+def _tables(*, idle: bool, launched: bool) -> Iterator[TableBlock]:
+    """The tables that have rows: those of a trace without device work would say so one after the other."""
     of_gaps = ("device", "reason", "detail", "time", "share", "window_share", "gaps", "longest", "longest_at")
-    yield TableBlock(
-        "Idle time by reason", "idle_breakdown", columns=of_gaps, sort="-time", links={"start": "longest_at"}
-    )
-    yield TableBlock(
-        "Idle time of each stream", "idle_breakdown", {"by": "stream"}, sort="-time", links={"start": "longest_at"}
-    )
-    yield TableBlock("Launch calls", "launch_statistics")
-    yield TableBlock("Queues", "queue_length")
-    links = {"start": "start"}
-    columns = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
-    yield TableBlock("Launches", "launches", columns=columns, sort="-delay", links=links)
+    at_longest = {"start": "longest_at"}
+    if idle:
+        yield TableBlock("Idle time by reason", "idle_breakdown", columns=of_gaps, sort="-time", links=at_longest)
+        yield TableBlock("Idle time of each stream", "idle_breakdown", {"by": "stream"}, sort="-time", links=at_longest)
+    if launched:
+        yield TableBlock("Launch calls", "launch_statistics")
+        yield TableBlock("Queues", "queue_length")
+        columns = ("start", "name", "duration", "delay", "work_name", "work_duration", "stream", "operator")
+        yield TableBlock("Launches", "launches", columns=columns, sort="-delay", links={"start": "start"})
     yield TableBlock("Waits of the host", "synchronizations")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.advisor.advice import advise
+from kinetoscope.analyses.roofline import roofline
 from kinetoscope.model.health.recording_kinds import Recognised, recording_kinds
 from kinetoscope.outputs.summary import summary
 from kinetoscope.reading import read
@@ -133,7 +134,11 @@ def test_calls_and_device_work_without_operators(tmp_path: Path) -> None:
     (kind,) = recording_kinds(found.trace())
     assert (kind.kind, kind.count) == ("no operators", 20)
     assert "NO_OPERATORS" in found.trace().health
-    assert "No operators were recorded, only 20 calls of the runtime" in str(summary(found))
+    text = str(summary(found))
+    assert "No operators were recorded, only 20 calls of the runtime" in text
+    assert "Operators by device time" not in text
+    assert any("ProfilerActivity.CPU records them" in note for note in roofline(found).notes)
+    assert not any("record_shapes" in note for note in roofline(found).notes)
     (options,) = (each for each in advise(found).findings if each.code == "RECORDING002")
     assert "ProfilerActivity.CPU, ProfilerActivity.CUDA" in options.change
 
@@ -166,6 +171,31 @@ def test_a_file_that_ends_before_device_work_says_nothing_of_devices(tmp_path: P
     assert found.trace().health["NO_DEVICE_WORK"].message == "No device work is in what is left of the file."
     assert "This file ends early, before any device work" in str(summary(found))
     assert {each.code for each in advise(found).findings} <= {"RECORDING001", "RECORDING002"}
+
+
+def test_memory_that_is_given_back_and_taken_is_advised_without_device_work(tmp_path: Path) -> None:
+    def runtime(name: str, start: int, took: int) -> Event:
+        return event("cuda_runtime", name, start, took, correlation=start)
+
+    calls = [runtime("cudaMalloc", 100, MS), runtime("cudaFree", 2 * MS, 30 * MS), op("aten::mm", 40 * MS, 5 * MS)]
+    launches = [launch(45 * MS, 5_000, 7)]
+    (finding,) = (each for each in advise(job(tmp_path, *calls, *launches)).findings if each.code == "MEMORY003")
+    assert finding.title == "The allocator gives memory back to the device and takes it anew"
+    assert (finding.stake.low, finding.stake.high) == (0, pytest.approx(31 * MS, rel=0.01))
+    (tmp_path / "only").mkdir()
+    taken = job(tmp_path / "only", calls[0], *launches, calls[2])
+    assert not any(each.code == "MEMORY003" for each in advise(taken).findings)
+
+
+def test_an_event_without_a_possible_time_is_left_out_and_said(tmp_path: Path) -> None:
+    begin = 1_400_000_000_000_000  # 16 days after the instant that the file counts from
+    ops = [op("aten::mm", begin + 1_000 * k, 900) for k in range(50)]
+    for at in (0, "10000000000000000", None):
+        bad = {**op("bad", 0, 10), "ts": at}
+        found = job(tmp_path, bad, *ops, baseTimeNanoseconds=1_750_000_000_000_000_000)
+        codes = {"STRAY_TIMES"} if at == 0 else {"STRAY_TIMES", "IMPOSSIBLE_TIMES"}
+        assert codes <= {each.code for each in found.trace().health}
+        assert "51 events in 49.9\u00a0µs" in str(summary(found))
 
 
 # --- real recordings

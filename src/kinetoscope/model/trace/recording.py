@@ -101,7 +101,15 @@ def _count(value: Any, least: int = 0) -> int | None:
 
 
 Unrecorded = Literal[
-    "device work", "memory", "memory snapshot", "shapes", "Python calls", "call stacks", "modules", "counters"
+    "device work",
+    "operators",
+    "memory",
+    "memory snapshot",
+    "shapes",
+    "Python calls",
+    "call stacks",
+    "modules",
+    "counters",
 ]
 
 _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
@@ -109,6 +117,7 @@ _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
         "No device work was recorded",
         "ProfilerActivity.CUDA, XPU, … records it where there is a device",
     ),
+    "operators": ("No operators were recorded", "ProfilerActivity.CPU records them"),
     "memory": ("Memory was not recorded", "profile_memory=True records it"),
     "memory snapshot": (
         "No memory snapshot was recorded",
@@ -127,6 +136,11 @@ def not_recorded(what: Unrecorded, consequence: str = "") -> str:
     """The sentence that says it, and what follows: `Memory was not recorded (…): its columns are empty`."""
     missing, remedy = _SENTENCES[what]
     return f"{missing} ({remedy})" + (f": {consequence}." if consequence else ".")
+
+
+def shapes_not_recorded(trace: Trace, consequence: str = "") -> str:
+    """That shapes of inputs are missing: for want of operators, or of the option."""
+    return not_recorded("shapes" if len(trace.rows(EventKind.HOST_OP)) else "operators", consequence)
 
 
 Option = Literal["record_shapes", "profile_memory", "with_stack"]

@@ -358,9 +358,11 @@ def stray(trace: Trace) -> Int64s:
     none = start == NO_TIME
     known = start[~none] if none.any() else start
     if not len(known) or int(known.max()) - int(known.min()) <= LONGEST_RECORDING_NS:
-        return timed[none]
+        without: Int64s = timed[none]
+        return without
     middle = int(np.partition(known, len(known) // 2)[len(known) // 2])
-    return timed[none | (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
+    rows: Int64s = timed[none | (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
+    return rows
 
 
 def is_device_work(trace: Trace) -> Bools:

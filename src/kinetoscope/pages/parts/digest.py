@@ -197,7 +197,7 @@ def digest(
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
         parts=parts,
         spread=_of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
-        tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device),
+        tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device, operators="no operators" not in kinds),
         health=recorded.health(results["trace_info"]),
         commands=_commands(path, device=device),
         ranks=_waits(results, ranks),
@@ -315,14 +315,14 @@ def _range(low: Quantity, high: Quantity) -> Sentence:
 # --- what takes the time
 
 
-def _tops(results: Mapping[str, Result], most: int, *, device: bool) -> tuple[tuple[str, tuple[TopRow, ...]], ...]:
-    operators, kernels = results["operators"].frame, results["kernels"].frame
+def _tops(
+    results: Mapping[str, Result], most: int, *, device: bool, operators: bool
+) -> tuple[tuple[str, tuple[TopRow, ...]], ...]:
+    calls, kernels = results["operators"].frame, results["kernels"].frame
     if not device:
-        return (("Operators by host time", _top(operators, "host_self", most)),)
-    return (
-        ("Operators by device time", _top(operators, "device_self", most)),
-        ("Kernels and copies", _top(kernels, "total", most)),
-    )
+        return (("Operators by host time", _top(calls, "host_self", most)),)
+    of_kernels = ("Kernels and copies", _top(kernels, "total", most))
+    return (("Operators by device time", _top(calls, "device_self", most)), of_kernels) if operators else (of_kernels,)
 
 
 def _top(frame: pl.DataFrame, time: str, most: int) -> tuple[TopRow, ...]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from kinetoscope.analyses import RECORDED, named, names
 from kinetoscope.model.steps.selection import default_to_steady
+from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.schema import Analysis, Result
 from kinetoscope.server.errors import JSON, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest
@@ -67,7 +68,7 @@ class Results:
             "total": rows.height,
             "all": result.frame.height,
             "ranks": result.frame.n_unique("rank") if "rank" in result.frame.columns else None,
-            "notes": list(result.notes),
+            "notes": [note for note in result.notes if not note.startswith(DAMAGED)],  # it stands above every view
             "scales": {each: {"label": scale.label, "divisor": scale.divisor} for each, scale in scales.items()},
             "short": short_names(shown),
         }
