@@ -33,6 +33,9 @@ def test_the_headline_says_what_a_step_takes_and_what_the_device_does() -> None:
         "After work from before the recording, the window is 100\u00a0ms long, and"
     )
     assert "so this is the host's time" in headline(parts(host=40), ranks=1, device=False, marked=True)
+    assert headline(step, ranks=1, device=True, marked=True, before=True).startswith(
+        "After work from before the recording, the step takes 100\u00a0ms, and"
+    )
     unseen = headline(parts(host=40), ranks=1, device=False, marked=True, unseen=True)
     assert unseen == "A step takes 40.0\u00a0ms; what devices did is not known."
     assert headline([], ranks=0, device=False, marked=True).startswith("There is no time to account for")

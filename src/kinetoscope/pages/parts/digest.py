@@ -190,7 +190,7 @@ def digest(
             ranks=different(steps, "rank"),
             device=device,
             marked=recorded.has_steps(info),
-            before=recorded.has_work_before(info),
+            before=recorded.has_work_before(info) and steps.frame.height == ranks,
         ),
         loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)) if works else EMPTY,
         first=_NOT_ASKED if advice is None else advice.first,

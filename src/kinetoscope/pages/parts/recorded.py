@@ -51,7 +51,7 @@ def facts(info: pl.DataFrame, steps: pl.DataFrame) -> tuple[str, ...]:
     words = (
         f"{grouped(len(ranks))}{of} ranks" if len(ranks) > 1 else only,
         _devices(info),
-        f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}",
+        f"{grouped(count)}{of_all} step{'s' * (max(marked, count) != 1)}" if has_steps(info) else "no steps",
         _throughput(info, len(ranks)),
         f"{grouped(events)} events in {shown(window, 'ns')}",
         *(value[:10] for value in values(info, "time", "start")[:1]),

@@ -78,13 +78,15 @@ def headline(
         ranks: how many ranks it is the mean of.
         device: whether device work was recorded.
         marked: whether there are steps, marked or proposed; if not, the whole window is one.
-        before: whether work from before the recording was left out.
+        before: whether work from before the recording was left out of the only step.
         unseen: whether devices may have worked, though no work was recorded.
     """
     total = _whole(parts)
     if not total:
         return say("There is no time to account for: the trace has neither steps nor work.")
-    if marked:
+    if marked and before:
+        step = say("After work from before the recording, the step takes {time}", time=total)
+    elif marked:
         step = say("A step takes {time}", time=total)
     elif before:
         step = say("After work from before the recording, the window is {time} long", time=total)
