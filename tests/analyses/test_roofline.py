@@ -100,7 +100,7 @@ def test_what_has_no_floor_is_named_with_its_share(tmp_path: Path) -> None:
     assert [rows["my::op"][name] for name in ("floor", "efficiency", "headroom", "bound", "flop")] == [None] * 5
     assert rows["my::op"]["uncovered"] == 200_000
     assert result.notes[0] == (
-        "Formulas cover 70.0% of the device time; not covered: my::op 20.0%, graph_kernel 10.0%."
+        "Formulas cover 70.0% of the device time of the whole recording; not covered: my::op 20.0%, graph_kernel 10.0%."
     )
     assert "A100 80 GB SXM" in result.notes[1]
 
@@ -276,7 +276,7 @@ def test_work_launched_before_the_recording_is_in_no_step(tmp_path: Path) -> Non
     events = [*product(100, 4096, 700_000), *product(1100, 2048, 300_000)]
     result = answer(tmp_path, *marks, *events, earlier, by="step")
     assert result.frame["device_time"].to_list() == [700_000, 300_000]
-    assert result.notes[0] == "Formulas cover 100.0% of the device time."
+    assert result.notes[0] == "Formulas cover 100.0% of the device time of the whole recording."
     assert (
         "23.1% of the device time is in no row: launched outside of all steps, or before the recording." in result.notes
     )

@@ -44,9 +44,16 @@ RESULT = Schema(
     Column("input_shapes", pl.String, "Shape of each input; null unless there is a row an operator."),
     Column("calls", pl.Int64, "Calls that launched device work, and copies; with a row a kernel, runs of it."),
     Column("device_time", pl.Int64, "Durations of the device work.", "ns"),
-    Column("floor", pl.Int64, "Time that its arithmetic and traffic take at the device's peaks.", "ns"),
+    Column(
+        "floor", pl.Int64, "Time that its arithmetic and traffic take at the device's peaks, each call by itself.", "ns"
+    ),
     Column("efficiency", pl.Float64, "Floor / time of the work that has one; above 1 where caches help.", "fraction"),
-    Column("headroom", pl.Int64, "Time of its calls above their floors, without those that have none.", "ns"),
+    Column(
+        "headroom",
+        pl.Int64,
+        "Time of its calls above their floors, each call by itself: nothing is fused; without those that have none.",
+        "ns",
+    ),
     Column("bound", pl.String, "What most of its time is bound by: compute, memory, link, latency."),
     Column("category", pl.String, "GEMM, attention, … (see `categories`): that of most of its time; null for steps."),
     Column("dtype", pl.String, "Type of the elements; null unless there is a row an operator."),
@@ -387,7 +394,8 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     )
     rest = f"; not covered: {named}" if named else ""
     what = "time of the operators" if _charged(view).on_host else "device time"
-    yield f"Formulas cover {covered:.1%} of the {what}{rest}."
+    where = " of the whole recording" if view.select == ALL else ""
+    yield f"Formulas cover {covered:.1%} of the {what}{where}{rest}."
 
 
 def _untold(name: str) -> str:

@@ -84,7 +84,7 @@ def _blocks(
     headroom = drawn.frame.with_columns(kind=pl.lit("waiting"))
     if headroom["headroom"].sum():
         yield ranked(
-            "Most headroom",
+            "Most headroom, call by call",
             headroom,
             "headroom",
             schema=result.schema,

@@ -12,12 +12,14 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Link, Page, TableBlock
+from kinetoscope.pages.parts.idle_words import WHY_IDLE
 from kinetoscope.pages.parts.pictures import Axis, Line, bins, curves
 from kinetoscope.pages.parts.recorded import device_labels
 from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import EMPTY, Sentence, count, join, say, total
 
 _POINTS: Final = 400
 _STREAMS: Final = 6
@@ -37,30 +39,26 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     return Page(
         "idle",
         "Idle & launches",
-        _sentence(idle.frame, select, worked=bool(named("temporal_breakdown")(job, select=select).frame.height)),
+        _sentence(idle, select, named("temporal_breakdown")(job, select=select)),
         blocks=tuple(_blocks(job, select, idle, queues, launches)),
         cannot=tuple(dict.fromkeys((*idle.notes, *queues.notes, *launches.notes))),
     )
 
 
-def _sentence(idle: pl.DataFrame, select: Selection, *, worked: bool) -> str:
-    if not idle.height:
-        return "The devices were never idle." if worked else nothing("device work", select)
-    time = float(idle.get_column("time").sum())
-    windows = idle.filter(pl.col("window_share") > 0).with_columns(window=pl.col("time") / pl.col("window_share"))
-    of_trace = [name for name in ("rank", "cycle", "device") if name in idle.columns]
-    window = windows.group_by(of_trace).agg(pl.col("window").median()).get_column("window").sum()
+def _sentence(idle: Result, select: Selection, times: Result) -> Sentence:
+    if not idle.frame.height:
+        return say("The devices were never idle.") if times.frame.height else nothing("device work", select)
+    time, window = total(idle, "time"), total(times, "window")
     if not time or not window:
-        return "The devices were never idle."
-    reasons = (
-        idle.group_by("reason", "detail").agg(pl.col("time").sum()).sort("time", "reason", descending=[True, False])
-    )
-    reason, detail, most = reasons.row(0)
-    because = f"{reason} ({detail})" if detail else reason
-    return (
-        f"Devices run nothing for {shown(time, 'ns')}, {shown(time / float(window), 'fraction')} of the time;"
-        f" {shown(most, 'ns')} of it: {because}."
-    )
+        return say("The devices were never idle.")
+    sums = idle.frame.group_by("reason", "detail").agg(pl.col("time").sum())
+    reason, detail, _ = sums.sort("time", "reason", "detail", descending=[True, False, False]).row(0)
+    why = WHY_IDLE[reason, detail]
+    return say(
+        "Devices run nothing for {time}, {share} of the time; {most} of it while {why} ({reason}: {detail}).",
+        time=time, share=time / window, most=total(idle, "time", reason=reason, detail=detail),
+        why=why, reason=reason, detail=detail,
+    )  # fmt: skip
 
 
 def _blocks(job: Job, select: Selection, idle: Result, queues: Result, launches: Result) -> Iterator[Block]:
@@ -114,7 +112,12 @@ def _reasons(job: Job, idle: Result) -> BarsBlock:
         detail = f"{grouped(row['gaps'])} gaps, the longest {shown(longest, 'ns')}"
         label = f"{row['reason']}: {row['detail']}" if row["detail"] else row["reason"]
         bars.append(Bar(label + of, "waiting", row["time"], row["time"] / total, detail, link))
-    return BarsBlock("Why devices are idle", bars, note=idle.schema["time"].doc)
+    return BarsBlock("Why devices are idle", bars, note=f"{idle.schema['time'].doc} {_OTHER_QUESTION}")
+
+
+_OTHER_QUESTION: Final = (
+    "Here it is charged to what the device waited for; the Overview charges the same time to what the main thread did."
+)
 
 
 def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]:
@@ -151,9 +154,10 @@ def _delays(launches: Result) -> Iterator[ChartBlock]:
     low, high = max(float(waited.min()), 1.0), float(waited.max())
     edges = np.geomspace(low, max(high, low * 1.01) * 1.0001, _BINS + 1)
     counts = np.histogram(waited, edges)[0]
-    note = launches.schema["delay"].doc
-    at_once = len(delays) - len(waited)
-    note += f" {grouped(at_once)} of {grouped(len(delays))} began at once and are not drawn." if at_once else ""
+    words = launches.schema["delay"].doc
+    at_once, known = count(launches, pl.col("delay") <= 0), count(launches, pl.col("delay").is_not_null())
+    unseen = say("{at_once} of {known} began at once and are not drawn.", at_once=at_once, known=known)
+    note = join([words, unseen if at_once else EMPTY])
     yield bins(
         "Launch delay", edges.tolist(), counts.tolist(), Axis("delay", "ns", log=True), kind="runtime", note=note
     )
