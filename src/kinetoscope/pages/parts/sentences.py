@@ -5,7 +5,7 @@ They are the same for all runs; what to change is said by the rules of `advise`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -15,8 +15,19 @@ import polars as pl
 
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
-from kinetoscope.views.numbers import grouped, shown
-from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, constant, measured, say
+from kinetoscope.views.sentences import (
+    EMPTY,
+    Quantity,
+    Sentence,
+    cell,
+    constant,
+    count,
+    join,
+    least,
+    measured,
+    say,
+    total,
+)
 
 if TYPE_CHECKING:
     from kinetoscope.pages.parts.blocks import NoteBlock
@@ -138,19 +149,32 @@ def largest_loss(parts: Sequence[TimePart], *, device: bool, stacks: bool = Fals
     )  # fmt: skip
 
 
-def who_waits(stragglers: Result, balance: Result) -> str:
-    """A sentence about the rank that the others wait for and why, or that there is none."""
-    slow = stragglers.frame.filter("straggler").sort("lost", descending=True)
-    waiting = float(balance.frame.get_column("exposed_waiting").sum() or 0)
-    whole = float(balance.frame.get_column("duration").sum() or 0)
-    waits = f"Ranks wait {shown(waiting / whole, 'fraction')} of the time for one another" if whole and waiting else ""
-    if slow.height:
-        rank, lost, cause, share = slow.select("rank", "lost", "cause", "lost_share").row(0)
-        others = f", and {grouped(slow.height - 1)} more" if slow.height > 1 else ""
-        why = f" ({cause})" if cause else ""
-        cost = f"{shown(lost, 'ns')} in all, {shown(share, 'fraction')} of their steps"
-        return f"The others wait for rank {rank}{why}{others}: {cost}."
-    return f"{waits}; no rank is slower than the others." if waits else "No rank makes the others wait."
+def who_waits(stragglers: Result, balance: Result) -> Sentence:
+    """A sentence about the ranks that the others wait for and why, or that there are none."""
+    slow = stragglers.frame.filter("straggler").sort("lost", "rank", descending=[True, False])
+    if not slow.height:
+        return _none_is_late(balance)
+    worst, cause = slow.select("rank", "cause").row(0)
+    who = say("rank {rank}", rank=cell(stragglers, "rank", rank=worst))
+    if cause:
+        who = say("{who} ({cause})", who=who, cause=cell(stragglers, "cause", rank=worst))
+    if slow.height > 1:
+        who = say("{count} ranks, most for {who}", count=count(stragglers, straggler=True), who=who)
+    return say(
+        "The others wait for {who}: {lost} in all, {share} of their steps.",
+        who=who,
+        lost=total(stragglers, "lost", straggler=True),
+        share=total(stragglers, "lost_share", straggler=True),
+    )
+
+
+def _none_is_late(balance: Result) -> Sentence:
+    waiting, whole = total(balance, "exposed_waiting"), total(balance, "duration")
+    if not waiting or not whole:
+        return say("No rank makes the others wait.")
+    return say(
+        "Ranks wait {share} of the time for one another; no rank is slower than the others.", share=waiting / whole
+    )
 
 
 _GAP_WORDS = {
@@ -163,38 +187,73 @@ _GAP_WORDS = {
 }
 
 
-def what_serves(summary: Result) -> str:
+def what_serves(summary: Result) -> Sentence:
     """Sentences about the steps of a serving engine, of the first rank that has some; "" where there are none."""
     frame = summary.frame.filter(pl.col("rank") == pl.col("rank").min())
-    total, whole = int(frame["steps"].sum()), float(frame["duration"].sum() or 0)
-    if not total or frame["kind"].null_count() == frame.height:
-        return ""
-    kinds = frame.group_by("kind").agg(pl.col("steps").sum()).sort("steps", "kind", descending=True).rows()
-    words = [f"{grouped(steps)} {kind or 'unknown'}" for kind, steps in kinds]
-    engine = next((each for each in frame["engine"] if each), "The engine")
-    where = f" on rank {frame['rank'][0]}" if summary.frame["rank"].n_unique() > 1 else ""
-    said = [
-        f"{engine} ran {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))} step{'s' * (total > 1)}{where}."
+    if not frame["steps"].sum() or frame["kind"].null_count() == frame.height:
+        return EMPTY
+    return join([_what_ran(summary, frame), _decoding(summary, frame), *_pauses(summary, frame)])
+
+
+def _what_ran(summary: Result, frame: pl.DataFrame) -> Sentence:
+    rank = frame["rank"][0]
+    kinds = frame.group_by("kind").agg(pl.col("steps").sum()).sort("steps", "kind", descending=True)["kind"].to_list()
+    words = [
+        say("{steps} {kind}", steps=total(summary, "steps", rank=rank, kind=kind), kind=kind or "unknown")
+        for kind in kinds
     ]
+    all_but_last = join(words[:-1], ", ")
+    engine = next((each for each in frame["engine"] if each), "The engine")
+    where = EMPTY
+    if summary.frame["rank"].n_unique() > 1:
+        where = say(" on rank {rank}", rank=least(summary, "rank"))
+    return say(
+        "{engine} ran {kinds} step{s}{where}.",
+        engine=engine,
+        kinds=join([all_but_last, words[-1]], " and "),
+        s="s" * (int(frame["steps"].sum()) > 1),
+        where=where,
+    )
+
+
+def _decoding(summary: Result, frame: pl.DataFrame) -> Sentence:
     decode = frame.filter(pl.col("kind").is_in(["decode", "verify"]) & pl.col("duration_median").is_not_null())
-    if decode.height:
-        row = decode.sort("steps", "batch_to", descending=True).row(0, named=True)
-        tail = f", at worst {shown(row['duration_p99'], 'ns')} (99th percentile)" if row["steps"] > 1 else ""
-        eager = row["steps"] - row["replayed"]
-        how = "replayed as graphs" if not eager else "without graphs" if eager == row["steps"] else "some as graphs"
-        batch = row["batch"]  # the mean; where steps differ, its bucket says more
-        size = f"{batch:.0f}" if batch is not None and batch.is_integer() else (row["bucket"] or "").replace("-", "–")
-        of = f" of {size} request{'s' * (size != '1')}" if size else ""
-        said.append(f"A {row['kind']} step{of} takes {shown(row['duration_median'], 'ns')}{tail}, {how}.")
-    delay, gap = (float(frame[name].sum() or 0) for name in ("decode_delay", "gap"))
-    if whole and delay >= _SMALL_LOSS_SHARE * whole:
-        said.append(
-            f"Prefill holds up decode for {shown(delay, 'ns')}, {shown(delay / whole, 'fraction')} of the time."
+    if not decode.height:
+        return EMPTY
+    row = decode.sort("steps", "batch_to", descending=True).row(0, named=True)
+    here = {name: row[name] for name in _SERVED_BY if name in row}
+    tail = EMPTY
+    if row["steps"] > 1:
+        worst = cell(summary, "duration_p99", **here)
+        tail = say(", at worst {worst} ({which})", worst=worst, which=constant(99).words("99th percentile"))
+    eager = row["steps"] - row["replayed"]
+    how = "replayed as graphs" if not eager else "without graphs" if eager == row["steps"] else "some as graphs"
+    batch, of = row["batch"], EMPTY  # the mean; where steps differ, its bucket says more
+    if batch is not None and batch.is_integer():
+        of = say(
+            " of {batch} request{s}", batch=cell(summary, "batch", **here).words(f"{batch:.0f}"), s="s" * (batch != 1)
         )
-    if whole and gap >= _SMALL_LOSS_SHARE * whole:
+    elif row["bucket"]:
+        bucket = cell(summary, "bucket", **here)
+        of = say(" of {bucket} requests", bucket=bucket.words(bucket.text.replace("-", "–")))
+    time = cell(summary, "duration_median", **here)
+    return say("A {kind} step{of} takes {time}{tail}, {how}.", kind=row["kind"], of=of, time=time, tail=tail, how=how)
+
+
+_SERVED_BY = ("rank", "cycle", "engine", "kind", "bucket")
+"""Columns that tell the rows of `serving_summary` apart."""
+
+
+def _pauses(summary: Result, frame: pl.DataFrame) -> Iterator[Sentence]:
+    rank = frame["rank"][0]
+    whole, delay, gap = (total(summary, name, rank=rank) for name in ("duration", "decode_delay", "gap"))
+    if not whole:
+        return
+    if delay.number >= _SMALL_LOSS_SHARE * whole.number:
+        yield say("Prefill holds up decode for {delay}, {share} of the time.", delay=delay, share=delay / whole)
+    if gap.number >= _SMALL_LOSS_SHARE * whole.number:
         why = max(_GAP_WORDS, key=lambda cause: int(frame[f"gap_{cause}"].sum() or 0))
-        said.append(f"Before steps the device waits {shown(gap / whole, 'fraction')} of the time, {_GAP_WORDS[why]}.")
-    return " ".join(said)
+        yield say("Before steps the device waits {share} of the time, {why}.", share=gap / whole, why=_GAP_WORDS[why])
 
 
 def is_part(select: Selection) -> bool:
