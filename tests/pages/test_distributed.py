@@ -6,9 +6,11 @@ from pathlib import Path
 
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages.distributed import page
-from kinetoscope.pages.parts.blocks import ChartBlock
+from kinetoscope.pages.parts.blocks import ChartBlock, TableBlock
+from kinetoscope.reading import read
 from tests import drawn
 from tests.analyses.test_collectives import NCCL, args, job_of
+from tests.simulator import Fault, Model, simulate
 
 
 def chart(folder: Path, **top: object) -> ChartBlock:
@@ -36,3 +38,15 @@ def test_nothing_is_said_of_links_whose_peak_is_unknown(tmp_path: Path) -> None:
     found = chart(tmp_path)
     assert "links" not in found.note.replace(found.note.split(".")[0], "")
     assert "all_reduce, 1 call, 0 default_pg [0-3]" in str(found)
+
+
+def test_who_is_late_and_since_when(tmp_path: Path) -> None:
+    """Each late collective is a dot at its time that leads to its event; the straggler has a colour of its own."""
+    simulate(Model(ranks=4, steps=4, fault=Fault("host_gap", 2, 2e6, since=2), seed=3), tmp_path)
+    blocks = page(read(tmp_path, jobs=1), ALL, {}).blocks
+    [found] = [block for block in blocks if isinstance(block, ChartBlock) and "since when" in block.title]
+    dots = sorted(found.spec["data"]["values"], key=lambda dot: dot["y"])[-2:]
+    assert {dot["group"] for dot in dots} == {"rank 2"}
+    assert ["step 5" in dots[0]["name"] or "step 6" in dots[0]["name"], dots[0]["link"]["view"]] == [True, "timeline"]
+    [table] = [block for block in blocks if isinstance(block, TableBlock) and block.title == "Stragglers"]
+    assert table.links == {"rank": "rank", "row": "row"}

@@ -34,9 +34,7 @@ RESULT = Schema(
     Column("step", pl.Int64, "Number of the step; null by rank."),
     Column("process_group", pl.String, "Process group of the collective; null unless by collective."),
     Column("kind", pl.String, "Kind of the collective; null unless by collective."),
-    Column(
-        "start", pl.Int64, "First arrival, since the first one of all; null unless by collective.", "ns", instant=True
-    ),
+    Column("start", pl.Int64, "First arrival, since the first one of all; null unless by collective.", "ns"),
     Column("calls", pl.Int64, "Collectives that the rank took part in; only those that could be matched."),
     Column("last", pl.Int64, "In how many of them it arrived last."),
     Column("late", pl.Int64, "The longest that it arrived after the rank in the middle where it was last.", "ns"),
@@ -67,6 +65,11 @@ RESULT = Schema(
         "Why it was late: the activity that took longer than on the rank in the middle; null if nothing was lost.",
     ),
     Column("cause_share", pl.Float64, "Share of that cause in what it is charged with.", "fraction"),
+    Column(
+        "row",
+        pl.Int64,
+        "Event of the rank: the collective in which it was last and the others lost most; null if they lost nothing.",
+    ),
     Column("charged_to", pl.Int64, "Rank that caused most of the loss; null unless by collective."),
 )
 
@@ -107,10 +110,10 @@ def stragglers(
     `gain` replays the collectives of all ranks as if nobody waited for the straggler. Of several stragglers, mending
     one gains its delay beyond that of the next one, which is less than `lost`.
 
-    How to read it. Begin with the ranks that are stragglers. The cause says where to look on that rank: `kernel_spread`
-    for computation, the loader for data loading, `synchronizations` for synchronization, `idle_breakdown` for the host.
-    `by="step"` tells a hiccup from a habit. With `by="collective"` you see each collective: who arrived last, what it
-    cost, and whose fault it was.
+    How to read it. By rank, stragglers stand first, the costliest before the others. The cause says where to look on
+    that rank: `kernel_spread` for computation, the loader for data loading, `synchronizations` for synchronization,
+    `idle_breakdown` for the host. `by="step"` tells a hiccup from a habit. With `by="collective"` you see each
+    collective: who arrived last, what it cost, and whose fault it was.
 
     Limits. Sending and receiving is no collective: waiting there is a bubble of the pipeline, and what follows from it
     in later collectives has the cause pipeline, which makes no straggler. By collective, a rank that waits in several
@@ -172,9 +175,12 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
         estimates = delays_by_step(steps, collectives.frame, costs, step)
         table = _by_rank(costs if matched else None, estimates, own, least, by)
         table = _with_gains(table, arrivals, calls, by)
+        table = _with_worst(table, arrivals, calls, attribution, by)
     if table.is_empty():
         none = "No collectives were matched across ranks."
         return Partial(RESULT.empty(), (*collectives.notes, none))
+    if by == "rank":
+        table = table.sort("straggler", "lost", "rank", descending=[True, True, False])
     notes = _notes(arrivals, steps, table, by)
     return Partial(RESULT.conform(table.select(RESULT.names)), (*collectives.notes, *notes))
 
@@ -185,7 +191,7 @@ def _by_collective(arrivals: Arrivals, calls: pl.DataFrame, attribution: Attribu
     np.minimum.at(start, arrivals.match, arrivals.arrival)
     own = np.isin(cause, OWN_CAUSES) & ~arrivals.pairwise[last]
     causes = pl.Series(CAUSES).gather(cause.astype(np.int64))
-    frame = calls[last].select("rank", "step", pl.col("group").alias("process_group"), "kind")
+    frame = calls[last].select("rank", "step", "row", pl.col("group").alias("process_group"), "kind")
     return (
         frame.with_columns(
             start=pl.Series(start - start.min()),
@@ -199,6 +205,7 @@ def _by_collective(arrivals: Arrivals, calls: pl.DataFrame, attribution: Attribu
             straggler=pl.Series((lost > least) & own),
             cause=pl.Series(causes).set(pl.Series((lost == 0) | arrivals.pairwise[last]), None),
             cause_share=pl.lit(None, pl.Float64),
+            row=pl.when(pl.Series(lost > 0)).then("row"),
             charged_to=pl.Series(arrivals.rank[attribution.first]).set(pl.Series(lost == 0), None),
         )
         .filter(calls[last]["matched"])
@@ -246,6 +253,17 @@ def _with_gains(table: pl.DataFrame, arrivals: Arrivals, calls: pl.DataFrame, by
     sums = pl.concat(gains).group_by(keys).agg(pl.col("gain").sum())
     joined = table.join(sums, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(gain=pl.when(is_named).then(pl.min_horizontal("gain", "lost")))
+
+
+def _with_worst(
+    table: pl.DataFrame, arrivals: Arrivals, calls: pl.DataFrame, attribution: Attribution, by: By
+) -> pl.DataFrame:
+    """With the event of the collective that cost the others most."""
+    keys = ["rank", "step"] if by == "step" else ["rank"]
+    late = calls[attribution.last].with_columns(lost=pl.Series(attribution.lost))
+    late = late.filter((pl.col("lost") > 0) & pl.Series(~arrivals.pairwise[attribution.last]))
+    worst = late.group_by(keys).agg(pl.col("row").sort_by("lost", "row", descending=[True, False]).first())
+    return table.join(worst, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -44,6 +44,13 @@ _KINDS: Final = {
 }
 """Parts of a rank's step, each with its kind of time and its words."""
 
+_LATE: Final = "late collectives"
+
+_RANKS: Final = 5
+"""Ranks that have a colour of their own among the late ones."""
+
+_OF_LATE: Final = ("rank", "step", "kind", "process_group", "start", "late", "lost", "cause", "charged_to", "straggler")
+
 _STRAGGLER_NOTE: Final = "The others wait for"
 """How a note begins that the sentence of the page has said: it is no limit."""
 
@@ -57,6 +64,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     del params
     questions = ("stragglers", "rank_balance", "collectives", "overlap", "kernel_spread")
     results = {name: named(name)(job, select=select) for name in questions}
+    results[_LATE] = named("stragglers")(job, select=select, by="collective")
     ranks = len(job.ranks)
     return Page(
         "distributed",
@@ -96,6 +104,7 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
         yield _of_ranks(balance, stragglers, host=not results["overlap"].frame.height)
         if min(balance.frame.n_unique("rank"), balance.frame.n_unique("step")) > 1:
             yield _waiting(balance)
+        yield from _late_collectives(results[_LATE], stragglers)
     if results["collectives"].frame.height:
         yield from _bandwidth(results["collectives"])
     if one:
@@ -103,7 +112,12 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
             "Stragglers, steps that start apart and kernels that differ between ranks need other ranks' files."
         )
     else:
-        yield TableBlock("Stragglers", "stragglers", sort="-lost", links={"rank": "rank"})
+        note = "A row leads to the collective in which the others lost most because of that rank."
+        yield TableBlock("Stragglers", "stragglers", sort="-lost", links={"rank": "rank", "row": "row"}, note=note)
+        yield TableBlock(
+            "Late collectives", "stragglers", {"by": "collective"}, _OF_LATE, sort="-lost",
+            links={"rank": "rank", "row": "row"}, note="By the rank that arrived last; a row leads to its event.",
+        )  # fmt: skip
     if results["collectives"].frame.height:
         note = "" if one else "Calls, bytes and times are sums over the ranks that took part."
         names = [name for name in results["collectives"].schema.names if name != "rank"]
@@ -205,6 +219,34 @@ def _waiting(balance: Result) -> ChartBlock:
         links=links if single else None,
         note=note,
     )
+
+
+def _late_collectives(late: Result, stragglers: Collection[int]) -> Iterator[ChartBlock]:
+    """Each collective that cost something, over time: since when is a rank late, and how late is it?"""
+    costly = late.frame.filter(pl.col("lost") > 0).sort("lost", descending=True).head(POINTS)
+    if not costly.height:
+        return
+    totals = costly.group_by("rank").agg(pl.col("lost").sum()).with_columns(named=pl.col("rank").is_in([*stragglers]))
+    worst = totals.sort("named", "lost", "rank", descending=[True, True, False])["rank"].head(_RANKS).to_list()
+    dots = [
+        Dot(
+            row["start"],
+            row["late"],
+            name=_words_of_late(row),
+            link=Link(view="timeline", rank=row["rank"], row=row["row"]),
+            group=f"rank {row['rank']}" if row["rank"] in worst else "other ranks",
+            owner=worst.index(row["rank"]) if row["rank"] in worst else _RANKS,
+        )
+        for row in costly.sort("start").iter_rows(named=True)
+    ]
+    doc = "Each collective in which the others lost time, by the rank that arrived last; a dot leads to its event."
+    yield points("Who is late, and since when", dots, Axis("time", "ns"), Axis("late", "ns"), note=doc)
+
+
+def _words_of_late(row: Mapping[str, Any]) -> str:
+    why = f" ({row['cause']})" if row["cause"] else ""
+    step = "" if row["step"] is None else f" of step {row['step']}"
+    return f"{row['kind']}{step}: rank {row['rank']} is last, the others lose {shown(row['lost'], 'ns')}{why}"
 
 
 # --- the network
