@@ -170,11 +170,15 @@ def asked(trace: Trace) -> dict[str, Result]:
     return {analysis.name: analysis(job) for analysis in ANALYSES}
 
 
+WORST_FIRST = ("stragglers",)
+"""Of many ranks few matter: they stand first."""
+
+
 def is_sound(result: Result) -> None:
     frame = result.frame
     assert frame.schema == result.schema.empty().schema
     assert frame["rank"].null_count() == 0
-    assert frame["rank"].is_sorted()
+    assert frame["rank"].is_sorted() or result.analysis in WORST_FIRST
     for column in result.schema:
         values = frame[column.name].drop_nulls()
         if column.dtype == pl.Float64:

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.communication import PAIRWISE, communication_c
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import quoted, share
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import constant, measured, say
 
 _MIN_BYTES: Final = 4 << 20
 """Size from which on the time shows the link rather than latency."""
@@ -63,18 +63,27 @@ def collectives_below_the_link(job: JobView) -> Iterator[Finding]:
     low, high = slow.select((pl.col("exposed_transfer") * left).sum() * _CERTAIN_SHARE, saved.sum()).row(0)
     if high < _MIN_STEP_SHARE * costs.step:
         return
-    first = slow.row(0, named=True)
+    first, exposed = slow.row(0, named=True), float(slow["exposed_transfer"].sum())
     yield Finding(
-        message=f"Collectives reach little of the links between devices. The {quoted(first['kind'])} of"
-        f" {shown(first['bytes'], 'bytes')} reaches {share(first['efficiency'], 1.0)} of"
-        f" {shown(first['link_bandwidth'], 'bytes/s')}; computation does not hide"
-        f" {shown(float(slow['exposed_transfer'].sum()), 'ns')} of each step.",
-        stake=Stake(low, min(high, costs.step)),
+        message=say(
+            "Collectives reach little of the links between devices. The {kind} of {size} reaches {share} of {peak};"
+            " computation does not hide {exposed} of each step.",
+            kind=quoted(first["kind"]),
+            size=measured(first["bytes"], "bytes"),
+            share=share(first["efficiency"], 1.0),
+            peak=measured(first["link_bandwidth"], "bytes/s"),
+            exposed=measured(exposed, "ns"),
+        ),
+        stake=Stake(low, min(high, exposed)),
+        takes=exposed,
         change=f"+ NCCL_DEBUG=INFO {'python train.py' if job.program == 'training' else ''}".rstrip()
         + "  # `via SHM` between devices of one machine is slow\n"
         "- NCCL_P2P_DISABLE=1",
-        why=f"At most, they reach the peak of the links; surely {_NCCL_REACHES:.0%} of it, as NCCL does at such sizes."
-        + (" The ranks may be on several machines." if slow["hosts"].has_nulls() else ""),
+        why=say(
+            "At most, they reach the peak of the links; surely {least} of it, as NCCL does at such sizes.{hosts}",
+            least=constant(_NCCL_REACHES, "fraction"),
+            hosts=" The ranks may be on several machines." if slow["hosts"].has_nulls() else "",
+        ),
         confidence="medium",
         evidence=(Evidence("bandwidth and share of the links' peak", "collectives"),),
         time=costs.of_transfer(min(high, costs.transfer)),

@@ -12,6 +12,7 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.intervals.intervals import difference, intersection, union
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
+from kinetoscope.views.sentences import say
 
 _MIN_STEP_SHARE: Final = 0.03
 """Share of a step that must be exposed."""
@@ -39,10 +40,14 @@ def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
         return
     longest = int(calls["row"][calls["exposed"].arg_max() or 0])
     yield Finding(
-        message="Computation waits for collectives, for data or for a late rank. It waits"
-        f" {rank.time_per_step(exposed.length)} of each step, in {rank.each_step(len(calls), 'call')};"
-        " only the traces of all ranks show the cause.",
+        message=say(
+            "Computation waits for collectives, for data or for a late rank. It waits {exposed} of each step, in"
+            " {calls}; only the traces of all ranks show the cause.",
+            exposed=rank.time_per_step(exposed.length),
+            calls=rank.each_step(len(calls), "call"),
+        ),
         stake=Stake(0.0, float(np.mean(sums))),
+        takes=float(np.mean(sums)),
         change="+ kinetoscope advise FOLDER  # with the traces of all ranks",
         why="No computation of this rank hides these collectives; one rank cannot tell transfer from waiting.",
         confidence="medium",

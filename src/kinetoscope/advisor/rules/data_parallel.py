@@ -10,10 +10,11 @@ import numpy as np
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import counted
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.model.trace.text import number_of
+from kinetoscope.views.sentences import say
 
 _SPAN: Final = "DataParallel.forward"
 
@@ -54,9 +55,13 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
     rest: Intervals = difference(rank.time, busiest)
     longest = rank.longest(rows)
     yield Finding(
-        message=f"One process drives {number_of(len(parts), 'device')} (DataParallel)."
-        f" During {rank.time_per_step(intersection(others, rank.time).length)} of each step other devices compute while"
-        " the busiest one does not.",
+        message=say(
+            "One process drives {devices} (DataParallel). During {others} of each step other devices compute while the"
+            " busiest one does not.",
+            devices=counted(len(parts), "device"),
+            others=rank.time_per_step(intersection(others, rank.time).length),
+        ),
+        takes=rank.per_step(rest.length),
         stake=rank.stake(_CERTAIN_SHARE * rank.by_step(others), rank.by_step(rest)),
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",

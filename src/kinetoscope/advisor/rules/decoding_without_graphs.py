@@ -12,6 +12,7 @@ from kinetoscope.advisor.evidence.serving import GRAPH_SETTINGS, EngineSteps, en
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
+from kinetoscope.views.sentences import EMPTY, Sentence, measured, say
 
 _LARGER_GRAPHS: Final = {
     "vLLM": "+ vllm serve MODEL --max-cudagraph-capture-size BATCH",
@@ -41,11 +42,19 @@ def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
     if bound is None:
         return
     batch = steps.numbers("batch")[eager]
-    least = f" The batches are of {batch.min():,} requests or more." if _has_smaller_graphs(steps, eager) else ""
+    least: Sentence = EMPTY
+    if _has_smaller_graphs(steps, eager):
+        least = say(" The batches are of {requests} requests or more.", requests=measured(int(batch.min())))
     yield Finding(
-        message=f"Decoding is launched kernel by kernel. The device waits"
-        f" {share(bound.exposed.length, rank.time.length)} of the step for launches: {bound.launches(rank)}.{least}",
+        message=say(
+            "Decoding is launched kernel by kernel. The device waits {share} of the step for launches:"
+            " {launches}.{least}",
+            share=share(bound.exposed.length, rank.time.length),
+            launches=bound.launches(rank),
+            least=least,
+        ),
         stake=bound.stake,
+        takes=rank.per_step(bound.exposed.length),
         change=setting(steps.engine, _LARGER_GRAPHS if least else GRAPH_SETTINGS).replace("BATCH", str(batch.max())),
         why="The upper end is launching that takes no time; a graph brings at least nine tenths of it."
         + slowed_by_recording(rank),

@@ -13,7 +13,7 @@ from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, Communi
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted, share
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _BUCKET: Final = 25e6
 """Bytes of a bucket of DistributedDataParallel."""
@@ -135,13 +135,23 @@ def _late(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Finding]
     if high <= 0:
         return
     yield Finding(
-        message=f"Gradients{_of(gradients)} are reduced only after the backward pass. Nothing hides"
-        f" {shown(gradients.exposed, 'ns')} of each step, in {each_step(gradients.calls, 'call')}.",
+        message=say(
+            "Gradients{of} are reduced only after the backward pass. Nothing hides {exposed} of each step, in {calls}.",
+            of=_of(gradients),
+            exposed=measured(gradients.exposed, "ns"),
+            calls=each_step(gradients.calls, "call"),
+        ),
         stake=_stake(low, high, gradients.exposed),
+        takes=gradients.exposed,
         change="- loss.backward(); all_reduce(gradients)\n"
         "+ model = DistributedDataParallel(model)  # reduces in buckets, while backward() goes on",
-        why=f"The first of them begins when {share(gradients.before, 1)} of the step's computation is done; in buckets"
-        f" it could begin at {share(first, 1)}, and all but the last could be hidden.",
+        why=say(
+            "The first of them begins when {before} of the step's computation is done; in buckets it could begin at"
+            " {first}, and all but the last could be hidden.",
+            before=share(gradients.before, 1),
+            first=share(first, 1),
+        ),
+        confidence="medium",
         evidence=(Evidence("how much of the communication is hidden on each rank", "overlap"),),
         time=costs.of_transfer(high),
         key="late",
@@ -160,7 +170,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
         why = (
-            "Half the bytes take half the time; 80 % of that counts as sure, as casts cost something too."
+            "Half the bytes take half the time; eight tenths of that count as sure, as casts cost something too."
             if follows_bytes
             else "Half the bytes take half the time at most: latency and casts stay, so nothing of it is sure."
         )
@@ -172,9 +182,15 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
     if stake.high < _MIN_STEP_SHARE * costs.step:
         return
     yield Finding(
-        message=f"The backward pass cannot hide the exchange of all gradients{_of(gradients)}. It takes"
-        f" {shown(gradients.transfer, 'ns')} of each step, and nothing hides {shown(gradients.exposed, 'ns')} of it.",
+        message=say(
+            "The backward pass cannot hide the exchange of all gradients{of}. It takes {transfer} of each step, and"
+            " nothing hides {exposed} of it.",
+            of=_of(gradients),
+            transfer=measured(gradients.transfer, "ns"),
+            exposed=measured(gradients.exposed, "ns"),
+        ),
         stake=stake,
+        takes=gradients.exposed,
         change=change,
         why=why,
         confidence="medium",
@@ -202,9 +218,13 @@ def _gathers(costs: CommunicationCosts) -> Iterator[Finding]:
     if room < 0.15 * exposed:
         return
     yield Finding(
-        message=f"Parameters are gathered only when they are needed. Nothing hides {shown(exposed, 'ns')} of each"
-        f" step, in {each_step(calls, 'all-gather')}.",
+        message=say(
+            "Parameters are gathered only when they are needed. Nothing hides {exposed} of each step, in {calls}.",
+            exposed=measured(exposed, "ns"),
+            calls=each_step(calls, "all-gather"),
+        ),
         stake=_stake(0.75 * room, 1.1 * room, exposed),
+        takes=exposed,
         change="+ FSDP(..., forward_prefetch=True, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,"
         " limit_all_gathers=False)",
         why="If parameters are gathered a layer ahead, the layer before hides all but the first gather of each pass, as"

@@ -24,6 +24,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
+from kinetoscope.views.sentences import Sentence, say
 
 _MIN_IDLE_SHARE: Final = 0.03
 """Share of the steps' time in which the device must wait between steps."""
@@ -92,9 +93,14 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
         return
     slowed = slowed_by_recording(rank)
     yield Finding(
-        message=f"The device waits for the engine between steps. It waits {rank.time_per_step(gaps.length)} for each"
-        f" ({share(gaps.length, rank.time.length)}): for {_causes(steps)}.",
+        message=say(
+            "The device waits for the engine between steps. It waits {gap} for each ({share}): for {causes}.",
+            gap=rank.time_per_step(gaps.length),
+            share=share(gaps.length, rank.time.length),
+            causes=_causes(steps),
+        ),
         stake=stake,
+        takes=rank.per_step(gaps.length),
         change=_change(rank, steps, tokens),
         why=_why(tokens) + slowed,
         confidence="medium" if slowed else "high",
@@ -147,11 +153,14 @@ def _host_between(rank: RankView) -> Intervals:
     return intersection(difference(between, union(rank.trace.start[calls], rank.trace.end[calls])), rank.time)
 
 
-def _causes(steps: EngineSteps) -> str:
+def _causes(steps: EngineSteps) -> Sentence | str:
     time = {words: int(steps.numbers(f"gap_{cause}").sum()) for cause, words in _CAUSES.items()}
     total = max(sum(time.values()), 1)
     largest = sorted(time, key=lambda words: -time[words])[:2]
-    return joined([f"{words} ({share(time[words], total)} of it)" for words in largest if time[words]]) or "its host"
+    said = [
+        say("{what} ({share} of it)", what=words, share=share(time[words], total)) for words in largest if time[words]
+    ]
+    return joined(said) or "its host"
 
 
 RULE = Rule("SERVING004", "The device waits for the engine between steps", of_rank=gaps_between_serving_steps)

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.communication import communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _RATE: Final = 4e9
 """Bytes a second on the bus that a library of devices surely reaches, even without fast links."""
@@ -47,14 +47,18 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
     known = bool((slow["bytes"].is_not_null() & (slow["bytes"] > 0) & (slow["hosts"] == 1)).all())
     low = max(_CERTAIN_SHARE * exposed - instead, 0.0) if known else _CERTAIN_SHARE_WITHOUT_SIZES * exposed
     yield Finding(
-        message="Devices exchange data by gloo, which runs on the host. Nothing hides"
-        f" {shown(exposed, 'ns')} of each step, in {each_step(calls, 'call')}.",
+        message=say(
+            "Devices exchange data by gloo, which runs on the host. Nothing hides {exposed} of each step, in {calls}.",
+            exposed=measured(exposed, "ns"),
+            calls=each_step(calls, "call"),
+        ),
         stake=Stake(min(low, exposed), exposed),
+        takes=exposed,
         change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
         why="Exposed transfer, without waiting for late ranks; NCCL reaches 4 GB/s on the bus at least."
         if known
         else "Exposed transfer, without waiting for late ranks; between machines, or without sizes, a quarter is sure.",
-        confidence="high" if known else "medium",
+        confidence="medium",
         evidence=(Evidence("the collectives by kind", "collectives"),),
         time=costs.of_transfer(exposed),
     )

@@ -12,7 +12,7 @@ from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, communi
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _MAX_BYTES: Final = 1 << 20
 """Size of a collective up to which its time is mostly latency."""
@@ -75,19 +75,32 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
         saved = min(calls * (1 - left) * latency, took, exposed)
         if saved < _MIN_STEP_SHARE * costs.step:
             continue
-        high = min(exposed + min(idle, calls * _HOST), costs.step)
+        launching = min(idle, calls * _HOST)
+        high = min(exposed + launching, costs.step)
         sure = 0.7 * saved
         group = part["group"][0]
         yield Finding(
-            message=f"Many small {kind} collectives cost their latency. {each_step(in_step, f'{kind}')} of"
-            f" {shown(size / max(calls, 1e-9), 'bytes')} on average{f' in {quoted(group, 40)}' if group else ''}:"
-            f" nothing hides {shown(exposed, 'ns')} of them.",
+            message=say(
+                "Many small {kind} collectives cost their latency. {calls} of {size} on average{where}: nothing hides"
+                " {exposed} of them, and devices idle for up to {launching} while hosts launch them.",
+                kind=kind,
+                calls=each_step(in_step, kind),
+                size=measured(size / max(calls, 1e-9), "bytes"),
+                where=f" in {quoted(group, 40)}" if group else "",
+                exposed=measured(exposed, "ns"),
+                launching=measured(launching, "ns"),
+            ),
             stake=Stake(min(sure, high), high),
+            takes=high,
             change="- DistributedDataParallel(model, bucket_cap_mb=1)\n+ DistributedDataParallel(model)  # 25 MB"
             if kind == "all_reduce"
             else "- for t in tensors: dist.all_reduce(t)\n+ with dist._coalescing_manager(): ...",
-            why=f"Each costs a latency of {shown(latency, 'ns')}; combined, all but {math.ceil(size / _BUCKET)} of"
-            " these latencies go, and seven tenths of that count as sure.",
+            why=say(
+                "Each costs a latency of {latency}; combined, all but {left} of these latencies go, and seven tenths of"
+                " that count as sure.",
+                latency=measured(latency, "ns"),
+                left=measured(math.ceil(size / _BUCKET)),
+            ),
             confidence="medium",
             evidence=(Evidence("how long each size takes", "collectives"),),
             time=costs.of_transfer(exposed),

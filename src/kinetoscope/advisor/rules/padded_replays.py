@@ -17,6 +17,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.serving.shares import SHARES
+from kinetoscope.views.sentences import measured, say
 
 _MIN_RATIO: Final = 1.5
 """Requests computed for / requests, from which on a replay is padded much."""
@@ -70,9 +71,15 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     usual, of = float(np.median(batch[much])), int(np.median(padded[much]))
     sizes = sorted({-(-int(each) // 8) * 8 for each in batch[much].tolist()})
     yield Finding(
-        message=f"Graphs compute for far more requests than there are: {of:,} for {usual:,.0f} in the middle."
-        f" {share(float(much.sum()), len(steps))} of the steps replay a graph of half as many again or more.",
+        message=say(
+            "Graphs compute for far more requests than there are: {padded} for {requests} in the middle. {share} of the"
+            " steps replay a graph of half as many again or more.",
+            padded=measured(of),
+            requests=measured(round(usual)),
+            share=share(float(much.sum()), len(steps)),
+        ),
         stake=stake,
+        takes=rank.per_step(spans.length),
         change=setting(steps.engine, _SIZES).format(sizes=_listed(steps.engine, sizes)),
         why="The upper end is as many rows as requests, at today's share of the peak; half of it counts as sure, as far"
         " as reading weights is not the limit then.",

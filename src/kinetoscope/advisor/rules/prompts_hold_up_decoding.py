@@ -12,16 +12,13 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import Intervals
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, measured, say
 
 _MIN_RATIO: Final = 3.0
 """Times a step that only decodes, from which on a step with prompts is noticed between two tokens."""
 
 _MIN_SHARE: Final = 0.05
 """Share of the steps' time, below which waiting for prompts is not reported."""
-
-_POSSIBLE_RATIO: Final = 1.1
-"""Greatest gain / delay: the next step is prepared later, too."""
 
 _CHANGES: Final = {
     "vLLM": "+ vllm serve MODEL --max-num-batched-tokens {tokens}  # smaller pieces of prompts\n"
@@ -59,11 +56,20 @@ def prompts_hold_up_decoding(rank: RankView) -> Iterator[Finding]:
     tokens = int(steps.numbers("prefill_tokens")[longest])
     inside = steps.step == longest
     window = Intervals(rank.work.start[inside].min(keepdims=True), rank.work.end[inside].max(keepdims=True))
-    of_tokens = f" for {tokens:,} tokens of prompts" if tokens else ""
+    of_tokens = say(" for {tokens} tokens of prompts", tokens=measured(tokens)) if tokens else EMPTY
+    held_up = rank.per_step(float(delay.sum()))
     yield Finding(
-        message=f"Prompts hold up decoding. A step that only decodes takes {shown(usual, 'ns')}; of the steps,"
-        f" {share(held.sum(), len(steps))} hold prompts, and take up to {shown(float(took.max()), 'ns')}{of_tokens}.",
-        stake=Stake(0.0, min(_POSSIBLE_RATIO * rank.per_step(float(delay.sum())), rank.step)),
+        message=say(
+            "Prompts hold up decoding. A step that only decodes takes {usual}; of the steps, {share} hold prompts, and"
+            " take up to {most}{of_tokens}. Without them an average step would take {less} less.",
+            usual=measured(usual, "ns"),
+            share=share(held.sum(), len(steps)),
+            most=measured(float(took.max()), "ns"),
+            of_tokens=of_tokens,
+            less=measured(held_up, "ns"),
+        ),
+        stake=Stake(0.0, min(held_up, rank.step)),
+        takes=held_up,
         change=setting(steps.engine, _CHANGES).format(tokens=max(tokens // 4, 256)),
         why="Prefill on other devices takes all of it from these; smaller pieces take it from the longest steps only.",
         confidence="medium",

@@ -19,6 +19,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.serving.shares import SHARES
+from kinetoscope.views.sentences import say
 
 _MIN_SHARE: Final = 0.05
 """Share of the steps' time from which on sampling is reported."""
@@ -73,9 +74,13 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
         return
     longest = int(np.flatnonzero(chosen)[np.argmax(rank.work.duration[chosen])])
     yield Finding(
-        message=f"Sampling takes long. Choosing the tokens takes {share(time.length, rank.time.length)} of the step:"
-        f" {rank.each_step(int(chosen.sum()), 'kernel')}.",
+        message=say(
+            "Sampling takes long. Choosing the tokens takes {share} of the step: {kernels}.",
+            share=share(time.length, rank.time.length),
+            kernels=rank.each_step(int(chosen.sum()), "kernel"),
+        ),
         stake=stake,
+        takes=rank.per_step(time.length),
         change=setting(steps.engine, _SAMPLERS),
         why="A kernel that draws without sorting takes a twentieth of the time at best, and surely no more than half.",
         confidence="medium",

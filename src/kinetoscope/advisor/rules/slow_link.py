@@ -12,7 +12,7 @@ from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.collectives.process_groups import ranks_of
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, Sentence, measured, say
 
 _SLOW_TIME_RATIO: Final = 1.4
 """Ratio to the time of like groups from which on a group is slow."""
@@ -23,7 +23,7 @@ _MIN_BYTES: Final = 64 << 10
 _MAX_RANKS: Final = 4096
 """Ranks of a group that are examined one by one."""
 
-_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.6, 1.25
+_CERTAIN_SHARE: Final = 0.6
 
 _KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
 
@@ -36,8 +36,7 @@ def slow_link(job: JobView) -> Iterator[Finding]:
 
     Why it matters. A link that has fallen back (a cable, a switch, PCIe instead of NVLink, no direct access between
     device and network card) slows all traffic over it, and all other ranks wait for those behind it. At stake is the
-    extra time of these collectives, as far as it is exposed: six tenths of it count as sure, and at most a quarter
-    more, as others wait too.
+    extra time of these collectives, as far as it is exposed: six tenths of it count as sure.
 
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
     network cards with a good one; run nccl-tests on it. Leave it out until it is repaired.
@@ -68,13 +67,22 @@ def slow_link(job: JobView) -> Iterator[Finding]:
     if cost <= 0:
         return
     shared = sorted(set.intersection(*lists)) if len(lists) > 1 else []
-    who = f" Rank {shared[0]} is in all {len(lists)} groups that are slow." if len(shared) == 1 else ""
+    who: Sentence = EMPTY
+    if len(shared) == 1:
+        rank, count = measured(shared[0]), measured(len(lists))
+        who = say(" Rank {rank} is in all {count} groups that are slow.", rank=rank, count=count)
     name = groups["group"][0]
     yield Finding(
-        message=f"Process group {quoted(name, 50) if name else '(not named)'} communicates slowly. It takes"
-        f" {groups['times'][0]:.1f} times as long as similar groups for the same bytes, {shown(cost, 'ns')} of each"
-        f" step.{who}",
-        stake=Stake(_CERTAIN_SHARE * cost, min(_POSSIBLE_RATIO * cost, costs.step)),
+        message=say(
+            "Process group {group} communicates slowly. It takes {times} times as long as similar groups for the same"
+            " bytes, {lost} of each step.{who}",
+            group=quoted(name, 50) if name else "(not named)",
+            times=measured(groups["times"][0]).words(f"{groups['times'][0]:.1f}"),
+            lost=measured(cost, "ns"),
+            who=who,
+        ),
+        stake=Stake(_CERTAIN_SHARE * cost, cost),
+        takes=cost,
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
         why="The extra time of its collectives over those of similar groups, as far as it is exposed, without waiting.",

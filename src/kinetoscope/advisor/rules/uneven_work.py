@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.communication import communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _SPREAD: Final = 0.03
 """Of a step: what the rank with the most work computes more than the average one, from which on it is uneven."""
@@ -22,7 +22,7 @@ _BEYOND_NOISE: Final = 0.06
 _STRAGGLER_SHARE: Final = 0.7
 """Share of the steps in which one rank has the most work, from which on it is a straggler."""
 
-_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.75, 1.15
+_CERTAIN_SHARE: Final = 0.75
 """Of the waiting: batches of similar lengths are never quite equal."""
 
 
@@ -58,15 +58,20 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
     if most < _SPREAD * costs.step or (always >= _STRAGGLER_SHARE and costs.ranks > 2 and len(each) > 2):
         return
     yield Finding(
-        message=f"The work of ranks differs from step to step. The longest computes {shown(more, 'ns')}"
-        f" ({share(more, costs.step)} of the step) longer than the average, and all wait for it.",
-        stake=Stake(_CERTAIN_SHARE * most, min(_POSSIBLE_RATIO * max(more, most), costs.step)),
+        message=say(
+            "The work of ranks differs from step to step. The longest computes {more} ({share} of the step) longer than"
+            " the average, and all wait for it.",
+            more=measured(more, "ns"),
+            share=share(more, costs.step),
+        ),
+        stake=Stake(_CERTAIN_SHARE * most, most),
+        takes=most,
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
         why="With equal work a step takes the time of the average rank; samples are never quite alike, so three"
         " quarters count as sure.",
-        confidence="high" if len(each) > 2 else "medium",
+        confidence="medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=costs.of_rest(most),
         at_most="critical" if most >= _BEYOND_NOISE * costs.step else "note",

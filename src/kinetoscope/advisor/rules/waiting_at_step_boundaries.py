@@ -15,6 +15,7 @@ from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import wording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import each, measured, say
 
 _MIN_DELAY_SHARE: Final = 0.05
 """Share of the average step that a rank must cost the others in a step to count."""
@@ -28,7 +29,7 @@ _MIN_REPEATS: Final = 3
 _CAUSES: Final = ("data loading", "host gap", "memory copies", "synchronization")
 """What happens between steps; more computation is uneven work."""
 
-_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.7, 1.25
+_CERTAIN_SHARE: Final = 0.7
 
 
 def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
@@ -50,29 +51,38 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     if costs.rest <= 0 or costs.ranks < 2 or costs.pipeline:
         return
     named = [late.rank for late in costs.stragglers]
-    table = job.ask("stragglers", by="step").frame
-    each = table.filter(
+    table = job.ask("stragglers", by="step")
+    late = (
         pl.col("cause").is_in(_CAUSES)
         & ~pl.col("rank").is_in(named)
         & (pl.col("lost") >= _MIN_DELAY_SHARE * costs.step * (costs.ranks - 1))
     )
-    cost = float(each["lost"].sum()) / ((costs.ranks - 1) * costs.steps)
+    delays = table.frame.filter(late)
+    cost = float(delays["lost"].sum()) / ((costs.ranks - 1) * costs.steps)
     cost = min(cost, costs.rest * costs.ranks / (costs.ranks - 1))
     if cost < _MIN_STEP_SHARE * costs.step:
         return
-    steps = each["step"].drop_nulls().unique().to_list()
-    ranks = each["rank"].unique().to_list()
-    cause = each.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
-    worst = each.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
+    steps = delays["step"].drop_nulls().unique().to_list()
+    ranks = delays["rank"].unique().to_list()
+    cause = (
+        delays.group_by("cause").agg(pl.col("lost").sum()).sort("lost", "cause", descending=[True, False])["cause"][0]
+    )
+    worst = delays.sort("lost", "rank", "step", descending=[True, False, False]).row(0, named=True)
     yield Finding(
-        message=f"In step{'s' * (len(steps) > 1)} {listed(steps)} all ranks wait for"
-        f" rank{'s' * (len(ranks) > 1)} {listed(ranks)} ({cause}). They wait {shown(cost, 'ns')} of an average step.",
-        stake=Stake(_CERTAIN_SHARE * cost if len(steps) > 1 else 0.0, min(_POSSIBLE_RATIO * cost, costs.step)),
+        message=say(
+            "In {steps} all ranks wait for {ranks} ({cause}). They wait {lost} of an average step.",
+            steps=each(table, "step", late).words(f"step{'s' * (len(steps) > 1)} {listed(steps)}"),
+            ranks=each(table, "rank", late).words(f"rank{'s' * (len(ranks) > 1)} {listed(ranks)}"),
+            cause=cause,
+            lost=measured(cost, "ns"),
+        ),
+        stake=Stake(_CERTAIN_SHARE * cost if len(steps) > 1 else 0.0, cost),
+        takes=cost,
         change="- if rank == 0: torch.save(...)\n+ dcp.async_save(...)  # or do it on all ranks in the same step"
         if job.program == "training"
         else wording(job.program).save,
         why="The waiting in these steps, spread over all steps.",
-        confidence="medium" if _is_on_purpose(table, each, costs.ranks - len(named)) else "low",
+        confidence="medium" if _is_on_purpose(table.frame, delays, costs.ranks - len(named)) else "low",
         evidence=(
             Evidence(
                 f"the worst: rank {worst['rank']} in step {worst['step']}, {shown(worst['lost'], 'ns')} of all ranks",

@@ -12,12 +12,12 @@ from kinetoscope.advisor.evidence.serving import shared_steps
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, measured, say
 
 _MIN_STEP_SHARE: Final = 0.03
 """Share of a step that ranks must wait, less than which is noise."""
 
-_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.75, 1.15
+_CERTAIN_SHARE: Final = 0.75
 """Of the waiting: ranks are never quite even."""
 
 _ONE_RANK_SHARE: Final = 0.6
@@ -57,22 +57,29 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
     hosts = late > waiting / 2
     # A rank whose device waits for its own host before each step does not hold the others up by computing.
     sure = 0.0 if not one else waiting if hosts else max(waiting - gap, 0.0)
-    why = "its host launches the step later" if one and hosts else "its device works longer" if one else ""
+    whom: Sentence = say("now for one, now for another")
+    if one:
+        whom = say(
+            "in {share} of the steps for rank {rank}: {why}",
+            share=share(count, len(each)),
+            rank=measured(rank),
+            why="its host launches the step later" if hosts else "its device works longer",
+        )
     yield Finding(
-        message=f"Ranks of the server wait for each other. They wait {shown(waiting, 'ns')} of each step"
-        f" ({share(waiting, step)}), "
-        + (
-            f"in {share(count, len(each))} of the steps for rank {rank}: {why}."
-            if one
-            else "now for one, now for another."
+        message=say(
+            "Ranks of the server wait for each other. They wait {lost} of each step ({share}), {whom}.",
+            lost=measured(waiting, "ns"),
+            share=share(waiting, step),
+            whom=whom,
         ),
-        stake=Stake(_CERTAIN_SHARE * sure, min(_POSSIBLE_RATIO * waiting, step)),
+        stake=Stake(_CERTAIN_SHARE * sure, waiting),
+        takes=waiting,
         change="+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?"
         if one and not hosts
         else "+ taskset or numactl --cpunodebind for each rank's process; launch steps as graphs",
         why="Even ranks wait for nobody; they never are quite, so three quarters count as sure, of a rank that is late"
         " in most steps and does not wait for its own host.",
-        confidence="high" if len(each) > 2 else "medium",
+        confidence="high" if one and len(each) > 2 else "medium",
         evidence=(Evidence("what each rank computes and waits in each step", "serving_steps"),),
         time=costs.of_rest(waiting) if costs.rest > waiting / 2 else costs.of_transfer(waiting),
         key=f"rank {rank}" if one else "",
