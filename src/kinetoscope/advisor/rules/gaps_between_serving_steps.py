@@ -94,13 +94,15 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     slowed = slowed_by_recording(rank)
     yield Finding(
         message=say(
-            "The device waits for the engine between steps. It waits {gap} for each ({share}): for {causes}.",
+            "The device waits for the engine between steps. It waits {gap} for each ({share}): for {causes}."
+            " In all it is idle for {idle} of each step.",
             gap=rank.time_per_step(gaps.length),
             share=share(gaps.length, rank.time.length),
             causes=_causes(steps),
+            idle=rank.time_per_step(rank.idle.length),
         ),
         stake=stake,
-        takes=rank.per_step(gaps.length),
+        takes=rank.per_step(rank.idle.length),
         change=_change(rank, steps, tokens),
         why=_why(tokens) + slowed,
         confidence="medium" if slowed else "high",

@@ -11,7 +11,8 @@ from kinetoscope.advisor.evidence.serving import engine_steps, setting
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.arrays import Floats, Int64s
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.views.sentences import EMPTY, measured, say
 
 _MIN_RATIO: Final = 3.0
@@ -74,8 +75,18 @@ def prompts_hold_up_decoding(rank: RankView) -> Iterator[Finding]:
         why="Prefill on other devices takes all of it from these; smaller pieces take it from the longest steps only.",
         confidence="medium",
         evidence=(rank.longest_of(window, "the longest step that holds up decoding", "serving_steps"),),
+        time=intersection(_held_up(rank, steps.step, delay), rank.time),
         key="prompts",
     )  # fmt: skip
+
+
+def _held_up(rank: RankView, step: Int64s, delay: Floats) -> Intervals:
+    """The end of the device work of each step that holds others up, as long as it does so: a union."""
+    end = np.zeros(len(delay), np.int64)
+    inside = np.flatnonzero(step >= 0)
+    np.maximum.at(end, step[inside], rank.work.end[inside])
+    held = (delay > 0) & (end > 0)
+    return union(end[held] - delay[held].astype(np.int64), end[held])
 
 
 RULE = Rule("SERVING003", "Prompts hold up decoding", of_rank=prompts_hold_up_decoding)
