@@ -23,7 +23,7 @@ _MIN_BYTES: Final = 64 << 10
 _MAX_RANKS: Final = 4096
 """Ranks of a group that are examined one by one."""
 
-_CERTAIN_SHARE: Final = 0.6
+_CERTAIN_SHARE, _POSSIBLE_RATIO = 0.6, 1.25
 
 _KIND: Final = ("kind", "dtype", "bytes", "group_size", "hosts")
 
@@ -36,7 +36,8 @@ def slow_link(job: JobView) -> Iterator[Finding]:
 
     Why it matters. A link that has fallen back (a cable, a switch, PCIe instead of NVLink, no direct access between
     device and network card) slows all traffic over it, and all other ranks wait for those behind it. At stake is the
-    extra time of these collectives, as far as it is exposed: six tenths of it count as sure.
+    extra time of these collectives, as far as it is exposed: six tenths of it count as sure, and at most a quarter
+    more, as others wait too.
 
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its
     network cards with a good one; run nccl-tests on it. Leave it out until it is repaired.
@@ -75,14 +76,15 @@ def slow_link(job: JobView) -> Iterator[Finding]:
     yield Finding(
         message=say(
             "Process group {group} communicates slowly. It takes {times} times as long as similar groups for the same"
-            " bytes, {lost} of each step.{who}",
+            " bytes, {lost} of each step.{who} In all, nothing hides {exposed} of the ranks' communication.",
             group=quoted(name, 50) if name else "(not named)",
             times=measured(groups["times"][0]).words(f"{groups['times'][0]:.1f}"),
             lost=measured(cost, "ns"),
             who=who,
+            exposed=measured(costs.transfer + costs.waiting, "ns"),
         ),
-        stake=Stake(_CERTAIN_SHARE * cost, cost),
-        takes=cost,
+        stake=Stake(_CERTAIN_SHARE * cost, _POSSIBLE_RATIO * cost),
+        takes=costs.transfer + costs.waiting,
         change="+ nvidia-smi topo -m; ibstat  # on its machines, beside those of a quick group\n"
         "+ all_reduce_perf -b 8M -e 128M  # nccl-tests, on these machines alone",
         why="The extra time of its collectives over those of similar groups, as far as it is exposed, without waiting.",
