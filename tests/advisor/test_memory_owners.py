@@ -92,7 +92,7 @@ def test_temporaries_of_the_optimizer_that_make_the_peak(tmp_path: Path) -> None
     with process.at(python("main", "train.py", 3)):
         process.alloc("empty", MIB)
     [finding] = findings(tmp_path, process, "MEMORY012")
-    assert "Temporaries of the optimizer make the peak of cuda:0." in finding.message
+    assert "Temporaries of the optimizer make the peak of `cuda:0`." in finding.message
     assert "fused=True" in finding.change
 
 

@@ -16,6 +16,8 @@ from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
+from kinetoscope.schema import Result
+from kinetoscope.views.sentences import Quantity, total
 
 _TIGHT_SHARE: Final = 0.7
 """Share of the device's memory from which on less of it is worth an effort."""
@@ -30,6 +32,7 @@ class PeakOwners:
         size: bytes in use, as asked for.
         ran_out: whether a request failed.
         stacks: rows of `memory_peak` by stack; uses: by use.
+        answer: `memory_peak` by use, of all devices.
     """
 
     device: str
@@ -37,6 +40,11 @@ class PeakOwners:
     ran_out: bool
     stacks: pl.DataFrame
     uses: pl.DataFrame
+    answer: Result
+
+    def quantity(self, use: str = "") -> Quantity:
+        """Bytes of one use, or of all, for a sentence."""
+        return total(self.answer, "size", device=self.device, **({"use": use} if use else {}))
 
     def size_of(self, use: str) -> int:
         """Bytes of one use."""
@@ -57,15 +65,15 @@ def peak_owners(rank: RankView) -> Iterator[PeakOwners]:
     trace, snapshot = rank.trace, snapshot_of(rank.trace)
     if snapshot is None:
         return
-    uses, stacks = (rank.ask("memory_peak", group_by=each).frame for each in ("use", "stack"))
+    answer, stacks = rank.ask("memory_peak", group_by="use"), rank.ask("memory_peak", group_by="stack").frame
     for device in snapshot.devices:
         past, name = history(trace, device), device_name(DEVICE_TYPES.index("cuda"), device)
-        here = uses.filter(device=name, source="snapshot")
+        here = answer.frame.filter(device=name, source="snapshot")
         if past is None or not len(here):
             continue
         ran_out = bool((past.events.action == OUT_OF_MEMORY).any())
-        total = total_memory(trace, snapshot, device)
-        if total and not ran_out and int(np.max(level(trace, device, "reserved"))) < _TIGHT_SHARE * total:
+        memory = total_memory(trace, snapshot, device)
+        if memory and not ran_out and int(np.max(level(trace, device, "reserved"))) < _TIGHT_SHARE * memory:
             continue
         of_stacks = stacks.filter(device=name, source="snapshot")
-        yield PeakOwners(name, int(here.get_column("size").sum()), ran_out, of_stacks, here)
+        yield PeakOwners(name, int(here.get_column("size").sum()), ran_out, of_stacks, here, answer)

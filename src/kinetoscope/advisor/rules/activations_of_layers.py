@@ -11,14 +11,20 @@ import polars as pl
 from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.marks import is_optimizer_range
 from kinetoscope.model.snapshot.forward_only import kept_graph
-from kinetoscope.model.snapshot.sites import RECOMPUTATION, stack_sites
-from kinetoscope.views.numbers import shown
+from kinetoscope.model.snapshot.sites import BACKWARD, RECOMPUTATION, stack_sites
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, measured, say
+
+_WHY: Final = (
+    "No time is gained. With checkpointing one layer at a time has its activations, and each its input, counted as"
+    " large as most of its activations are."
+)
+_NO_BACKWARD: Final = "The history has no backward pass: if none follows, `torch.inference_mode()` frees all of it."
 
 _MIN_SHARE: Final = 0.3
 """Share of the peak that checkpointing has to free to be reported."""
@@ -41,6 +47,7 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
     sites = stack_sites(rank.trace)
     if sites is None or (sites.marks & RECOMPUTATION).any():
         return
+    has_backward = bool((sites.marks & BACKWARD).any()) or not sites.has_cpp
     for peak in peak_owners(rank):
         uses = peak.uses.filter((pl.col("use") == "activation") & (pl.col("repeats") > 1))
         if not len(uses) or kept_graph(rank.trace, device_number(peak.device)) is not None:
@@ -50,16 +57,25 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
         freed = held - each - inputs
         if freed < _MIN_SHARE * peak.size:
             continue
-        again = _forward_time(rank)
-        cost = f" Computing them again takes up to {again} a step." if again else ""
+        here = {"device": peak.device, "use": "activation"}
+        repeats, size = (cell(peak.answer, name, **here) for name in ("repeats", "each"))
         yield Finding(
-            message=f"Activations of {count} layers alike{f' (`{line}`)' if line else ''} take"
-            f" {shown(held, 'bytes')} of the {shown(peak.size, 'bytes')} in use at the peak of {peak.device}"
-            f" ({share(held, peak.size)}). Checkpointing frees about {shown(freed, 'bytes')} of it.{cost}",
+            message=say(
+                "Activations of {repeats} layers alike{where} take {held} of the {peak} in use at the peak of {device}"
+                " ({part}), {each} each. Checkpointing frees about {freed} of it.{cost}",
+                repeats=repeats,
+                where=say(" ({line})", line=quoted(line)) if line else EMPTY,
+                held=measured(held, "bytes"),
+                peak=peak.quantity(),
+                device=quoted(peak.device),
+                part=share(held, peak.size),
+                each=size,
+                freed=measured(freed, "bytes"),
+                cost=_forward_time(rank),
+            ),
             stake=NO_STAKE,
             change="- x = layer(x)\n+ x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
-            why="No time is gained. With checkpointing one layer at a time has its activations, and each its input,"
-            " counted as large as most of its activations are.",
+            why=_WHY if has_backward else f"{_WHY} {_NO_BACKWARD}",
             confidence="medium",
             evidence=(peak.evidence("the lines that took it", "line"),),
             key=peak.device,
@@ -74,15 +90,21 @@ def _input(stacks: pl.DataFrame, count: int) -> int:
     return int(sizes.sort("blocks", "size", descending=True).get_column("size").first() or 0)  # type: ignore[arg-type]
 
 
-def _forward_time(rank: RankView) -> str:
+def _forward_time(rank: RankView) -> Sentence:
     """The time of the device's work of the forward pass in a step and its share; "" without a trace of it."""
     if not rank.has_device or not rank.step_count:
-        return ""
+        return EMPTY
     trace, work = rank.trace, rank.work
     others = in_backward(trace) | inside(trace, is_optimizer_range(trace))
     forward = rank.scope.device_work_mask & (work.launch >= 0) & ~others[np.maximum(work.launch, 0)]
     busy = intersection(union(work.start[forward], work.end[forward]), rank.time)
-    return f"{rank.time_per_step(busy.length)} ({share(busy.length, rank.time.length)} of it)" if busy.length else ""
+    if not busy.length:
+        return EMPTY
+    return say(
+        " Computing them again takes up to {time} a step ({part} of it).",
+        time=rank.time_per_step(busy.length),
+        part=share(busy.length, rank.time.length),
+    )
 
 
 RULE = Rule("MEMORY011", "Activations that checkpointing would free", of_rank=activations_of_layers, unfit=frozenset())

@@ -21,7 +21,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _BACKWARD: Final = "aten::embedding_dense_backward"
 
@@ -81,9 +81,16 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
     yield Finding(
-        message=f"The gradient of an embedding of {shown(table.rows, '')} rows is dense{in_source(where)}. A batch"
-        f" touches {share(table.touched, 1.0)} of them at most; gradient and update take"
-        f" {rank.time_per_step(time.length)} ({share(time.length, rank.time.length)} of the step).",
+        message=say(
+            "The gradient of an embedding of {rows} rows is dense{where}. A batch touches {touched} of them at most;"
+            " gradient and update take {time} ({part} of the step).",
+            rows=measured(table.rows),
+            where=in_source(where),
+            touched=share(table.touched, 1.0),
+            time=rank.time_per_step(time.length),
+            part=share(time.length, rank.time.length),
+        ),
+        takes=rank.per_step(time.length),
         stake=stake,
         change="- nn.Embedding(rows, width); Adam(...)\n"
         "+ nn.Embedding(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",

@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.wording import counted, quoted
 from kinetoscope.algorithms.arrays import any_of
 from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.of_trace import snapshot_of
@@ -16,7 +17,7 @@ from kinetoscope.model.snapshot.releases import EMPTIED, releases
 from kinetoscope.model.snapshot.replay import history
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.snapshot.snapshot import SEGMENT_ALLOC, SEGMENT_MAP
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _LOOP: Final = 3
 """Calls from one line from which on they count as made in a loop."""
@@ -57,9 +58,15 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
             name = device_name(CUDA, device)
             line = sites.line_of(frame)
             yield Finding(
-                message=f"The allocator's cache is emptied in the loop. `{line}` calls it {len(here):,} times:"
-                f" {shown(back, 'bytes')} of {name} went back to the device, and {shown(again, 'bytes')} were taken"
-                " again.",
+                message=say(
+                    "The allocator's cache is emptied in the loop. {line} calls it {times}: {back} of {device} went"
+                    " back to the device, and {again} were reserved again.",
+                    line=quoted(line),
+                    times=counted(len(here), "time"),
+                    back=measured(back, "bytes"),
+                    device=quoted(name),
+                    again=measured(again, "bytes"),
+                ),
                 stake=NO_STAKE,
                 change=f"- torch.cuda.empty_cache()  # {line}",
                 why="A snapshot does not measure time: each call waits for the device, and what is needed again is"

@@ -10,6 +10,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, each, say
 
 _CHANGES: Final = {
     "graph pool": "+ pool = torch.cuda.graph_pool_handle()  # once\n"
@@ -18,6 +19,7 @@ _CHANGES: Final = {
     "+ torch.cuda.current_stream().wait_stream(other)  # before `del tensor`",
     "limit": "- torch.cuda.set_per_process_memory_fraction(fraction)",
 }
+_NO_TIME: Final = "No time is at stake, but the run."
 _EXPANDABLE: Final = "+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment"
 
 
@@ -32,20 +34,33 @@ def failed_request(rank: RankView) -> Iterator[Finding]:
 
     What to do. What the finding says; the analysis lists who held what was missing.
     """
-    frame = rank.ask("memory_oom").frame.filter(kind="request")
+    answer = rank.ask("memory_oom")
+    frame = answer.frame.filter(kind="request")
     last = {(row["device"], row["name"], row["verdict"]): row for row in frame.iter_rows(named=True)}
     snapshot = snapshot_of(rank.trace)
     for (device, line, verdict), row in last.items():
-        where = f" of {quoted(line)}" if line else ""
+        where = say(" of {line}", line=quoted(line)) if line else EMPTY
+        size, evidence, remedy = (
+            each(answer, name, kind="request", device=device, name=line, verdict=verdict).words(shown_last)
+            for name, shown_last in (
+                ("size", shown(row["size"], "bytes")), ("evidence", row["evidence"]), ("remedy", row["remedy"])
+            )
+        )  # fmt: skip
         change = _CHANGES.get(verdict, "")
         if verdict == "fragmentation" and not (snapshot and snapshot.settings.get("expandable_segments") is True):
             change = _EXPANDABLE
         yield Finding(
-            message=f"A request for memory failed: {verdict}. {device} had no {shown(row['size'], 'bytes')} for the"
-            f" request{where}. {row['evidence']}",
+            message=say(
+                "A request for memory failed: {verdict}. {device} had no {size} for the request{where}. {evidence}",
+                verdict=verdict,
+                device=quoted(device),
+                size=size,
+                where=where,
+                evidence=evidence,
+            ),
             stake=NO_STAKE,
             change=change,
-            why=f"No time is at stake, but the run. {row['remedy']}".rstrip(),
+            why=say("No time is at stake, but the run. {remedy}", remedy=remedy) if row["remedy"] else _NO_TIME,
             confidence=row["confidence"],
             evidence=(Evidence("all memory of the device then, and who held it", "memory_oom", start=row["time"]),),
             key=f"{device} {line} {verdict}",

@@ -10,8 +10,8 @@ from kinetoscope.advisor.evidence.other_settings import SettingGain, setting_gai
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.advisor.wording import quoted, share
+from kinetoscope.views.sentences import EMPTY, measured, say
 
 _HELD: Final = 0.3
 """Share of what the allocator holds that is not in use at the peak, from which on it counts as fragmented."""
@@ -19,7 +19,7 @@ _HELD: Final = 0.3
 _SCARCE: Final = 0.7
 """Share of a device's memory that the allocator holds, from which on that matters."""
 
-_GAIN: Final = 0.1
+_GAIN: Final = 0.05
 """Share of what the allocator would hold, from which on a setting that saves so much is reported."""
 
 _GAIN_BYTES: Final = 100_000_000
@@ -33,9 +33,9 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
     it if three tenths of it or more were not in use, and the allocator holds seven tenths of the device's memory or
     still asks the driver for more in each step. Then there are free blocks, but they are too small or in the wrong
     place. With a memory snapshot, its history is replayed under other settings (`memory_what_if`). The rule reports
-    the one under which the allocator would hold least, if that is a tenth and 100 MB less, or under which no request
-    would fail. It is silent where the allocator holds less than seven tenths of the device's memory and was never
-    short of it.
+    the one under which the allocator would hold least, if that is a twentieth and 100 MB less, or under which no
+    request would fail. It is silent where the allocator holds less than seven tenths of the device's memory and was
+    never short of it.
 
     Why it matters. Memory runs out although there is enough of it, or the batch is smaller than it could be. No time is
     at stake, so it is a note; MEMORY003 counts the time of the allocator's calls.
@@ -52,11 +52,17 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
             continue
         if use.reserved <= 0 or unused < _HELD * use.reserved or not (scarce or calling):
             continue
-        of = f" of {shown(use.total, 'bytes')}" if use.total else ""
+        of = say(" of {total}", total=measured(use.total, "bytes")) if use.total else EMPTY
         yield Finding(
-            message="The allocator holds much more memory than is in use. It holds"
-            f" {shown(use.reserved, 'bytes')}{of} on {use.device} at the peak, and"
-            f" {shown(unused, 'bytes')} of it ({share(unused, use.reserved)}) are unused.",
+            message=say(
+                "The allocator holds much more memory than is in use. It holds {reserved}{of} on {device} at the peak,"
+                " and {unused} of it ({part}) are unused.",
+                reserved=measured(use.reserved, "bytes"),
+                of=of,
+                device=quoted(use.device),
+                unused=measured(unused, "bytes"),
+                part=share(unused, use.reserved),
+            ),
             stake=NO_STAKE,
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
             why="No time is at stake, but memory for a larger batch.",
@@ -72,16 +78,29 @@ def _replayed(gain: SettingGain) -> Finding | None:
     ample = 0 < gain.recorded < _SCARCE * gain.total and not gain.was_short
     if not gain.fits and (ample or gain.instead - gain.reserved < max(_GAIN * gain.instead, _GAIN_BYTES)):
         return None
-    would = f"With {gain.settings} it would peak at {shown(gain.reserved, 'bytes')}"
-    would += ", and no request would have failed" if gain.fits else f" instead of {shown(gain.instead, 'bytes')}"
+    held, settings = measured(gain.reserved, "bytes"), quoted(gain.settings)
+    if gain.fits:
+        would = say("with {settings} no request fails, and it holds at most {held}", settings=settings, held=held)
+    else:
+        instead = measured(gain.instead, "bytes")
+        would = say("with {settings} it holds at most {held}, and {instead} with the recorded settings",
+                    settings=settings, held=held, instead=instead)  # fmt: skip
     return Finding(
-        message="The allocator holds much more memory than is in use. It holds up to"
-        f" {shown(gain.recorded, 'bytes')} on {gain.device}, and at most {shown(gain.in_use, 'bytes')} are in use."
-        f" {would}.",
+        message=say(
+            "The allocator holds more than another setting needs. It holds up to {recorded} on {device}, and at most"
+            " {in_use} are in use. Replayed from an empty allocator, {would}.",
+            recorded=measured(gain.recorded, "bytes"),
+            device=quoted(gain.device),
+            in_use=measured(gain.in_use, "bytes"),
+            would=would,
+        ),
         stake=NO_STAKE,
         change=f"+ PYTORCH_CUDA_ALLOC_CONF={gain.conf}  # in the environment",
-        why="No time is at stake, but memory: replayed by a replica of the allocator that predicts"
-        f" {share(gain.trust, 1)} of the recorded addresses.",
+        why=say(
+            "No time is at stake, but memory: replayed by a replica of the allocator that predicts {trust} of the"
+            " recorded addresses.",
+            trust=share(gain.trust, 1),
+        ),
         evidence=(Evidence("the same history under other settings", "memory_what_if"),),
         key=gain.device,
         at_most="note",

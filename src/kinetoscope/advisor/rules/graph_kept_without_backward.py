@@ -8,10 +8,9 @@ from typing import Final
 from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.model.snapshot.forward_only import kept_graph
 from kinetoscope.views.sentences import EMPTY, measured, say
-from kinetoscope.views.text import printable
 
 _MIN_SHARE: Final = 0.1
 """Share of the peak from which on it is reported."""
@@ -33,10 +32,10 @@ def graph_kept_without_backward(rank: RankView) -> Iterator[Finding]:
         kept = kept_graph(rank.trace, device_number(peak.device))
         if kept is None or kept.size < _MIN_SHARE * peak.size:
             continue
-        size, whole = measured(kept.size, "bytes"), measured(peak.size, "bytes")
+        size, whole = measured(kept.size, "bytes"), peak.quantity()
         before = EMPTY
         if kept.before:
-            until = say(" until {line} drops it", line=f"`{printable(kept.line)}`") if kept.line else EMPTY
+            until = say(" until {line} drops it", line=quoted(kept.line)) if kept.line else EMPTY
             earlier = measured(kept.before, "bytes")
             before = say(" {earlier} of it are the graph of the forward pass before, which its output keeps{until}.",
                          earlier=earlier, until=until)  # fmt: skip
@@ -44,7 +43,7 @@ def graph_kept_without_backward(rank: RankView) -> Iterator[Finding]:
             message=say(
                 "A forward pass keeps activations, and no backward pass runs. They take {size} of the {whole} in use at"
                 " the peak of {device} ({part}).{before}",
-                size=size, whole=whole, device=f"`{peak.device}`", part=share(kept.size, peak.size), before=before,
+                size=size, whole=whole, device=quoted(peak.device), part=share(kept.size, peak.size), before=before,
             ),
             stake=NO_STAKE,
             change="- output = model(x)\n+ with torch.inference_mode():\n+     output = model(x)",
@@ -55,4 +54,6 @@ def graph_kept_without_backward(rank: RankView) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULE = Rule("MEMORY014", "Activations that no backward pass uses", of_rank=graph_kept_without_backward)
+RULE = Rule(
+    "MEMORY014", "Activations that no backward pass uses", of_rank=graph_kept_without_backward, unfit=frozenset()
+)

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, measured, say
 
 _MIN_BYTES_PER_STEP: Final = 4096
 """Growth that is reported; numbers in a list are less."""
@@ -43,39 +43,54 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
     """
-    growth = rank.ask("memory_growth").frame
-    leaks = growth.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _MIN_BYTES_PER_STEP))
+    growth = rank.ask("memory_growth")
+    leaks = growth.frame.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _MIN_BYTES_PER_STEP))
     for whole in leaks.iter_rows(named=True):
         device = str(whole["device"])
-        kept = growth.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
+        kept = growth.frame.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
         kept = kept.filter(pl.col("steps").fill_null(whole["steps"]) * 2 >= whole["steps"] - 1)
-        source = _source(kept.row(0, named=True)) if len(kept) else ""
+        source = _source(kept.row(0, named=True)) if len(kept) else EMPTY
         holder = kept["held_by"][0] if len(kept) else None
         yield Finding(
-            message=f"Memory grows from step to step on {quoted(device)}. It grows by"
-            f" {shown(whole['per_step'], 'bytes')} a step{source}{_until(rank, device, whole['per_step'])}.",
+            message=say(
+                "Memory grows from step to step on {device}. It grows by {per_step} a step{source}{until}.",
+                device=quoted(device),
+                per_step=measured(whole["per_step"], "bytes"),
+                source=source,
+                until=_until(rank, device, whole["per_step"]),
+            ),
             stake=NO_STAKE,
             change=_CHANGES.get(holder or "", _DETACH if rank.program == "training" else ""),
-            why=f"No time is at stake, but the run. {whole['evidence']}",
+            why=say("No time is at stake, but the run. {evidence}", evidence=cell(growth, "evidence", **_keys(whole))),
             evidence=(Evidence("the memory that is kept, and where it was allocated", "memory_growth"),),
             key=device,
             at_most="note",
         )
 
 
-def _source(kept: dict[str, Any]) -> str:
-    module = f" in {quoted(str(kept['module']))}" if kept["module"] else ""
+def _keys(row: dict[str, Any]) -> dict[str, Any]:
+    """What tells a row of `memory_growth` from all others."""
+    return {name: row[name] for name in ("device", "kind", "verdict", "per_step")}
+
+
+def _source(kept: dict[str, Any]) -> Sentence:
+    module = say(" in {module}", module=quoted(str(kept["module"]))) if kept["module"] else EMPTY
     where = "at" if kept["kind"] == "stack" and ":" in str(kept["name"]) else "by"
-    held = _HELD.get(str(kept["held_by"]), "")
-    return f"; most of what is kept was taken {where} {quoted(str(kept['name']))}{module}{held}"
+    return say(
+        "; most of what is kept was allocated {where} {name}{module}{held}",
+        where=where,
+        name=quoted(str(kept["name"])),
+        module=module,
+        held=_HELD.get(str(kept["held_by"]), ""),
+    )
 
 
-def _until(rank: RankView, device: str, growth: float) -> str:
+def _until(rank: RankView, device: str, growth: float) -> Sentence:
     """How many steps are left until the device is full."""
     uses = [use for use in memory_use(rank) if use.device == device and use.total > use.peak]
     if not uses or growth <= 0:
-        return ""
-    return f": it is full in {shown(int((uses[0].total - uses[0].peak) / growth), '')} steps"
+        return EMPTY
+    return say(": it is full in {left} steps", left=measured(int((uses[0].total - uses[0].peak) / growth)))
 
 
 RULE = Rule("MEMORY005", "Memory grows from step to step", of_rank=growing_memory)

@@ -8,8 +8,8 @@ from typing import Final
 from kinetoscope.advisor.evidence.peak_owners import peak_owners
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.advisor.wording import quoted, share
+from kinetoscope.views.sentences import EMPTY, measured, say
 
 _MIN_SHARE: Final = 0.1
 """Share of the peak from which on the state is reported."""
@@ -41,12 +41,20 @@ def large_optimizer_state(rank: RankView) -> Iterator[Finding]:
         state, parameters = peak.size_of("optimizer state"), peak.size_of("parameter")
         if state < _MIN_SHARE * peak.size or not parameters or state < _TWO_MOMENTS_RATIO * parameters:
             continue
-        left = int(_LEFT_IN_8_BITS * state)
-        if_fp32 = "" if state >= _FP32_STATE_RATIO * parameters else ", if it is FP32"
+        left, held, whole = int(_LEFT_IN_8_BITS * state), peak.quantity("optimizer state"), peak.quantity()
+        if_fp32 = EMPTY if state >= _FP32_STATE_RATIO * parameters else say(", if it is FP32")
         yield Finding(
-            message=f"The optimizer's state takes {shown(state, 'bytes')} of the {shown(peak.size, 'bytes')} in use at"
-            f" the peak of {peak.device} ({share(state, peak.size)}), {state / parameters:.1f} times the parameters. In"
-            f" 8 bits it takes {shown(left, 'bytes')}{if_fp32}.",
+            message=say(
+                "The optimizer's state takes {state} of the {peak} in use at the peak of {device} ({part}), {ratio}"
+                " times the parameters. In 8 bits it takes {left}{if_fp32}.",
+                state=held,
+                peak=whole,
+                device=quoted(peak.device),
+                part=(held / whole).words(share(state, peak.size).text),
+                ratio=(held / peak.quantity("parameter")).words(f"{state / parameters:.1f}"),
+                left=measured(left, "bytes"),
+                if_fp32=if_fp32,
+            ),
             stake=NO_STAKE,
             change="- optimizer = torch.optim.AdamW(parameters)\n+ optimizer = bitsandbytes.optim.AdamW8bit(parameters)"
             "  # or torchao's\n+ # several ranks: ZeroRedundancyOptimizer or fully_shard give each its part",

@@ -9,8 +9,8 @@ import polars as pl
 
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.advisor.wording import counted, quoted, share
+from kinetoscope.views.sentences import measured, say
 
 _MIN_POOLS: Final = 2
 _HELD_SHARE: Final = 0.05
@@ -39,9 +39,15 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
         if len(pools) < _MIN_POOLS or spare < _HELD_SHARE * held:
             continue
         yield Finding(
-            message=f"Graphs keep pools of their own. {len(pools):,} private pools of {device} hold"
-            f" {shown(sum(unused), 'bytes')} without use; if they shared one, {shown(spare, 'bytes')}"
-            f" ({share(spare, held)} of what the allocator holds) would be free.",
+            message=say(
+                "Graphs keep pools of their own. {pools} of {device} hold {unused} without use; if they shared one,"
+                " {spare} ({part} of what the allocator holds) would be free.",
+                pools=counted(len(pools), "private pool"),
+                device=quoted(str(device)),
+                unused=measured(sum(unused), "bytes"),
+                spare=measured(spare, "bytes"),
+                part=share(spare, held),
+            ),
             stake=NO_STAKE,
             change="+ pool = torch.cuda.graph_pool_handle()  # once\n"
             "- with torch.cuda.graph(graph):\n+ with torch.cuda.graph(graph, pool=pool):",

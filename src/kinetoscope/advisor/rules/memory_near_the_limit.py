@@ -9,14 +9,13 @@ from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
+from kinetoscope.advisor.wording import counted, quoted, share
 from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name, out_of_memory
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.releases import RETRY, releases
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
-from kinetoscope.model.trace.text import number_of
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import EMPTY, measured, say
 
 _FULL_MEMORY_SHARE: Final = 0.9
 """Share of a device's memory in use from which on a slightly larger batch does not fit."""
@@ -41,13 +40,19 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
     failed = out_of_memory(rank.trace)
     if rank.program == "serving" and not failed:  # engines fill it with their cache, on purpose
         return
-    ran_out = f"; memory ran out {number_of(failed, 'time')}" if failed else ""
+    ran_out = say("; memory ran out {times}", times=counted(failed, "time")) if failed else EMPTY
     for use in memory_use(rank):
         if not use.total or (use.peak < _FULL_MEMORY_SHARE * use.total and not failed):
             continue
         yield Finding(
-            message=f"Device memory is nearly full. {shown(use.peak, 'bytes')} of {shown(use.total, 'bytes')} are"
-            f" in use on {use.device} at the peak ({share(use.peak, use.total)}){ran_out}.",
+            message=say(
+                "Device memory is nearly full. {peak} of {total} are in use on {device} at the peak ({part}){ran_out}.",
+                peak=measured(use.peak, "bytes"),
+                total=measured(use.total, "bytes"),
+                device=quoted(use.device),
+                part=share(use.peak, use.total),
+                ran_out=ran_out,
+            ),
             stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
@@ -71,9 +76,14 @@ def _retries(rank: RankView) -> Iterator[Finding]:
         name = device_name(DEVICE_TYPES.index("cuda"), device)
         peak = int(level(rank.trace, device, "active").max())
         yield Finding(
-            message=f"Device memory is nearly full. {number_of(len(rows) - failures, 'time')} {name} had no more for a"
-            f" request until the allocator had returned its cache, {shown(int(went.size[rows].sum()), 'bytes')} in all;"
-            f" {shown(peak, 'bytes')} are in use at the peak.",
+            message=say(
+                "Device memory is nearly full. {times} {device} had no more for a request until the allocator had"
+                " returned its cache, {cache} in all; {peak} are in use at the peak.",
+                times=counted(len(rows) - failures, "time"),
+                device=quoted(name),
+                cache=measured(int(went.size[rows].sum()), "bytes"),
+                peak=measured(peak, "bytes"),
+            ),
             stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="A snapshot does not measure time: each of these requests waits until the device is idle.",

@@ -17,7 +17,7 @@ from kinetoscope.advisor.wording import share
 from kinetoscope.model.execution.autograd import recomputed_ops
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import measured, say
 
 _MAX_MEMORY_SHARE: Final = 0.9
 """Share of the memory that may be filled."""
@@ -65,9 +65,16 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     first = int(np.flatnonzero(again)[0])
     where = user_source_of(trace, first)
     yield Finding(
-        message=f"Activations are computed again though memory has room{in_source(where)}. The backward pass repeats"
-        f" {rank.time_per_step(busy.length)} of the forward pass ({share(busy.length, rank.time.length)} of the step)"
-        f" for up to {shown(needed, 'bytes')}; {shown(max(room, 0.0), 'bytes')} are free.",
+        message=say(
+            "Activations are computed again though memory has room{where}. The backward pass repeats {time} of the"
+            " forward pass ({part} of the step) for up to {needed}; {room} are free.",
+            where=in_source(where),
+            time=rank.time_per_step(busy.length),
+            part=share(busy.length, rank.time.length),
+            needed=measured(needed, "bytes"),
+            room=measured(max(room, 0.0), "bytes"),
+        ),
+        takes=rank.per_step(busy.length),
         stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)"
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.advisor.evidence.peak_owners import PeakOwners, peak_owners
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.views.numbers import shown
+from kinetoscope.advisor.wording import counted, quoted, share
+from kinetoscope.views.sentences import EMPTY, measured, say
 
 _MIN_SHARE: Final = 0.15
 """Share of the peak from which on it is reported."""
@@ -53,9 +53,17 @@ def _of_loss(peak: PeakOwners) -> Iterator[Finding]:
         return
     line = next((line for line in loss.get_column("line").to_list() if line), None)
     yield Finding(
-        message=f"The logits and their loss{f' (`{line}`)' if line else ''} take {shown(size, 'bytes')} of the"
-        f" {shown(peak.size, 'bytes')} in use at the peak of {peak.device} ({share(size, peak.size)}), in"
-        f" {blocks:,} blocks of up to {shown(each, 'bytes')}.",
+        message=say(
+            "The logits and their loss{where} take {size} of the {peak} in use at the peak of {device} ({part}), in"
+            " {blocks} of up to {each}.",
+            where=say(" ({line})", line=quoted(line)) if line else EMPTY,
+            size=measured(size, "bytes"),
+            peak=peak.quantity(),
+            device=quoted(peak.device),
+            part=share(size, peak.size),
+            blocks=counted(blocks, "block"),
+            each=measured(each, "bytes"),
+        ),
         stake=NO_STAKE,
         change="- loss = F.cross_entropy(model(x).float(), y)\n"
         "+ loss = LigerFusedLinearCrossEntropyLoss()(weight, hidden, y)  # or in pieces of the tokens",
@@ -73,8 +81,14 @@ def _of_optimizer(peak: PeakOwners) -> Iterator[Finding]:
     if size < _MIN_SHARE * peak.size:
         return
     yield Finding(
-        message=f"Temporaries of the optimizer make the peak of {peak.device}. They take {shown(size, 'bytes')} of the"
-        f" {shown(peak.size, 'bytes')} in use ({share(size, peak.size)}), and are gone after its step.",
+        message=say(
+            "Temporaries of the optimizer make the peak of {device}. They take {size} of the {peak} in use ({part}),"
+            " and are gone after its step.",
+            device=quoted(peak.device),
+            size=measured(size, "bytes"),
+            peak=peak.quantity(),
+            part=share(size, peak.size),
+        ),
         stake=NO_STAKE,
         change="- optimizer = torch.optim.AdamW(parameters)\n+ optimizer = torch.optim.AdamW(parameters, fused=True)",
         why="No time is at stake. The fused kernel keeps intermediate results on the chip.",
