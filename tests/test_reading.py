@@ -197,8 +197,19 @@ def test_else_files_are_numbered_in_order_of_name_around_the_ranks_that_are_know
     assert files(job) == [("a.json", 0, 0), ("rank1.json", 1, 0), ("b.json", 2, 0), ("c.json", 3, 0)]
     assert job.notes == (
         "1 of 4 files do not state their rank; it is taken from their names (1).",
-        "3 of 4 files do not state their rank; they are numbered in order of name.",
+        "No rank was found in 3 of 4 files; they are numbered in order of name.",
     )
+
+
+def test_what_stands_behind_the_events_of_a_compressed_file_is_read(tmp_path: Path) -> None:
+    """JSON has no order: a file of few bytes is unpacked to its end, though nothing before tells of several ranks."""
+    events = [drawn.op(f"aten::op{place}", place, 1) for place in range(60_000)]
+    for rank, name in enumerate(("b", "a")):
+        text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": rank, "world_size": 2}})
+        (tmp_path / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), 1))
+    job = read(tmp_path)
+    assert files(job) == [("b.json.gz", 0, 0), ("a.json.gz", 1, 0)]
+    assert job.notes == ()
 
 
 def test_several_files_of_a_rank_are_cycles(tmp_path: Path) -> None:

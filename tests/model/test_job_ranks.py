@@ -69,7 +69,7 @@ def test_files_of_one_process_are_cycles_of_one_rank() -> None:
         ("node10_7", 2, 1),
     ]  # fmt: skip
     assert notes(*candidates) == [
-        "6 of 6 files do not state their rank; they are numbered by process, in order of name.",
+        "No rank was found in 6 of 6 files; they are numbered by process, in order of name.",
         "Several files have the same rank (0-2): they are read as cycles of the profiler, in order of name.",
     ]
 

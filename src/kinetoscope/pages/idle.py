@@ -19,11 +19,11 @@ from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown
-from kinetoscope.views.sentences import EMPTY, Sentence, count, join, say, total
+from kinetoscope.views.sentences import EMPTY, Sentence, constant, count, different, join, say, total
 
 _POINTS: Final = 400
 _STREAMS: Final = 6
-"""Streams whose queues are drawn, those with most launches."""
+"""Streams whose queues are drawn: those with most launches, or of each rank one."""
 
 _BINS: Final = 40
 
@@ -121,19 +121,21 @@ _OTHER_QUESTION: Final = (
 
 
 def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]:
-    busiest = queues.frame.sort("calls", descending=True).head(_STREAMS)
     over_time = named("queue_length_series")(job, select=select)
-    lengths = over_time.frame
-    lengths = lengths.join(busiest.select("rank", "device", "stream"), on=["rank", "device", "stream"], how="semi")
-    by = ("rank", "device", "stream") if lengths.n_unique("rank") > 1 else ("device", "stream")
+    several = queues.frame.n_unique("rank") > 1
+    chosen = _of_late_hosts(queues.frame) if several else queues.frame.sort("calls", descending=True).head(_STREAMS)
+    keys = ["rank", "device", "stream"]
+    lengths = over_time.frame.join(chosen.select(keys), on=keys, how="semi")
+    by = tuple(keys) if several else ("device", "stream")
     drawn = []
     for line in series.each(lengths, Lines("time", "length", by), _STREAMS):
         rows = lengths[series.thinned(line, _POINTS).rows]
         drawn.append((line.label, rows.get_column("time").to_list(), rows.get_column("length").to_list()))
     lines = [
-        Line(label, "host", times, values, 1 - 0.7 * place / len(drawn))
+        Line(label, "host", times, values, 1 - 0.7 * place / len(drawn), owner=place if several else -1)
         for place, (label, times, values) in enumerate(drawn)
     ]
+    note = f"{over_time.schema['length'].doc} A queue at 0 means that the device waits for the host."
     if lines:
         yield curves(
             "Launches waiting in the queue",
@@ -141,8 +143,25 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]
             Axis("time", "ns", zero=False),
             Axis("launches"),
             brush=True,
-            note=f"{over_time.schema['length'].doc} A queue at 0 means that the device waits for the host.",
+            note=join([note, _which(queues, chosen.n_unique("rank"))] if several else [note]),
         )
+
+
+def _of_late_hosts(queues: pl.DataFrame) -> pl.DataFrame:
+    """The busiest stream of each rank; of many ranks those whose queue is empty for the longest share of the time."""
+    busiest = queues.sort("calls", descending=True).unique("rank", keep="first", maintain_order=True)
+    return busiest.sort("queued_share", "rank").head(_STREAMS).sort("rank")
+
+
+def _which(queues: Result, ranks: int) -> Sentence:
+    every = different(queues, "rank")
+    if ranks == every.number:
+        return say("Of each rank its busiest stream is drawn.")
+    return say(
+        "Of {drawn} of {ranks} ranks the busiest stream is drawn: those whose queue is empty longest.",
+        drawn=constant(ranks),
+        ranks=every,
+    )
 
 
 def _delays(launches: Result) -> Iterator[ChartBlock]:

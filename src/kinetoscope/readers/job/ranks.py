@@ -169,7 +169,7 @@ def _on_basis(traces: Sequence[CandidateFile]) -> list[str]:
     if unknown:
         several = len({_process(trace.url) or trace.url for trace in unknown}) < len(unknown)
         how = "by process, in order of name" if several else "in order of name"
-        notes.append(f"{len(unknown)} of {all_of_them} files do not state their rank; they are numbered {how}.")
+        notes.append(f"No rank was found in {len(unknown)} of {all_of_them} files; they are numbered {how}.")
     return notes
 
 

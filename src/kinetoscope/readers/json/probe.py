@@ -33,6 +33,9 @@ HEAD_TEXT_BYTES: Final = 1 << 18
 END_TEXT_BYTES: Final = 4 << 20
 """Bytes of text at either end that a thorough probe reads at most."""
 
+SMALL_BYTES: Final = 2 << 20
+"""Bytes as stored up to which a compressed file is unpacked to its end, whatever it begins with."""
+
 MAX_RATIO: Final = 64
 """Bytes of text from one byte of compressed data beyond which a thorough probe stops: traces have 8 to 30."""
 
@@ -106,8 +109,8 @@ def _ends(candidate: CandidateFile, budget: int, cache: Cache | None) -> _Ends:
             part = max(HEAD_BYTES, min(END_TEXT_BYTES, budget // 2))
             return _Ends(stored.first(part), stored.last(part), True)
         first = _text(stored.first(min(budget, END_TEXT_BYTES // 4)), END_TEXT_BYTES)
-        if not _OF_SEVERAL_RANKS.search(first):  # to unpack gigabytes would tell that there is one rank
-            return _Ends(first, b"", True)
+        if size > SMALL_BYTES and not _OF_SEVERAL_RANKS.search(first):
+            return _Ends(first, b"", True)  # to unpack gigabytes would tell that there is one rank
         if size <= budget and stored.is_here:
             return _inflated_ends(stored.file, MAX_RATIO * size)
         return _Ends(first, b"", False)
