@@ -344,3 +344,14 @@ def test_any_two_runs(one: Path, other: Path) -> None:
     assert_complete(found)
     assert not found.rows.frame.get_column("name").str.contains("ProfilerStep").any()
     assert str(found).startswith("A step takes")
+
+
+def test_each_number_of_the_sentence_is_in_the_tables(shared_traces: Path) -> None:
+    runs = [read(shared_traces / "compile_graphs_3060" / f"trace_0{number}.json.gz") for number in (4, 5)]
+    found = diff(*runs)
+    assert len(found.sentence.quantities) >= 5
+    for quantity in found.sentence.quantities:
+        assert quantity.source is not None
+        assert quantity.text in found.sentence
+        again = quantity.source.look_up(lambda _, params: found.waterfall if "table" in params else found.rows)
+        assert again == pytest.approx(quantity.value)

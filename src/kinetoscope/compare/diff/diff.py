@@ -20,6 +20,7 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, cell, join, say, total
 
 Status = Literal[
     "new", "gone", "more calls", "fewer calls", "slower calls", "faster calls", "more time", "less time", "same"
@@ -69,7 +70,7 @@ class Diff:
 
     base: int
     new: int
-    sentence: str
+    sentence: Sentence
     verdict: Verdict
     rows: Result
     waterfall: Result
@@ -151,9 +152,9 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     verdict = verdicts[-1]
     params = {"base": base.path, "new": new.path}
     rows = Result(frame, ROWS, notes, "diff", params)
-    fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", params)
+    fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", {**params, "table": "waterfall"})
     runs = (base.path, new.path)
-    said = _sentence(step, sum(after), fall.frame, verdict)
+    said = _sentence(rows, fall, verdict, (base.count, new.count))
     return Diff(step, sum(after), said, verdict, rows, fall, runs, _hardware(base, new, params))
 
 
@@ -258,20 +259,44 @@ def _verdicts(
 # --- words
 
 
-def _sentence(before: int, after: int, waterfall: pl.DataFrame, verdict: Verdict) -> str:
+def _sentence(rows: Result, fall: Result, verdict: Verdict, counts: tuple[int, int]) -> Sentence:
     """The answer: `A step takes 24% less time: 178 ms → 135 ms; data loading −43.1 ms, host operators +4.2 ms`."""
-    from_to = f"{shown(before, 'ns')} → {shown(after, 'ns')}"
-    if abs(after - before) < _SAME_STEP_SHARE * before:
-        return f"A step takes as long as before: {from_to}."
-    share = shown(abs(after - before) / before, "fraction")
-    parts = waterfall.filter(pl.col("part").is_null()).select("category", "change").rows()
-    least = _MIN_CATEGORY_SHARE * max(abs(change) for _, change in parts)
-    notable = [part for part in parts[:_MAX_CATEGORIES] if abs(part[1]) >= least]
-    words = [f"{LABELS[category]} {signed(change)}" for category, change in notable]
-    doubt = {"worse": "", "better": "", "same": " That is within noise."}.get(
-        verdict.word, " That may be noise: more steps, or several runs of each, would tell."
+    before, after = total(rows, "base"), total(rows, "new")
+    from_to = say("{before} → {after}", before=before, after=after)
+    change = (after - before) / before
+    if abs(change.number) < _SAME_STEP_SHARE:
+        return say("A step takes as long as before: {from_to}.", from_to=from_to)
+    frame = fall.frame
+    parts = frame.filter(pl.col("part").is_null()).select("category", "change").rows()
+    least = _MIN_CATEGORY_SHARE * max(abs(time) for _, time in parts)
+    words = [
+        say(
+            "{label} {change}",
+            label=LABELS[category],
+            change=cell(fall, "change", category=category, part=None).words(signed(time)),
+        )
+        for category, time in parts[:_MAX_CATEGORIES]
+        if abs(time) >= least
+    ]
+    return say(
+        "A step takes {share} {less} time: {from_to}; {words}.{doubt}",
+        share=change.words(shown(abs(change.number), "fraction")),
+        less="less" if change.number < 0 else "more",
+        from_to=from_to,
+        words=join(words, ", "),
+        doubt=_doubt(verdict, counts),
     )
-    return f"A step takes {share} {'less' if after < before else 'more'} time: {from_to}; {', '.join(words)}.{doubt}"
+
+
+def _doubt(verdict: Verdict, counts: tuple[int, int]) -> str:
+    """What a reader must know of the change before it is believed."""
+    if verdict.word in ("worse", "better"):
+        return ""
+    if verdict.word == "same":
+        return " That is within noise."
+    if max(counts) == 1:
+        return " There is one step of each: nothing tells how much steps differ by themselves."
+    return " That may be noise: more steps, or several runs of each, would tell."
 
 
 def signed(change: int, unit: Unit = "ns") -> str:
