@@ -20,6 +20,7 @@ from kinetoscope.pages.parts.sentences import way_back
 from kinetoscope.pages.parts.tables import ranked, with_values
 from kinetoscope.schema import Result, Roofline
 from kinetoscope.views.charts.roofline import BOUNDS
+from kinetoscope.views.sentences import note_of, say
 
 _ROWS: Final = (
     ("op", "operator and shapes"),
@@ -52,7 +53,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     steps = named("roofline")(job, select=select, by="step")
     blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), steps, by, bound))
     limits = device_limits(steps, marked=has_steps(info), device=has_device_work(info))
-    sentence = without_reasons(limits) or result.notes[0]
+    sentence = without_reasons(limits) or say("{note}", note=note_of(result, result.notes[0]))
     cannot = tuple(note for note in result.notes if note != sentence)
     return Page("efficiency", "Device efficiency", sentence, (), blocks, cannot)
 

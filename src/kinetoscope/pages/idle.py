@@ -135,7 +135,7 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]
         Line(label, "host", times, values, 1 - 0.7 * place / len(drawn), owner=place if several else -1)
         for place, (label, times, values) in enumerate(drawn)
     ]
-    note = f"{over_time.schema['length'].doc} A queue at 0 means that the device waits for the host."
+    note = f"{over_time.schema['length'].doc} An empty queue means that the device waits for the host."
     if lines:
         yield curves(
             "Launches waiting in the queue",

@@ -129,7 +129,7 @@ def _blocks(
         for row in functions.head(_LINES).iter_rows(named=True)
     ]
     note = (
-        f"{result.schema[time].doc} The line is that of the function's `def`; in files of 2021 that of the call. The"
+        f"{result.schema[time].doc} The line is that of the function's `def`; in the oldest files that of the call. The"
         " backward pass counts where its forward call stands; what could not be placed in the program is left out."
     )
     yield BarsBlock("Functions that cost most", bars, note=note)

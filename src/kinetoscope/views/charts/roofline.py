@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,7 +18,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.schema import Result, Roofline
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, computed, constant, join, say
 
 BOUNDS: Final[dict[str, tuple[str, str]]] = {
     "compute": ("computation", "Arithmetic takes longest at the peaks of the device."),
@@ -78,7 +80,7 @@ class RooflinePicture:
     x: tuple[float, float]
     y: tuple[float, float]
     lane: float
-    rest: str
+    rest: Sentence
 
 
 _NOTHING_MEASURED: Final[Mapping[str, float]] = {}
@@ -91,7 +93,7 @@ def roofline_picture(
 
     `measured`: what the device attains besides, by the names of roofs: `memory`, `BF16`, `vector FP32`.
     """
-    timed = _timed(result, facts)
+    timed = _timed(result.frame, facts)
     placed = timed.filter(pl.col("has_place"))
     points = placed.head(limit)
     if points.is_empty():
@@ -120,10 +122,10 @@ def roofline_picture(
             replace(roof, label=f"measured: {roof.label}", is_measured=True)
             for roof in _roofs(known, measured.get("memory", 0.0), left, high)
         ]
-    return RooflinePicture(drawn, tuple(roofs), *axes, left, _rest(timed, placed, points))
+    return RooflinePicture(drawn, tuple(roofs), *axes, left, _rest(result, facts, placed.height, points.height))
 
 
-def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
+def _timed(rows: pl.DataFrame, facts: Roofline) -> pl.DataFrame:
     """The rows with time, the longest first, under names of our own."""
     number = {
         name: pl.col(of).cast(pl.Float64)
@@ -137,7 +139,7 @@ def _timed(result: Result, facts: Roofline) -> pl.DataFrame:
     }
     number = {name: pl.when(of.is_finite()).then(of) for name, of in number.items()}
     words = {name: pl.col(getattr(facts, name)) for name in ("bound", "precision", "dtype", "time")}
-    frame = result.frame.with_row_index("row").select("row", **number, **words).filter(pl.col("time") > 0)
+    frame = rows.with_row_index("row").select("row", **number, **words).filter(pl.col("time") > 0)
     counted = (pl.col("x") > 0) & (pl.col("y") > 0)
     moved = (pl.col("x") == 0) & (pl.col("share") > 0) & (pl.col("slope") > 0)
     frame = frame.with_columns(has_place=(counted | moved).fill_null(value=False))
@@ -195,14 +197,20 @@ def _roofs(peaks: pl.DataFrame, bandwidth: float, left: float, right: float) -> 
         yield Roof(f"{names} {shown(peak, 'flop/s')}", (start, right), (peak, peak))
 
 
-def _rest(timed: pl.DataFrame, placed: pl.DataFrame, points: pl.DataFrame) -> str:
+def _rest(result: Result, facts: Roofline, placed: int, points: int) -> Sentence:
     """The time that has no place, because nothing tells its bytes and FLOPs, and rows that are too many."""
-    whole, drawn = float(timed["time"].sum()), float(placed["time"].sum())
     parts = []
-    if points.height < placed.height:
-        parts.append(f"the {grouped(points.height)} of {grouped(placed.height)} rows that take longest")
-    if drawn < whole:
+    if points < placed:
         parts.append(
-            f"{shown(1 - drawn / whole, 'fraction')} of the time has no point: nothing tells its FLOPs and bytes"
+            say("the {points} of {placed} rows that take longest", points=constant(points), placed=constant(placed))
         )
-    return "; ".join(parts)
+    share = computed(result, partial(_share_without_place, facts=facts), "fraction")
+    if share:
+        parts.append(say("{share} of the time has no point: nothing tells its FLOPs and bytes", share=share))
+    return join(parts, "; ")
+
+
+def _share_without_place(frame: pl.DataFrame, facts: Roofline) -> float:
+    timed = _timed(frame, facts)
+    placed = timed.filter(pl.col("has_place"))
+    return 1 - float(placed["time"].sum()) / float(timed["time"].sum() or 1) if placed.height < timed.height else 0.0
