@@ -36,6 +36,7 @@ from kinetoscope.pages.parts.pictures import waterfall
 from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.palette import kind_of
+from kinetoscope.views.charts.scales import scales
 
 _MAX_BARS: Final = 2000
 """Rows of the table; further ones hardly changed, and stand in what `kinetoscope diff --format csv` writes."""
@@ -99,19 +100,56 @@ def _memory(difference: Result) -> Iterator[Block]:
     note = "Each bar is the change of what one use of memory has; together they are the whole change, exactly."
     begin = ("Peak before", float(frame["base"].sum()))
     yield waterfall("From the one peak to the other", begin, changes, "Peak now", unit="bytes", note=note)
-    changed = frame.filter(pl.col("change") != 0).head(_MAX_BARS).rename(_MEMORY_LABELS)
-    columns = (replace(column, name=_MEMORY_LABELS.get(column.name, column.name)) for column in difference.schema)
-    shown = tuple(column for column in columns if column.name in _MEMORY_COLUMNS)
-    note = f"{difference.notes[1]} The changes of all rows sum to the change of the peak."
-    yield table("Memory by change", Schema(*shown), changed, note)
+    note = (
+        f"{difference.notes[1]} The changes of all rows sum to the change of the peak. What one line allocated for one"
+        " use is one row; kinetoscope diff has each stack."
+    )
+    yield table("Memory by change", _MEMORY_ROWS, _by_place(frame).head(_MAX_BARS), note)
 
 
-_MEMORY_LABELS: Final = {"base": "before", "new": "now", "base_blocks": "blocks_before", "new_blocks": "blocks_now"}
-
-_MEMORY_COLUMNS: Final = (
-    *("use", "line", "name", "status", "before", "now", "change", "share", "blocks_before", "blocks_now"),
-    *("was_line", "stack"),
+_MEMORY_ROWS: Final = Schema(
+    Column("use", pl.String, "What the memory is for, as in `memory_peak`; null where that is unknown."),
+    Column("where", pl.String, "The line of the user's program that allocated it, as it is now; else what did."),
+    Column("status", pl.String, "new, gone, more or less."),
+    Column("before", pl.Int64, "Bytes in the first run.", "bytes"),
+    Column("now", pl.Int64, "Bytes in the second run.", "bytes"),
+    Column("change", pl.Int64, "The second less the first.", "bytes"),
+    Column("share", pl.Float64, "Change / all that was in use in the first run.", "fraction"),
+    Column("blocks_before", pl.Int64, "Blocks in the first run; null where that is not known."),
+    Column("blocks_now", pl.Int64, "Blocks in the second run."),
+    Column("stacks", pl.Int64, "How many stacks of the program lead there, of the same use."),
+    Column("was_line", pl.String, "The line in the first run, where that was another one."),
 )
+_SMALLER: Final = "[smaller changes]"
+_LEAST_SHOWN: Final = 0.001
+"""Least number of a unit that is shown; what is less is in one row."""
+
+
+def _by_place(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row for each use and line of what changed, the rows of `memory_diff` about it together; small ones in one."""
+    sums = {"before": pl.sum("base"), "now": pl.sum("new"), "change": pl.sum("change"), "share": pl.sum("share")}
+    blocks = {
+        f"blocks_{side}": pl.when(pl.col(name).null_count() == 0).then(pl.sum(name))
+        for side, name in (("before", "base_blocks"), ("now", "new_blocks"))
+    }
+    rows = (
+        frame.filter(pl.col("change") != 0)
+        .group_by("use", pl.coalesce("line", "name").alias("where"), "was_line", maintain_order=True)
+        .agg(**sums, **blocks, stacks=pl.len().cast(pl.Int64))
+        .filter(pl.col("change") != 0)
+    )
+    status = pl.when(pl.col("before") == 0).then(pl.lit("new")).when(pl.col("now") == 0).then(pl.lit("gone"))
+    rows = rows.with_columns(status=status.when(pl.col("change") > 0).then(pl.lit("more")).otherwise(pl.lit("less")))
+    rows = rows.sort(pl.col("change").abs(), descending=True, maintain_order=True).select(_MEMORY_ROWS.names)
+    if not rows.height:
+        return rows
+    least = _LEAST_SHOWN * scales(rows, _MEMORY_ROWS)["change"].divisor
+    small = rows.filter(pl.col("change").abs() < least)
+    if small.height < 2:
+        return rows
+    numbers = [column.name for column in _MEMORY_ROWS if column.dtype.is_numeric()]
+    joined = small.select(pl.col(numbers).sum()).with_columns(where=pl.lit(_SMALLER))
+    return pl.concat([rows.filter(pl.col("change").abs() >= least), joined], how="diagonal")
 
 
 def _blocks(

@@ -94,3 +94,29 @@ def test_command_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     shown = page(new, ALL, {}, base=base)
     assert shown.sentence.startswith("The peak is 66.9\u00a0MB higher")
     assert [type(block) for block in shown.blocks] == [ChartBlock, RowsBlock]
+
+
+def test_rows_that_look_alike_are_one_on_the_page(tmp_path: Path) -> None:
+    def keeping_twice(size: int) -> Callable[[Process], None]:
+        def plant(process: Process) -> None:
+            for caller in (3, 4, 5):
+                with process.at(python("block", "model.py", caller), python("norm", "model.py", 102)):
+                    process.alloc("clone", size)
+            for line in (200, 201):
+                with process.at(python("small", "model.py", line)):
+                    process.alloc("clone", 512 if size > MIB else 1024)
+
+        return plant
+
+    base, new = both(tmp_path, keeping_twice(MIB), keeping_twice(64 * MIB))
+    block = next(each for each in page(new, ALL, {}, base=base).blocks if isinstance(each, RowsBlock))
+    names = [head.name for head in block.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in block.rows]
+    assert [row["where"] for row in rows if row["where"] == "model.py:102"] == ["model.py:102"]
+    assert rows[0]["stacks"] == 3
+    assert rows[0]["change"] == 3 * 63 * MIB
+    assert "name" not in names
+    assert sum(row["change"] for row in rows) == memory_diff(base, new).frame["change"].sum()
+    assert len({(row["use"], row["where"], row["was_line"]) for row in rows}) == len(rows)
+    least = 0.001 * block.scales["change"][1]
+    assert len([row for row in rows if abs(row["change"]) < least]) <= 1
