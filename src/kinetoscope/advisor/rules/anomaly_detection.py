@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
@@ -21,6 +21,7 @@ from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.views.sentences import measured, say
 
 _CHECKS: Final = frozenset({"aten::isnan", "aten::_is_any_true", "aten::any", "aten::is_nonzero", "aten::item"})
 """What the engine calls for each gradient of a node, beside the node itself."""
@@ -70,17 +71,28 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
         return
     launched = launched_by(trace, within)
     longest = rank.longest(np.flatnonzero(is_check))
+    work = intersection(union(rank.work.start[launched], rank.work.end[launched]), rank.time)
+    makers = rank.spans(_makers(rank))
     yield Finding(
-        message="Anomaly detection of autograd is on. It checks the gradients of"
-        f" {rank.each_step(int(spans.sum()), 'node')} for NaN, which takes {rank.time_per_step(checks.length)} of the"
-        " host, and keeps a Python stack for each node.",
-        stake=stake,
-        change="- torch.autograd.set_detect_anomaly(True)",
-        why="The checks go, and so does what operators of the forward pass take longer than without a stack.",
-        evidence=(rank.event(longest, "the longest check", "operators"),),
-        time=intersection(
-            merge(rank.exposed(checks), union(rank.work.start[launched], rank.work.end[launched])), rank.time
+        message=say(
+            "Anomaly detection of autograd is on. It checks the gradients of {nodes} for NaN, which takes {checks} of"
+            " the host, and keeps a Python stack for each node; operators that make nodes take {makers}.",
+            nodes=rank.each_step(int(spans.sum()), "node"),
+            checks=rank.time_per_step(checks.length),
+            makers=rank.time_per_step(makers.length),
         ),
+        stake=stake,
+        takes=rank.per_step(merge(checks, work, makers).length),
+        change="- torch.autograd.set_detect_anomaly(True)",
+        why=say(
+            "The checks go, and at most all that operators of the forward pass take beyond {own}, which may be stacks.",
+            own=measured(_CALL_NS, "ns"),
+        )
+        if not rank.has_device
+        else say("The checks go, and at most what operators of the forward pass take longer than without a stack."),
+        confidence="high" if rank.has_device else "medium",
+        evidence=(rank.event(longest, "the longest check", "operators"),),
+        time=merge(rank.exposed(checks), work),
     )
 
 
@@ -95,13 +107,18 @@ def _without_checks(rank: RankView, checks: Bools) -> Factors:
 
 def _without_stacks(rank: RankView, factors: Factors) -> None:
     """Each operator that makes a node takes so much less as views take more than an operator's own part."""
-    trace, graph = rank.trace, graph_nodes(rank.trace)
-    makes = graph.rows[np.flatnonzero(np.diff(graph.node, append=-1))]
-    makes = makes[rank.scope.host_mask[makes]]
+    trace, makes = rank.trace, _makers(rank)
     own = np.maximum(self_times(trace)[makes], 1)
     views = own[view_ops(trace)[makes]]
     stack = max(float(np.median(views)) - _CALL_NS, 0.0) if len(views) else 0.0
     factors.host[makes] = 1.0 - np.minimum(stack, np.maximum(own - _CALL_NS, 0)) / own
+
+
+def _makers(rank: RankView) -> Int32s:
+    """Operators of the selected steps that make a node each."""
+    graph = graph_nodes(rank.trace)
+    makes = graph.rows[np.flatnonzero(np.diff(graph.node, append=-1))]
+    return makes[rank.scope.host_mask[makes]]
 
 
 RULE = Rule("HOST011", "Anomaly detection is on", of_rank=anomaly_detection)

@@ -12,6 +12,7 @@ from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
+    bridged,
     is_worth_reporting,
     leave_only,
     shows_computation,
@@ -20,7 +21,7 @@ from kinetoscope.advisor.evidence.stakes import (
 )
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import quoted
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
@@ -29,7 +30,7 @@ from kinetoscope.model.execution.call_tree import inside, outermost_op, outermos
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.operators.categories import elementwise_ops, view_ops
 from kinetoscope.model.roofline.calls import costed_calls
-from kinetoscope.views.numbers import shown
+from kinetoscope.views.sentences import Sentence, measured, say
 
 _MIN_RUN: Final = 3
 """Operators that follow one another, from which on it pays to put them into one."""
@@ -111,41 +112,60 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     yield Finding(
         message=message,
         stake=stake,
+        takes=rank.per_step(_spent(rank, runs, gone, kernels, chains).length),
         change="+ torch.compile the functions that these operators stand in, too"
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why="At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
-        " longest call of each run remains; sure is the gain if kernels of chains of three or more shrink as their"
-        " bytes do, and a fifth of the calls and of small kernels remains.",
+        why=say(
+            "At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
+            " longest call of each run remains; at least, kernels of chains of three or more shrink as their bytes do,"
+            " and a fifth of the calls and of small kernels remains."
+        ),
         confidence="medium",
         evidence=(evidence,),
         time=time,
     )  # fmt: skip
 
 
-def _about_chains(rank: RankView, chains: ChainsOfRank) -> tuple[str, Evidence]:
+def _about_chains(rank: RankView, chains: ChainsOfRank) -> tuple[Sentence, Evidence]:
     where = user_source_of(rank.trace, chains.row)
-    message = (
-        "Operators write results only for the next one to read."
-        f" {rank.each_step(len(chains.places), 'chain')} take {rank.time_per_step(chains.time)} of each step; one"
-        f" kernel for each would move {chains.saved_least:.0%} to {chains.saved_most:.0%} fewer bytes. Most is at stake"
-        f" in {quoted(chains.name)}{in_source(where)}."
+    message = say(
+        "One kernel could compute what several operators in a row do. {chains} take {took} of each step; one kernel for"
+        " each would move {least} to {most} fewer bytes. Most is at stake in {name}{where}.",
+        chains=rank.each_step(len(chains.places), "chain"),
+        took=rank.time_per_step(chains.time),
+        least=share(chains.saved_least, 1.0),
+        most=share(chains.saved_most, 1.0),
+        name=quoted(chains.name),
+        where=in_source(where),
     )
     return message, rank.event(chains.row, "the first operator of the longest of these", "fusion", where)
 
 
-def _about_runs(rank: RankView, runs: _Runs) -> tuple[str, Evidence]:
+def _about_runs(rank: RankView, runs: _Runs) -> tuple[Sentence, Evidence]:
     trace, longest = rank.trace, int(np.bincount(runs.run).argmax())
     rows = runs.rows[runs.run == longest]
     where = user_source_of(trace, int(rows[0]))
     took = int((trace.end[runs.rows] - trace.start[runs.rows]).sum())
     span = Intervals(trace.start[rows[:1]], trace.end[rows[-1:]])
-    message = (
-        "Many small element-wise operators follow one another."
-        f" {rank.each_step(len(runs.rows), 'operator')} form runs of up to {len(rows)}; each takes the host"
-        f" {shown(took / len(runs.rows), 'ns')}."
+    message = say(
+        "Many small element-wise operators follow one another. {operators} form runs of up to {longest}; each takes the"
+        " host {each}, {all} in all.",
+        operators=rank.each_step(len(runs.rows), "operator"),
+        longest=measured(len(rows)),
+        each=measured(took / len(runs.rows), "ns"),
+        all=rank.time_per_step(took),
     )
     return message, rank.longest_of(span, f"the longest run{in_source(where)}", "operators", int(rows[0]), where)
+
+
+def _spent(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools, chains: ChainsOfRank) -> Intervals:
+    """What the operators of runs and chains and the short pauses between them take, on the host and on devices."""
+    changed = kernels | chains.work
+    work = intersection(union(rank.work.start[changed], rank.work.end[changed]), rank.time)
+    launches = rank.work.launch[chains.work]
+    calls = np.concatenate([runs.rows, np.flatnonzero(gone), launches[launches >= 0]]).astype(np.int64)
+    return merge(work, bridged(rank.spans(calls)))
 
 
 def _runs(rank: RankView) -> _Runs:
