@@ -45,8 +45,9 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Each gradient is read once more, and the host waits for the answer, so that the device runs dry at
     every node. In the forward pass each node keeps the Python stack that made it as text. At stake are these checks and
-    waits, of which half of the host's own time counts as sure, as recording lengthens short operators. At most, the
-    stacks go, too: operators that make a view compute nothing, so what they take beyond 5 µs is the stack.
+    waits, of which half of the host's own time counts as certain, as recording lengthens short operators. At most, the
+    stacks go, too: operators that make a view compute nothing, so what they take beyond 5 µs is the stack. On the host
+    alone, where stacks are not told from computation, the upper end is rough: all that such operators take beyond 5 µs.
 
     What to do. Switch it off but to find a NaN.
     """
@@ -109,6 +110,9 @@ def _without_stacks(rank: RankView, factors: Factors) -> None:
     """Each operator that makes a node takes so much less as views take more than an operator's own part."""
     trace, makes = rank.trace, _makers(rank)
     own = np.maximum(self_times(trace)[makes], 1)
+    if not rank.has_device:
+        factors.host[makes] = np.minimum(_CALL_NS / own, 1.0)
+        return
     views = own[view_ops(trace)[makes]]
     stack = max(float(np.median(views)) - _CALL_NS, 0.0) if len(views) else 0.0
     factors.host[makes] = 1.0 - np.minimum(stack, np.maximum(own - _CALL_NS, 0)) / own

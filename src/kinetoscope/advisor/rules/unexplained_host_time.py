@@ -7,23 +7,26 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_as_recorded, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
-from kinetoscope.advisor.wording import each_step, quoted
+from kinetoscope.advisor.wording import each_step, quoted, share
 from kinetoscope.algorithms.arrays import Int32s
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import enclosing
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning, rows_named
 from kinetoscope.model.trace.recording import not_recorded, recorded_options
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import Sentence, say
 
 _CERTAIN_SHARE: Final = 0.85
 """Certain share of the stake if the work is done beside the loop, or less often."""
@@ -48,8 +51,6 @@ _MAX_SPREAD: Final = 3
 _UNRECORDED: Final = "Host code"
 """The name of what runs in no recorded call."""
 
-_CERTAINTY_WORDS: Final = "85 % of it counts as sure"
-
 _MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
 
@@ -58,13 +59,14 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     """Does the host do other work than operators while nothing is computed?
 
     What it checks. Gaps of the main thread within steps, longer than 0.3 ms and a hundredth of a step, in which no
-    thread runs an operator, a runtime call or a loader, and no device works. They are grouped by the Python function,
-    the annotation, or the operators before and after them.
+    thread runs an operator, a runtime call, a loader or an optimizer, and no device works. They are grouped by the
+    Python function, the annotation, or the operators before and after them.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
-    host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as sure. In a
-    program of inference that was recorded without stacks, none of what is in no recorded call counts as sure: it may
-    wait for requests.
+    host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as likely. It
+    is a guess, of which nothing counts, in fewer than three steps; where it comes seldom and not regularly; for what is
+    in no recorded call, where it is uneven, as other processes may have had the core; and in a program of inference
+    that was recorded without stacks, as it may wait for requests.
 
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
@@ -87,17 +89,25 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
 
 
 def _gaps(rank: RankView) -> Intervals:
+    free = intersection(rank.idle, _unexplained(rank))
+    least = max(_MIN_GAP_NS, _MIN_STEP_SHARE * rank.step)
+    long = free.end - free.start >= least
+    return Intervals(free.start[long], free.end[long])
+
+
+@derived
+def _unexplained(rank: RankView) -> Intervals:
+    """The host's time in the selected steps in which nothing runs that other rules know, hidden by a device or not."""
     trace = rank.trace
     explained = np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME, EventKind.OVERHEAD))
     explained &= ~is_mark(trace) & ~is_optimizer_range(trace)
+    explained |= zero_grads(trace).rows
+    updates = update_times(trace, np.flatnonzero(optimizer_steps(trace).rows))
     explained |= is_data_loading(trace)
     explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
     explained |= rows_beginning(trace, ("gloo:", "nccl:"), EventKind.ANNOTATION)
     hosts = union(*rank.scope.clipped(*rank.scope.steps.host))
-    free = difference(intersection(rank.idle, hosts), rank.spans(explained))
-    least = max(_MIN_GAP_NS, _MIN_STEP_SHARE * rank.step)
-    long = free.end - free.start >= least
-    return Intervals(free.start[long], free.end[long])
+    return difference(hosts, merge(rank.spans(explained), union(*updates)))
 
 
 def _around(trace: Trace, track: int, gaps: Intervals) -> Int32s:
@@ -196,27 +206,46 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
         stake = stake_as_recorded(rank, certain * gains, gains)
     if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
         return
-    is_sure = rank.step_count >= _MIN_STEPS and (not seldom or regular)
+    took = gaps.end - gaps.start
+    even = not label.startswith(_UNRECORDED) or took.max() <= _MAX_SPREAD * took.min()
+    is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
     count = len(gaps.start) / rank.step_count
-    sure = (
-        "none of it counts as sure, as a server that waits for requests looks the same"
-        if may_wait
-        else _CERTAINTY_WORDS
-    )
-    unknown = "" if has_stacks else f" {not_recorded('Python calls')}"
+    free = _unexplained(rank)
+    places = np.unique(step_of(free, gaps.start))
+    whole = Intervals(free.start[places], free.end[places])
     yield Finding(
-        message=f"{label} runs while nothing is computed. It takes {rank.time_per_step(gaps.length)} of each step"
-        f" ({each_step(count, 'time')}).",
+        message=say(
+            "{label} runs while nothing is computed. It takes {took} of each step ({times}){idle}.",
+            label=label,
+            took=rank.time_per_step(whole.length),
+            times=each_step(count, "time"),
+            idle=say(", in {idle} of which no device works", idle=rank.time_per_step(gaps.length))
+            if rank.has_device
+            else "",
+        ),
         stake=stake,
-        why=f"The gain assumes that this runs beside the loop, or less often; {sure}.{unknown}",
-        confidence="medium" if is_sure and not may_wait else "low",
+        takes=rank.per_step(whole.length),
+        why=say(
+            "The gain assumes that this runs beside the loop, or less often; {certain}.{unknown}",
+            certain=_certainty(certain, is_likely=is_likely, may_wait=may_wait),
+            unknown="" if has_stacks else f" {not_recorded('Python calls')}",
+        ),
+        confidence="medium" if is_likely else "low",
         evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
         time=gaps,
         key=label,
         broad=1,
     )  # fmt: skip
+
+
+def _certainty(certain: float, *, is_likely: bool, may_wait: bool) -> Sentence:
+    if may_wait:
+        return say("a server that waits for requests looks the same")
+    if not is_likely:
+        return say("whether each step does it is a guess")
+    return say("{certain} of it is likely", certain=share(certain, 1.0))
 
 
 def _is_periodic(rank: RankView, gaps: Intervals) -> bool:
