@@ -471,7 +471,7 @@ def test_an_optimizers_own_python_is_not_to_be_changed(tmp_path: Path) -> None:
     assert not any("Optimizer" in each.message for each in found)
     for pauses, confidence in (((100_000,) * 4, "medium"), ((0, 1_500_000, 0, 1_400_000), "low")):
         computed = [op("aten::mm", k * 2_000_000, 1_600_000 - pause) for k, pause in enumerate(pauses)]
-        [finding] = unexplained_host_time(view(tmp_path, *steps(4, 2_000_000), *computed))
+        [finding] = unexplained_host_time(view(tmp_path, *steps(4, 2_000_000), *computed, TRAINS))
         assert finding.confidence == confidence
 
 
