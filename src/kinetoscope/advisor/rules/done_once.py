@@ -49,7 +49,8 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     trace, factors = rank.trace, rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
         factors.cut[track] = intersection(time, rank.spans(rows[trace.track[rows] == track]))
-    factors.delay[np.isin(rank.work.launch, rows)] = 0.0  # work arrives as the launch ends
+    launched = np.isin(rank.work.launch, rows)  # it waits for the launch alone
+    factors.delay[launched] = factors.gap[launched] = 0.0
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
     stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
     if not is_worth_reporting(rank, stake):
