@@ -15,7 +15,7 @@ from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.laws import within_step
-from kinetoscope.advisor.recorded import UNFIT, kinds_of_job, what_is_recorded
+from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import (
@@ -140,7 +140,7 @@ class Advice:
         if self.notable:
             return self._promise(self.notable[0])
         if self.recorded and not self.of("critical"):
-            return join([self.recorded, UNFIT])
+            return join([self.recorded, NO_RULE_FITS])
         if timeless := self.of("critical") or (() if self.step else self.findings):
             return join([timeless[0].title, "."], "")
         if self.timed:
@@ -151,7 +151,7 @@ class Advice:
     @property
     def first(self) -> Sentence:
         """The headline for a face that says itself what the file records."""
-        return UNFIT if self.recorded and self.headline.endswith(UNFIT) else self.headline
+        return NO_RULE_FITS if self.recorded and self.headline.endswith(NO_RULE_FITS) else self.headline
 
     def _promise(self, finding: Finding) -> Sentence:
         """`Up to 296 ms of 603 ms (49%): all ranks wait for rank 0; 120 ms of it is sure.`."""

@@ -93,5 +93,5 @@ _WORDS: Final[dict[RecordingKind, _Words]] = {
     "no operators": _no_operators,
 }
 
-UNFIT: Final = say("Rules about steps of a program do not fit such a recording.")
+NO_RULE_FITS: Final = say("Rules about steps of a program do not fit such a recording.")
 """Where no rule that fits has a finding."""

@@ -14,13 +14,13 @@ from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, PathCause
 from kinetoscope.model.critical_path.path import critical_path as find_paths
 from kinetoscope.model.critical_path.what_if import WhatIf, parse_rules
 from kinetoscope.model.critical_path.what_if import what_if as scaled
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, MeanBy, Param, Result, Schema, StackedBars
@@ -164,7 +164,7 @@ def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
         yield "The path is through the whole rank: of the selection only steps and the range of time count."
     if not len(work):
-        yield not_recorded("device work", "the path is the host's")
+        yield no_device_work(trace, "the path is the host's")
         return
     unlinked = int((work.launch < 0).sum())
     if unlinked:

@@ -12,10 +12,10 @@ from kinetoscope.model.device.hardware import Device, device_of, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema
 
@@ -68,7 +68,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     rows = [(node, process, *_described(trace, number, known.get(number))) for number in used or [-1]]
     notes = list(view.notes) if select != ALL else []
     if not len(work):
-        notes.append(not_recorded("device work", "the columns of the device are empty"))
+        notes.append(no_device_work(trace, "the columns of the device are empty"))
     elif any(device is None for device in known.values()):
         notes.append("The file does not describe the devices that were used: what is not stated is null.")
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))

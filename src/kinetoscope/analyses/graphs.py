@@ -14,6 +14,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.execution.call_tree import enclosing_module
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import has_lost_streams
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.graphs.replays import Replays, replays
 from kinetoscope.model.graphs.templates import ReplayTimes, Templates, replay_times, templates
 from kinetoscope.model.job import Job, Partial
@@ -22,7 +23,6 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.captured_calls import CaptureSource
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, MeanBy, RatioOf, Result, Schema, ShareOf
@@ -247,7 +247,7 @@ def _notes(view: Scope, every: Replays, found: Templates, chosen: Bools) -> Iter
     if view.select.is_of_calls:
         yield from view.notes
     if not len(view.device_work):
-        yield not_recorded("device work")
+        yield no_device_work(view.trace)
     elif not len(every):
         yield "No graph was replayed."
     elif not chosen.any():

@@ -14,8 +14,9 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.compile.kernels import compiled_calls, sources_of_groups
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.device.waves import waves
-from kinetoscope.model.execution.device_work import DeviceWork
+from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.graphs.annotated import annotated_keys, argument_values
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
@@ -24,7 +25,6 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
 
@@ -161,7 +161,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
     )
     chosen = np.flatnonzero(listed)
     if not len(chosen):
-        return Partial(RESULT.per_rank.empty(), (*notes, _nothing(work)))
+        return Partial(RESULT.per_rank.empty(), (*notes, _nothing(trace)))
     rows, kind, time = work.rows[chosen], work.kind[chosen], durations[chosen]
     fillings = {name: arguments.floats(trace, name, rows) for name in _FILLINGS}
     values, texts = argument_values(trace, argument or "", rows)
@@ -269,9 +269,9 @@ def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -
     }
 
 
-def _nothing(work: DeviceWork) -> str:
-    if not len(work):
-        return not_recorded("device work")
+def _nothing(trace: Trace) -> str:
+    if not len(device_work(trace)):
+        return no_device_work(trace)
     return "No kernels in what was selected."
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.serving.steps import serving_steps as find_steps
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
@@ -149,7 +149,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     )
     notes = [found.named.note] if found.named.note else []
     if len(row) and not len(device_work(trace)):
-        notes.append(not_recorded("device work", "the columns of device time are empty"))
+        notes.append(no_device_work(trace, "the columns of device time are empty"))
     if len(row) and not any(each.kind for each in found.named.said):
         notes.append("The names of the steps do not say what they do: kind, batch and tokens are not known.")
     pauses = frame["pause"].drop_nulls()

@@ -13,6 +13,7 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.data_loading import step_gaps
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
@@ -20,7 +21,6 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.names import rows_named
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
@@ -167,7 +167,7 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     notes = []
     work = view.device_work
     if not len(work):
-        notes.append(not_recorded("device work", "the work of the operators is the host's"))
+        notes.append(no_device_work(view.trace, "the work of the operators is the host's"))
     unlinked = int((work.launch[view.device_work_mask] < 0).sum())
     if unlinked:
         notes.append(

@@ -17,6 +17,7 @@ from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import NO_WORK
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -178,7 +179,7 @@ def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:
         yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
         return
     if not len(view.device_work):
-        yield not_recorded("device work", "what these calls waited for is not known")
+        yield no_device_work(trace, "what these calls waited for is not known")
     chosen = chosen[view.host_mask[waits.call[chosen]]]
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:

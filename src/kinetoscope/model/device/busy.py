@@ -9,9 +9,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.execution.work_before import work_before
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.steps.scope import Scope, recorded_span, unclipped
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.recording import not_recorded
 
 
 @dataclass(frozen=True)
@@ -120,5 +120,5 @@ def _of_device(view: Scope, device: int, here: Bools, asked: Intervals | None) -
 def no_work_note(view: Scope, consequence: str = "") -> str:
     """The note that there is no row because no device work is selected, and what follows from that."""
     if not len(view.device_work):
-        return not_recorded("device work", consequence)
+        return no_device_work(view.trace, consequence)
     return "No device work was selected" + (f": {consequence}." if consequence else ".")

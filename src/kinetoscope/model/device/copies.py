@@ -12,11 +12,11 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, group_in_order, sum_by
 from kinetoscope.algorithms.intervals.sweeps import Levels, sum_open
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 
 SET: Final = "memset"
@@ -162,7 +162,7 @@ def transfers(view: Scope) -> Transfers:
 
 def _notes(view: Scope, size: Int64s, duration: Floats) -> list[str]:
     if not len(view.device_work):
-        return [not_recorded("device work")]
+        return [no_device_work(view.trace)]
     if not len(size):
         return ["No copies or sets of device memory in what was selected."]
     notes = list(view.notes) if view.select.steps is not None else []

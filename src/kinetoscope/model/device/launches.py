@@ -13,10 +13,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.graphs.lost_work import captured, launches_without_work
+from kinetoscope.model.graphs.lost_work import captured, launches_without_work, no_device_work
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 
@@ -97,7 +96,7 @@ def launch_notes(view: Scope, calls: Launches, chosen: Int64s) -> list[str]:
     if part:
         notes.append(f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
     if not len(calls):
-        nothing = "No call that launches device work was recorded." if len(work) else not_recorded("device work")
+        nothing = "No call that launches device work was recorded." if len(work) else no_device_work(trace)
         return [*notes, nothing]
     if not len(chosen):
         return [*notes, "No launch is selected."]

@@ -34,13 +34,13 @@ _OUTLIER_RATIO: Final = 10
 _HIDDEN_SHARE: Final = 0.5
 """Share of a call in which devices work, from which on it waits for them, as a launch does whose queue is full."""
 
-_LOADING: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|hip)Init$|PrimaryCtxRetain|CtxCreate")
+_LOADING_CALL: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|hip)Init$|PrimaryCtxRetain|CtxCreate")
 """Calls of the driver that load code or open a device, however long they take."""
 
 _LOADING_OVERHEAD: Final = ("Loading",)
 """In the names of what CUPTI records of its own: `Lazy Function Loading`, `Runtime Triggered Module Loading`."""
 
-_LAUNCHING: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
+_LAUNCH_KINDS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 _OTHER_REASONS: Final = (
     *SYNCHRONIZING_CALLS,
     RuntimeCallKind.COPY,
@@ -121,7 +121,7 @@ def _first_calls(trace: Trace) -> Int32s:
     long = rows[took[rows] >= _ONE_TIME_CALL_NS]
     if not len(long):
         return long
-    launching = np.isin(kinds, _LAUNCHING)
+    launching = np.isin(kinds, _LAUNCH_KINDS)
     kernel = np.full(len(trace), -1, np.int64)
     work = device_work(trace)
     linked = np.flatnonzero(work.launch >= 0)[::-1]
@@ -148,7 +148,7 @@ def _loading(trace: Trace) -> Int32s:
     """What the driver or CUPTI say they load."""
     rows = trace.rows(EventKind.RUNTIME)
     codes = np.unique(trace.name[rows])
-    loading = [code for code in codes.tolist() if _LOADING.search(trace.strings.label(code))]
+    loading = [code for code in codes.tolist() if _LOADING_CALL.search(trace.strings.label(code))]
     named = rows[np.isin(trace.name[rows], loading)]
     return np.concatenate(
         [named, np.flatnonzero(rows_containing(trace, _LOADING_OVERHEAD, EventKind.OVERHEAD)).astype(np.int32)]

@@ -15,10 +15,9 @@ from kinetoscope.algorithms.grouping import group, group_in_order
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.sweeps import Levels, count_open
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.graphs.lost_work import captured
+from kinetoscope.model.graphs.lost_work import captured, no_device_work
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -95,7 +94,7 @@ def queues(trace: Trace, select: Selection) -> Queues:
 def _notes(view: Scope, entries: int, early: int) -> list[str]:
     trace, work = view.trace, view.device_work
     if not len(work):
-        return [not_recorded("device work")]
+        return [no_device_work(trace)]
     notes = list(view.notes) if view.select.steps is not None else []
     if not entries:
         notes.append("No device work with a recorded launch was selected.")

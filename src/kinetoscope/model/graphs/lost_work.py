@@ -21,6 +21,7 @@ from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 
@@ -35,6 +36,9 @@ _LAUNCHING: Final = (
 
 _KERNELS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 """Calls that always start work; a copy of nothing starts none."""
+
+_CUT_OFF_CODES: Final = ("TRUNCATED", "STREAM")
+"""Codes of symptoms of a file that ends early."""
 
 CLOCK_TOLERANCE_NS: Final = 1_000
 """What work may start before its launch by: times are whole microseconds in older files."""
@@ -91,6 +95,35 @@ def launches_without_work(trace: Trace) -> Int32s:
     launch = device_work(trace).launch
     used = np.unique(launch[launch >= 0])
     return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
+
+
+@derived
+def launches_of_lost_devices(trace: Trace) -> int:
+    """Launches of kernels, where no device work was recorded at all: the recorder lost it.
+
+    Calls of the runtime are recorded with device activities only. Where hardware counters are read, CUPTI records
+    ranges in place of kernels.
+    """
+    if len(device_work(trace)) or (trace.kind == EventKind.COUNTER_RANGE).any():
+        return 0
+    return int(np.count_nonzero(np.isin(runtime_call_kinds(trace)[launches_without_work(trace)], _KERNELS)))
+
+
+def ends_before_device_work(trace: Trace) -> bool:
+    """Whether the file ends early, and what is left of it holds no device work."""
+    is_cut = any(symptom.code in _CUT_OFF_CODES and symptom.severity == "error" for symptom in trace.reading)
+    return is_cut and not len(device_work(trace))
+
+
+def no_device_work(trace: Trace, consequence: str = "") -> str:
+    """The sentence that there is none, with why and what follows; see `recording.not_recorded`."""
+    if ends_before_device_work(trace):
+        said = "No device work is in what is left of the file"
+    elif count := launches_of_lost_devices(trace):
+        said = f"The recorder lost the device work of {number_of(count, 'launch', 'launches')}, which is all"
+    else:
+        return not_recorded("device work", consequence)
+    return f"{said}: {consequence}." if consequence else f"{said}."
 
 
 # --- what was lost

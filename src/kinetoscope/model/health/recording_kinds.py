@@ -14,9 +14,13 @@ import numpy as np
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.model.device.one_time import one_time_work
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.graphs.captures import captures
-from kinetoscope.model.graphs.lost_work import capturing, launches_without_work
+from kinetoscope.model.graphs.lost_work import (
+    capturing,
+    ends_before_device_work,
+    launches_of_lost_devices,
+    launches_without_work,
+)
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.model.trace.derived import derived
@@ -36,11 +40,6 @@ WITHOUT_DEVICE: Final[frozenset[RecordingKind]] = frozenset({"cut off", "autogra
 
 WARM_UP_SHARE: Final = 0.5
 """Share of the steps' time, from which on what is done once makes the recording one of a warm-up."""
-
-_CUT: Final = ("TRUNCATED", "STREAM")
-"""Codes of symptoms of a file that ends early."""
-
-_KERNELS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +90,7 @@ def _autograd_profiler(trace: Trace, window: Intervals) -> Recognised | None:
 
 
 def _cut_off(trace: Trace, window: Intervals) -> Recognised | None:
-    is_cut = any(symptom.code in _CUT and symptom.severity == "error" for symptom in trace.reading)
-    if not is_cut or len(device_work(trace)):
+    if not ends_before_device_work(trace):
         return None
     return Recognised("cut off", trace.recorded, 0, window.length, window.length)
 
@@ -108,15 +106,8 @@ def _graph_capture(trace: Trace, window: Intervals) -> Recognised | None:
 
 
 def _lost_device_work(trace: Trace, window: Intervals) -> Recognised | None:
-    """Kernels were launched, so that the profiler was asked for device activities, and no device work was recorded.
-
-    Where hardware counters are read CUPTI records ranges in place of kernels.
-    """
-    lost = launches_without_work(trace)
-    count = int(np.count_nonzero(np.isin(runtime_call_kinds(trace)[lost], _KERNELS)))
-    if not count or len(device_work(trace)) or (trace.kind == EventKind.COUNTER_RANGE).any():
-        return None
-    return Recognised("lost device work", count, 0, window.length, window.length)
+    count = launches_of_lost_devices(trace)
+    return Recognised("lost device work", count, 0, window.length, window.length) if count else None
 
 
 def _warm_up(trace: Trace, window: Intervals) -> Recognised | None:
