@@ -31,7 +31,7 @@ _ONE_TIME_CALL_NS: Final = 1_000_000
 _OUTLIER_RATIO: Final = 10
 """How many times as long as the usual call of its name such a call is."""
 
-_HIDDEN_SHARE: Final = 0.5
+_DEVICE_BUSY_SHARE: Final = 0.5
 """Share of a call in which devices work, from which on it waits for them, as a launch does whose queue is full."""
 
 _LOADING_CALL: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|hip)Init$|PrimaryCtxRetain|CtxCreate")
@@ -188,7 +188,7 @@ def _own(trace: Trace, row: int) -> Intervals:
 def _exposed(trace: Trace, rows: Int32s) -> Int32s:
     """Calls of which most is time in which no device works."""
     hidden = covered(Intervals(trace.start[rows], trace.end[rows]), _busy(trace))
-    return rows[hidden < _HIDDEN_SHARE * (trace.end[rows] - trace.start[rows])]
+    return rows[hidden < _DEVICE_BUSY_SHARE * (trace.end[rows] - trace.start[rows])]
 
 
 @derived
