@@ -12,6 +12,7 @@ import pytest
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules.double_precision import double_precision
 from kinetoscope.advisor.rules.idle_device import idle_device
 from kinetoscope.advisor.rules.kernels_that_leave_the_device_empty import kernels_that_leave_the_device_empty
 from kinetoscope.advisor.rules.layout_transposes import layout_transposes
@@ -381,6 +382,26 @@ def test_large_products_below_their_peak(us: int, device: dict[str, Any], found:
         assert (finding.at_most, finding.stake.low) == ("note", 0)  # nothing in the trace is nearer to its peak
         assert finding.takes == 300 * US
         assert finding.stake.high == pytest.approx(1.05 * (300 - 55 / 0.85) * US, rel=0.03)
+
+
+# --- DEVICE013
+
+
+@pytest.mark.parametrize(("kind", "found"), [("double", 1), ("float", 0)])
+def test_a_model_in_double_precision(kind: str, found: int, tmp_path: Path) -> None:
+    asked = Steps().ask("aten::mm", "dgemm", 600, [1024, 1024], [1024, 1024], kind=kind).fill()
+    findings = list(double_precision(view(tmp_path, *asked.events)))
+    assert len(findings) == found
+    for finding in findings:
+        assert finding.title == "The model computes in FP64"
+        assert finding.takes == 600 * US
+        assert finding.stake.low == pytest.approx(0.4 * 600 * US, rel=0.02)
+        assert finding.stake.high == pytest.approx(1.05 * 0.7 * 600 * US, rel=0.02)
+
+
+def test_numbers_of_python_are_no_tensors_in_double_precision(tmp_path: Path) -> None:
+    asked = Steps().ask("aten::mul", "mul", 600, [], kind="double").fill()
+    assert list(double_precision(view(tmp_path, *asked.events))) == []
 
 
 # --- all

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-TYPES: Final = {"bf16": "c10::BFloat16", "fp16": "c10::Half", "fp32": "float", "tf32": "float"}
-BYTES: Final = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4}
+TYPES: Final = {"bf16": "c10::BFloat16", "fp16": "c10::Half", "fp32": "float", "tf32": "float", "fp64": "double"}
+BYTES: Final = {"bf16": 2, "fp16": 2, "fp32": 4, "tf32": 4, "fp64": 8}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ _SILICON: Final = {
     "T4": Silicon({"fp16": 40, "fp32": 6}, 250, "turing"),
     "MI300X": Silicon({"bf16": 600, "fp16": 600, "fp32": 90, "tf32": 90}, 3500, "gfx942"),
 }
-_CPU: Final = Silicon({"bf16": 0.4, "fp16": 0.2, "fp32": 0.8, "tf32": 0.8}, 20, "cpu")
+_CPU: Final = Silicon({"bf16": 0.4, "fp16": 0.2, "fp32": 0.8, "tf32": 0.8, "fp64": 0.4}, 20, "cpu")
 
 
 def silicon(device: str | None) -> Silicon:
@@ -54,7 +54,7 @@ def gemm(of: Silicon, precision: str, layout: str = "tn") -> str:
     if of.generation == "sm90" and precision != "fp32":
         tiles = "tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
         return f"sm90_xmma_gemm_{kind[precision]}_f32_{layout}_n_{tiles}"
-    if precision == "fp32":
+    if precision in ("fp32", "fp64"):
         return f"{'ampere' if of.generation == 'sm90' else of.generation}_sgemm_128x64_{layout}"
     if of.generation == "ampere":
         shape = {"tf32": "tf32_s1688gemm", "bf16": "bf16_s16816gemm_bf16", "fp16": "fp16_s16816gemm_fp16"}[precision]

@@ -282,6 +282,15 @@ CASES = (
         seed=461,
         **_MI300,
     ),
+    planted(
+        "DEVICE013",
+        "matrix products in FP64, on the host",
+        training(products, "fp64"),
+        training(products, "fp32"),
+        seed=470,
+        steps=4,
+        **_CPU,
+    ),
     planted("DEVICE006", "less of it, A100", between(120), between(2), seed=451, timed=False, **_A100),
 )
 """Each with its twin."""

@@ -55,6 +55,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
         "weights_read_for_few_rows",
         "small_products_in_a_row",
         "products_below_their_peak",
+        "double_precision",
     ),
     "Memory": (
         "unused_memory",
