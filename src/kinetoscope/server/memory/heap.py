@@ -123,14 +123,12 @@ def _name(snapshot: Snapshot, segments: HeldSegments, at: int, streams: bool) ->
 
 def _sentences(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, state: Heap, event: int) -> Iterator[str]:
     instants = event_instants(trace, past.device)
-    when = (
-        f"{shown(int(instants[event]), 'ns')} into the trace"
-        if event >= 0 and len(instants)
-        else "Before the first event"
-    )
-    number = f", event {grouped(event)} ({_action(past, event)})" if event >= 0 else ""
+    when = f"{shown(int(instants[event]), 'ns')} into the trace" if event >= 0 and len(instants) else ""
+    number = f"event {grouped(event)} ({_action(past, event)})" if event >= 0 else "Before the first event"
     of = {name: int(level(trace, past.device, name)[event + 1]) for name in ("requested", "active", "reserved")}
-    yield f"{when}{number}: {shown(of['requested'], 'bytes')} asked for, {shown(of['reserved'], 'bytes')} reserved."
+    place = ", ".join(filter(None, (when, number)))
+    place = place[:1].upper() + place[1:]
+    yield f"{place}: {shown(of['requested'], 'bytes')} requested, {shown(of['reserved'], 'bytes')} reserved."
     used = state.bytes_of(~state.is_hole)
     holes = state.bytes_of(state.is_hole)
     private = private_pools(snapshot)[state.segments.pool]
@@ -144,7 +142,7 @@ def _sentences(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, state: H
         yield f"{shown(int(holes[private].sum()), 'bytes')} are not in use in private pools."
     pending = int(state.size[state.is_pending].sum())
     if pending:
-        yield f"{shown(pending, 'bytes')} wait for another stream to be returned."
+        yield f"{shown(pending, 'bytes')} were freed and wait for another stream."
 
 
 def _action(past: SnapshotHistory, event: int) -> str:
