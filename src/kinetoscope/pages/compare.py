@@ -37,6 +37,7 @@ from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales
+from kinetoscope.views.sentences import note_of, say
 
 _MAX_BARS: Final = 2000
 """Rows of the table; further ones hardly changed, and stand in what `kinetoscope diff --format csv` writes."""
@@ -88,7 +89,8 @@ def _of_snapshots(base: Job, job: Job, select: Selection) -> Page:
         return Page("compare", "Compare", "One of the snapshots has nothing to compare.", cannot=(str(error),))
     names = distinct_names([base.path, job.path])
     facts = (f"from {names[0]}", f"to {names[1]}")
-    return Page("compare", "Compare", difference.notes[0], facts, tuple(_memory(difference)), difference.notes[2:])
+    said = say("{change}", change=note_of(difference, difference.notes[0]))
+    return Page("compare", "Compare", said, facts, tuple(_memory(difference)), difference.notes[2:])
 
 
 def _memory(difference: Result) -> Iterator[Block]:

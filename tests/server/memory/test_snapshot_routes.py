@@ -117,3 +117,17 @@ def test_what_cannot_be_is_refused_in_one_line(client: Client) -> None:
         answer = client.ask(f"/api/runs/{run}/memory/{path}")
         assert answer.status == status
         assert "\n" not in answer.error
+
+
+def test_a_heap_without_times_is_named_by_its_event(tmp_path: Path) -> None:
+    process = Process()
+    process.record()
+    process.alloc("empty", 3 << 20)
+    taken = process.snapshot()
+    for event in taken["device_traces"][0]:
+        del event["time_us"]
+    path = write(tmp_path / "old.pickle", taken)
+    with serving(path) as served:
+        last = len(taken["device_traces"][0]) - 1
+        assert asked(served, "heap", event=last, pieces=99)["sentence"].startswith(f"Event {last} (")
+        assert asked(served, "heap", event=-1, pieces=99)["sentence"].startswith("Before the first event: ")
