@@ -68,9 +68,12 @@ def test_a_launch_is_to_blame_until_shortly_after_its_call(tmp_path: Path) -> No
     assert reasons(tmp_path, *events) == {
         ("launch late", "nothing recorded"): 200,
         ("launch late", "launch call"): 10,
-        ("launch late", "launch to start"): 30_000,
-        ("waiting", "stream or event"): 900_000 - 31_210,
+        ("launch late", "launch to start"): 900_000 - 1_210,
     }
+    other = [drawn.launch(950_000, 10, 2), drawn.kernel("gemm", 950_020, 10, 2, stream=8)]
+    found = reasons(tmp_path, *events, *other)
+    assert found["waiting", "stream or event"] == 900_000 - 31_210, "of two streams one may wait for the other"
+    assert found["launch late", "launch to start"] == 30_000 + 10
 
 
 def test_capturing_a_graph_is_a_reason_of_its_own(tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_a_copy_that_the_host_waits_for_synchronizes(tmp_path: Path) -> None:
         (990, 1040, 7, ("launch latency", "launched just before")),
         (940, 1040, 7, ("waiting", "kernel to kernel")),
         (940, 1040, 8, ("waiting", "stream or event")),
-        (940, 1100, 7, ("waiting", "stream or event")),  # longer than a queue of ready kernels needs
+        (940, 1100, 7, ("launch latency", "launch to start")),  # longer than a queue of ready kernels needs
     ],
 )
 def test_work_that_was_launched_in_time(

@@ -21,12 +21,13 @@ def job_of(folder: Path, *durations: list[int]) -> Path:
 
 def test_the_means_of_ranks_are_compared_with_the_one_in_the_middle(tmp_path: Path) -> None:
     frame = kernel_spread(read(job_of(tmp_path, [10, 12], [20, 24, 22], [10, 10]), jobs=1), kernels=1).frame
-    assert frame.drop("ratio").rows() == [
+    assert frame.drop("ratio", "std").rows() == [
         (0, "gemm", "computation", 2, 22, 11, 10, 12, 3),
         (1, "gemm", "computation", 3, 66, 22, 20, 24, 3),
         (2, "gemm", "computation", 2, 20, 10, 10, 10, 3),
     ]
     assert frame["ratio"].to_list() == pytest.approx([1, 2, 10 / 11])
+    assert frame["std"].to_list() == pytest.approx([1, (8 / 3) ** 0.5, 0])
 
 
 def test_kernels_are_chosen_by_name_and_by_their_total_over_all_ranks(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_numbers_of_each_name_and_of_all(tmp_path: Path) -> None:
             "calls": 4,
             "total": 151,
             "mean": 38,
-            "median": 31,
+            "median": 36,
             "p99": 70,
             "max": 70,
             "delay_mean": 128,

@@ -324,12 +324,12 @@ def total_of(frame: pl.DataFrame, names: tuple[str, ...], *by: str) -> dict[Any,
 @law
 def self_times_of_the_host_have_each_instant_once(ask: Asked) -> Iterator[Fact]:
     trace, tree = ask.trace, call_tree(ask.trace)
-    for params, hidden in (({}, [EventKind.PYTHON]), ({"python": True}, [])):
+    for python, hidden in ((False, [EventKind.PYTHON]), (True, [])):
         shown = tree.member & ~np.isin(trace.kind, hidden)
         tracks = [np.flatnonzero(shown & (trace.track == track)) for track in np.unique(trace.track[shown]).tolist()]
         ran = sum(union(trace.start[rows], trace.end[rows]).length for rows in tracks)
-        frame = ask("operators", **params)
-        yield f"host_self {params}", frame["host_self"].sum(), ran
+        frame = ask("operators", python=python)
+        yield f"host_self, python={python}", frame["host_self"].sum(), ran
         yield "below 0", frame.filter(pl.col("host_self") < 0).height, 0
         synchronous = frame.filter(~pl.col("name").str.starts_with("gloo:"))
         yield "more than there was", synchronous.filter(pl.col("host_total") > ran).height, 0

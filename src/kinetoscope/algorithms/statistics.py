@@ -57,21 +57,41 @@ def nearest_rank(codes: Int32s, groups: int, values: Int64s, *shares: tuple[int,
     Raises:
         ValueError: the arrays differ in length, or a code is not less than `groups`.
     """
-    require_rows(codes.size, codes=codes, values=values)
-    if codes.size and codes.max() >= groups:
-        raise ValueError(f"a row is in group {codes.max()}, but there are {groups} groups")
-    counted = codes >= 0
-    codes, values = codes[counted], values[counted]
-    ordered = values[np.lexsort((values, codes))]
-    rows = np.bincount(codes, minlength=groups)
-    first = np.cumsum(rows) - rows
-    occupied = np.flatnonzero(rows)
+    ordered, rows, first, occupied = _ordered(codes, groups, values)
     quantiles = []
     for numerator, denominator in shares:
         quantile = np.zeros(groups, np.int64)
         quantile[occupied] = ordered[first[occupied] - (-rows[occupied] * numerator // denominator) - 1]
         quantiles.append(quantile)
     return quantiles
+
+
+def interpolated(codes: Int32s, groups: int, values: Int64s, *shares: tuple[int, int]) -> list[Int64s]:
+    """Quantiles between the two values beside them, as NumPy and pandas interpolate by default: int64 [groups] each.
+
+    Arguments and errors are those of `nearest_rank`. Halves are rounded up.
+    """
+    ordered, rows, first, occupied = _ordered(codes, groups, values)
+    quantiles = []
+    for numerator, denominator in shares:
+        place, beyond = np.divmod((rows[occupied] - 1) * numerator, denominator)
+        low = ordered[first[occupied] + place]
+        high = ordered[first[occupied] + np.minimum(place + 1, rows[occupied] - 1)]
+        quantile = np.zeros(groups, np.int64)
+        quantile[occupied] = low + (2 * (high - low) * beyond + denominator) // (2 * denominator)
+        quantiles.append(quantile)
+    return quantiles
+
+
+def _ordered(codes: Int32s, groups: int, values: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """The values of each group in order, how many it has, the place of its first one, and the groups that have any."""
+    require_rows(codes.size, codes=codes, values=values)
+    if codes.size and codes.max() >= groups:
+        raise ValueError(f"a row is in group {codes.max()}, but there are {groups} groups")
+    counted = codes >= 0
+    codes, values = codes[counted], values[counted]
+    rows = np.bincount(codes, minlength=groups)
+    return values[np.lexsort((values, codes))], rows, np.cumsum(rows) - rows, np.flatnonzero(rows)
 
 
 def student_t(probability: float, freedom: int) -> float:

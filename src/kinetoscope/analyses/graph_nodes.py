@@ -40,7 +40,7 @@ RESULT = Schema(
     Column("replays", pl.Int64, "How often it ran."),
     Column("total", pl.Int64, "Sum of its durations.", "ns"),
     Column("share", pl.Float64, "Total / that of all nodes of the template.", "fraction"),
-    Column("median", pl.Int64, "The least duration that half of its runs do not exceed.", "ns"),
+    Column("median", pl.Int64, "Median duration of its runs.", "ns"),
     Column("p99", pl.Int64, "The least duration that 99 % of its runs do not exceed.", "ns"),
     Column("gap_median", pl.Int64, "Median time before it in which no node of the replay ran.", "ns"),
     Column("outliers", pl.Int64, "Runs far longer than the others; null for fewer than 8 runs."),

@@ -76,7 +76,7 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     Method. A replay is the launch of a graph and all device work with its correlation id. Replays of one graph with the
     same nodes have one template; where the graph's id was not recorded, those with the same kernels in the same order
     have. A replay whose nodes are only some of those of the template counts as partial: the recording began or ended in
-    it, or the profiler lost records. Medians and percentiles are those of whole replays, by nearest rank. The calls of
+    it, or the profiler lost records. Medians and percentiles are those of whole replays. The calls of
     the nodes come from the annotations of torch 2.12 and later, and from a trace recorded during the capture.
 
     How to read it. Much `idle` inside replays: the kernels wait for each other, or are shorter than the time that the

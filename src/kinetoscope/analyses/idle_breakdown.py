@@ -34,9 +34,9 @@ RESULT = Schema(
     Column("longest_at", pl.Int64, "Start of that gap, from the first event of the trace on.", "ns", instant=True),
     Column("mean", pl.Int64, "Mean such time of a gap that has any, rounded to the nanosecond.", "ns"),
     Column("min", pl.Int64, "The shortest such time.", "ns"),
-    Column("p25", pl.Int64, "The least such time that 25 % of these gaps do not exceed.", "ns"),
-    Column("median", pl.Int64, "The same of half of them.", "ns"),
-    Column("p75", pl.Int64, "The same of 75 %.", "ns"),
+    Column("p25", pl.Int64, "Lower quartile of these times, interpolated linearly.", "ns"),
+    Column("median", pl.Int64, "Their median, of two middle ones the mean.", "ns"),
+    Column("p75", pl.Int64, "Upper quartile.", "ns"),
     Column("std", pl.Float64, "Standard deviation of these times.", "ns"),
     across={
         "device": "device",
@@ -76,7 +76,8 @@ def idle_breakdown(
     - launch latency: it was launched before the gap, by `launch_latency` at most.
     - waiting: it was launched earlier. `kernel to kernel`: its stream was busy until the gap began, and the gap is
       shorter than `launch_latency`. `stream or event`: everything else, such as an event of another stream, another
-      device, or the host.
+      device, or the host. A device with one stream has no such waiting: all of it is `launch to start`, the delay from
+      the launch on an idle device.
     - unknown: its launch was not recorded.
     - end of step: a selected step ends before any of its work runs again.
 

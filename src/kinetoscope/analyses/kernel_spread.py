@@ -28,6 +28,7 @@ RESULT = Schema(
     Column("mean", pl.Int64, "Mean duration of a call on the rank, rounded to the nanosecond.", "ns"),
     Column("min", pl.Int64, "Shortest call on the rank.", "ns"),
     Column("max", pl.Int64, "Longest call on the rank.", "ns"),
+    Column("std", pl.Float64, "Standard deviation of the calls on the rank.", "ns"),
     Column("ranks", pl.Int64, "How many ranks ran it."),
     Column("ratio", pl.Float64, "Mean on the rank / the median of the means of all ranks; null if that is 0."),
 )
@@ -42,9 +43,9 @@ def kernel_spread(
 ) -> Result:
     """Does the same kernel take as long on one rank as on the others?
 
-    Method. A row for each rank and kernel, with mean, shortest and longest call. Kernels are chosen by their total over
-    all ranks. The ratio compares the mean of a rank with the median of all ranks' means (of an even number the lower
-    middle one). Sorted by rank, then as the kernels are chosen.
+    Method. A row for each rank and kernel, with mean, shortest and longest call and standard deviation. Kernels are
+    chosen by their total over all ranks. The ratio compares the mean of a rank with the median of all ranks' means.
+    Sorted by rank, then as the kernels are chosen.
 
     In the chart a line goes from the shortest call of a kernel on any rank to the longest, with a dot for the mean of
     each rank; with `kernel` naming one, each rank has a line of its own.
@@ -97,7 +98,7 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
                 pl.String
             ),
             **polars_columns.statistics(
-                codes, len(first), work.duration[chosen], "calls", "total", "mean", "min", "max"
+                codes, len(first), work.duration[chosen], "calls", "total", "mean", "min", "max", "std"
             ),
         }
     )
@@ -106,13 +107,18 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
 
 def _finished(frame: pl.DataFrame, *, limit: int) -> pl.DataFrame:
     """One row for each rank and kernel (two names with one label, and cycles of a rank, are joined)."""
-    by_rank = frame.group_by("rank", "name", "kind").agg(
-        pl.col("calls", "total").sum(), pl.col("min").min(), pl.col("max").max()
-    )
     calls = pl.col("calls")
+    mean = pl.col("total").sum() / calls.sum()
+    by_rank = frame.group_by("rank", "name", "kind").agg(
+        pl.col("calls", "total").sum(),
+        pl.col("min").min(),
+        pl.col("max").max(),
+        std=((calls * (pl.col("std") ** 2 + (pl.col("total") / calls - mean) ** 2)).sum() / calls.sum()).sqrt(),
+    )
     by_rank = by_rank.with_columns(mean=(2 * pl.col("total") + calls) // (2 * calls)).sort("rank", "name", "kind")
-    middle = pl.col("mean").sort().gather((pl.len() - 1) // 2).first()
-    of_all = by_rank.group_by("name", "kind").agg(everywhere=pl.col("total").sum(), ranks=pl.len(), middle=middle)
+    of_all = by_rank.group_by("name", "kind").agg(
+        everywhere=pl.col("total").sum(), ranks=pl.len(), middle=pl.col("mean").median()
+    )
     of_all = of_all.sort("everywhere", "name", "kind", descending=[True, False, False])
     if limit > 0:
         of_all = of_all.head(limit)

@@ -41,7 +41,7 @@ RESULT = Schema(
     Column("occupancy", pl.Float64, "Estimated achieved occupancy, weighted by duration.", "fraction"),
     Column("blocks_per_sm", pl.Float64, "Blocks / multiprocessors of the device, weighted by duration."),
     Column("matrix_unit", pl.String, "Does it compute on tensor or matrix cores: yes, no, unknown (by its name)."),
-    Column("median", pl.Int64, "The least duration that half of the calls do not exceed.", "ns"),
+    Column("median", pl.Int64, "Median duration of a call.", "ns"),
     Column("min", pl.Int64, "Shortest call.", "ns"),
     Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
     Column("operator", pl.String, "Operator that launched it; null if several or unknown."),
@@ -101,8 +101,8 @@ def kernels(
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
     registers and shared memory, with `group_by="annotation"` those launched inside the same annotations. With
     `argument` they also agree in that argument: of a profiler, or of a program that annotated the nodes of a graph. A
-    name that is both computation and communication has a row for each. Median and 99th percentile are durations that
-    did occur (nearest rank). Blocks per multiprocessor, occupancy and waves are means weighted by duration over the
+    name that is both computation and communication has a row for each. The 99th percentile is a duration that did
+    occur (nearest rank). Blocks per multiprocessor, occupancy and waves are means weighted by duration over the
     calls that have them; notes count those that do not. A wave is what runs at a time: so many blocks as the threads,
     registers and shared memory of the multiprocessors allow. Sorted by total, then by name.
 

@@ -24,11 +24,11 @@ RESULT = Schema(
     Column("calls", pl.Int64, "How many calls there are."),
     Column("total", pl.Int64, "Sum of the durations of the calls, on the host.", "ns"),
     Column("mean", pl.Int64, "Mean duration of a call, rounded to the nanosecond.", "ns"),
-    Column("median", pl.Int64, "The least duration that half of the calls do not exceed.", "ns"),
+    Column("median", pl.Int64, "Median duration of a call.", "ns"),
     Column("p99", pl.Int64, "The least duration that 99 % of the calls do not exceed.", "ns"),
     Column("max", pl.Int64, "Longest call.", "ns"),
     Column("delay_mean", pl.Int64, "Mean delay from the end of a call to the start of its work.", "ns"),
-    Column("delay_median", pl.Int64, "The least delay that half of the calls do not exceed.", "ns"),
+    Column("delay_median", pl.Int64, "Median delay.", "ns"),
     Column("delay_p99", pl.Int64, "The least delay that 99 % of the calls do not exceed.", "ns"),
     Column("delay_max", pl.Int64, "Longest delay.", "ns"),
     Column("short_kernels", pl.Int64, "Calls that took longer than what they launched."),
@@ -56,7 +56,7 @@ def launch_statistics(
 
     Method. All calls that launch device work (see `launches`), by name and all together. Launch delay is from the end
     of the call to the start of its first work, 0 if that began before. A short kernel is shorter than its call; of a
-    graph, the union of its kernels counts. Median and 99th percentile are values that did occur (nearest rank). Delays
+    graph, the union of its kernels counts. The 99th percentile is a value that did occur (nearest rank). Delays
     and short kernels are of calls whose work was recorded, null where there are none. Sorted by total, then by name.
 
     How to read it. `short_excess` is time in which the host cannot keep the device busy: fuse kernels, use larger

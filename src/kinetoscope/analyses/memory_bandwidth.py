@@ -36,7 +36,7 @@ RESULT = Schema(
     Column("p75_bandwidth", pl.Float64, "The same in 75 %.", "bytes/s"),
     Column("std_bandwidth", pl.Float64, "Standard deviation of that sum over that time.", "bytes/s"),
     Column("mean_bytes", pl.Int64, "Mean size of a copy or set, rounded to the byte.", "bytes"),
-    Column("median_bytes", pl.Int64, "The least size that half of them do not exceed.", "bytes"),
+    Column("median_bytes", pl.Int64, "Median size of one.", "bytes"),
     Column("min_bytes", pl.Int64, "Smallest.", "bytes"),
     Column("max_bytes", pl.Int64, "Largest.", "bytes"),
     Column("std_bytes", pl.Float64, "Standard deviation of their sizes.", "bytes"),

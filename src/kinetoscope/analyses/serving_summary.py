@@ -63,9 +63,10 @@ RESULT = Schema(
 def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
     """What do the steps of a serving engine take, by kind and batch?
 
-    Method. The steps of `serving_steps`, grouped by kind and batch: 1, 2, 3–4, 5–8 requests and so on. Percentiles are
-    durations that did occur (nearest rank). Of steps that several ranks have (same number, same name), imbalance is
-    what the slowest rank computes longer than this one, communication left out: so long the others wait.
+    Method. The steps of `serving_steps`, grouped by kind and batch: 1, 2, 3–4, 5–8 requests and so on. Percentiles
+    other than medians are durations that did occur (nearest rank). Of steps that several ranks have (same number, same
+    name), imbalance is what the slowest rank computes longer than this one, communication left out: so long the others
+    wait.
 
     How to read it. Median duration against batch is the scaling of decode: as long as it hardly grows, larger batches
     are free. `duration_p99` far above the median is a tail; mixed steps and prefill with a large `decode_delay` hold
@@ -128,8 +129,10 @@ _QUANTILES: Final = (
 
 
 def _quantile(name: str, share: tuple[int, int]) -> pl.Expr:
-    """The least value that this share of the known ones does not exceed; null where none is known."""
+    """The median, or the least value that this share of the known ones does not exceed; null where none is known."""
     known, (numerator, denominator) = pl.col(name).drop_nulls(), share
+    if share == MEDIAN:
+        return known.median().round().cast(pl.Int64)
     return known.sort().get((known.len() * numerator + denominator - 1) // denominator - 1, null_on_oob=True)
 
 

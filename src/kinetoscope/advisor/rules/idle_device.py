@@ -29,7 +29,7 @@ _WORDS: Final = {
     "Python": "the host runs Python",
     "nothing recorded": "nothing was recorded of the host",
     "launch call": "the host is in launch calls",
-    "launch to start": "what was launched starts late",
+    "launch to start": "what was launched starts late on an idle device",
     "launched just before": "launches have only just been made",
     "kernel to kernel": "pauses between kernels",
     "stream or event": "streams wait for each other, or for what is not in the trace",

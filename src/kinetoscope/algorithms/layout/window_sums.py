@@ -149,9 +149,9 @@ def _time(length: UInt32s, start: Int64s, end: Int64s, place: int, item: int) ->
 
 
 @inlined
-def _counted(time: int, at: int, since: int, begin: int) -> int:
+def _counted(time: np.int64, at: np.int64, since: np.int64, begin: int) -> int:
     """What is left of a time inside the window, which begins there or at the span's start, since then."""
-    return time if since <= max(at, begin) else max(time - (since - max(at, begin)), 0)
+    return int(time if since <= max(at, begin) else max(time - (since - max(at, begin)), 0))
 
 
 @compiled
@@ -200,7 +200,7 @@ def _sum(
             if nested:
                 mine = np.int64(own[place])
                 if cut:
-                    mine = max(min(until[order[place]], stop) - max(at[place], begin), 0)
+                    mine = np.int64(max(min(until[order[place]], stop) - max(at[place], begin), 0))
                 elif mine == _LONG_NS:
                     mine = self_time[order[place]]
                 table[slot + _SELF] += mine

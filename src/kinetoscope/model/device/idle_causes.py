@@ -81,9 +81,18 @@ def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCha
     yield from _late(view, idle, np.flatnonzero(late), launch, launch_latency)
     yield _whole(idle, soon, "launch latency", "launched just before")
     yield _whole(idle, short, "waiting", "kernel to kernel")
-    yield _whole(idle, waited & ~short, "waiting", "stream or event")
+    alone = _alone(view, idle)
+    yield _whole(idle, waited & ~short & alone, "launch latency", "launch to start")
+    yield _whole(idle, waited & ~short & ~alone, "waiting", "stream or event")
     yield _whole(idle, (idle.work >= 0) & ~linked, "unknown", "launch not recorded")
     yield _whole(idle, idle.work < 0, "end of step", "no more work")
+
+
+def _alone(view: Scope, idle: Gaps) -> Bools:
+    """Which gaps are of a device with one stream, on which work waits for no other stream: bool [gaps]."""
+    device, _ = np.unique(np.stack([view.device_work.device, view.device_work.stream]), axis=1)
+    several = np.flatnonzero(np.bincount(device - device.min(initial=0)) > 1) + device.min(initial=0)
+    return ~np.isin(idle.device, several)
 
 
 def _by_stream(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCharges]:
@@ -120,6 +129,9 @@ def _late(view: Scope, idle: Gaps, gap: Int64s, launch: Int32s, launch_latency: 
     did = activity(trace, trace.track[call], Intervals(idle.start[gap], until))
     did[:, ACTIVITIES.index("synchronizing call")] += called - launched
     parts = (*did.T, launched - until, begun - called, idle.end[gap] - begun)
+    alone = _alone(view, idle)[gap]
+    rest = parts[-1]
+    parts = (*parts[:-2], parts[-2] + np.where(alone, rest, 0), np.where(alone, 0, rest))
     for name, time in zip((*ACTIVITIES, *_LAUNCH_DETAILS, "stream or event"), parts, strict=True):
         some = time > 0
         reason = REASONS.index("waiting" if name == "stream or event" else "launch late")

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import reduce_by
-from kinetoscope.algorithms.statistics import MEDIAN, P99, nearest_rank
+from kinetoscope.algorithms.statistics import MEDIAN, P99, interpolated, nearest_rank
 from kinetoscope.model.trace.strings import Strings
 
 ENUM_LIMIT: Final = 1 << 16
 """Distinct texts from which a column of texts is String and no longer Enum."""
 
 
-_QUANTILES: Final = {"p25": (1, 4), "median": MEDIAN, "p75": (3, 4), "p99": P99}
+_QUARTILES: Final = {"p25": (1, 4), "median": MEDIAN, "p75": (3, 4)}
 
 
 def column(values: NDArray[Any], valid: Bools | None = None) -> pl.Series:
@@ -81,7 +81,8 @@ def lists(strings: Strings, codes: NDArray[Any]) -> pl.Series:
 def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[str, pl.Series]:
     """Statistics of the values of each group: calls, total, mean (rounded), min, max, std, p25, median, p75, p99.
 
-    `calls` is the number of values; the others are null where a group has none. Negative codes are in no group.
+    Quartiles are interpolated, p99 is a value that did occur. `calls` is the number of values; the others are null
+    where a group has none. Negative codes are in no group.
     """
     reduced = reduce_by(codes, groups, values)
     known, calls = reduced.rows > 0, np.maximum(reduced.rows, 1)
@@ -92,9 +93,11 @@ def statistics(codes: Int32s, groups: int, values: Int64s, *names: str) -> dict[
         "min": reduced.least,
         "max": reduced.greatest,
     }
-    if quantiles := [name for name in names if name in _QUANTILES]:
-        shares = (_QUANTILES[name] for name in quantiles)
-        computed |= dict(zip(quantiles, nearest_rank(codes, groups, values, *shares), strict=True))
+    if quartiles := [name for name in names if name in _QUARTILES]:
+        shares = (_QUARTILES[name] for name in quartiles)
+        computed |= dict(zip(quartiles, interpolated(codes, groups, values, *shares), strict=True))
+    if "p99" in names:
+        [computed["p99"]] = nearest_rank(codes, groups, values, P99)
     if "std" in names:
         inside = codes >= 0
         codes, values = codes[inside], values[inside]

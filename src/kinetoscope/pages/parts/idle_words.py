@@ -16,6 +16,7 @@ WHY_IDLE: Final = {
     ("launch late", "launch call"): "the host is in the call that launches",
     ("launch late", "launch to start"): "what was launched is on its way to the device",
     ("launch latency", "launched just before"): "what was launched is on its way to the device",
+    ("launch latency", "launch to start"): "what was launched before starts late, though the device is idle",
     ("waiting", "kernel to kernel"): "the next kernel, launched in time, begins",
     ("waiting", "stream or event"): "what was launched waits for a stream or an event",
     ("unknown", "launch not recorded"): "the launch of what follows was not recorded",
