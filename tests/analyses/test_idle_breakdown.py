@@ -194,6 +194,7 @@ def doing(instant: int, thread: int, calls: list[HostCall], work: list[Kernel]) 
 def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Iterator[tuple[str, str]]:
     """The reason of each idle instant of a device."""
     here = [kernel for kernel in work if kernel.device == device and kernel.duration]
+    alone = len({kernel.stream for kernel in work if kernel.device == device}) == 1
     running = {instant for kernel in here for instant in range(kernel.start, kernel.end)}
     for instant in range(min(running, default=0), max(running, default=0)):
         if instant in running:
@@ -206,7 +207,7 @@ def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Itera
             yield "unknown", "launch not recorded"
         elif by.launch[0] > begun and instant < by.launch[0]:
             yield "launch late", doing(instant, by.launch[2], calls, work)
-        elif by.launch[0] > begun and instant < sum(by.launch[:2]) + LATENCY:
+        elif by.launch[0] > begun and (alone or instant < sum(by.launch[:2]) + LATENCY):
             yield "launch late", "launch call" if instant < sum(by.launch[:2]) else "launch to start"
         elif by.launch[0] > begun:
             yield "waiting", "stream or event"
@@ -214,7 +215,8 @@ def by_instants(work: list[Kernel], calls: list[HostCall], device: int) -> Itera
             yield "launch latency", "launched just before"
         else:
             near = by.stream in before and end - begun < LATENCY
-            yield "waiting", "kernel to kernel" if near else "stream or event"
+            late = ("launch latency", "launch to start") if alone else ("waiting", "stream or event")
+            yield ("waiting", "kernel to kernel") if near else late
 
 
 @example(

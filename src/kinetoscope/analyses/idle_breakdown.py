@@ -69,10 +69,11 @@ def idle_breakdown(
     ends it.
 
     - launch late: that work was launched after the gap began. The time until the launch is split by the activity of the
-      launching thread, each instant once, in this order: data loading, synchronizing call, allocating call, graph
-      capture, other runtime call, host operator, Python, nothing recorded. Then follow the `launch call` (of a copy
-      that the host waits for at most `launch_latency`; the rest is a synchronizing call) and, for at most
-      `launch_latency`, `launch to start`. The remainder is waiting.
+      launching thread, each instant once, in this order: profiler (its own buffers, in the call that they
+      interrupt), data loading, synchronizing call, allocating call, graph capture, other runtime call, host operator,
+      Python, nothing recorded. Then follow the `launch call` (of a copy that the host waits for at most
+      `launch_latency`; the rest is a synchronizing call) and, for at most `launch_latency`, `launch to start`. The
+      remainder is waiting.
     - launch latency: it was launched before the gap, by `launch_latency` at most.
     - waiting: it was launched earlier. `kernel to kernel`: its stream was busy until the gap began, and the gap is
       shorter than `launch_latency`. `stream or event`: everything else, such as an event of another stream, another

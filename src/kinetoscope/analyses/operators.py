@@ -12,6 +12,7 @@ from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
+from kinetoscope.model.execution.profiler_overhead import profiler_overhead
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.categories import OTHER, categories_of_names, labels, longest, work_categories
@@ -35,6 +36,7 @@ from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.views.numbers import shown
 
 GroupBy = Literal["name", "shapes", "stack"]
 Runtime = Literal["separate", "include"]
@@ -236,6 +238,11 @@ def _device_notes(view: Scope, groups: CallGroups, own: Int32s) -> Iterator[str]
 
 def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:
     trace = view.trace
+    row, call = profiler_overhead(trace)
+    within = row[(call >= 0) & view.host_mask[call]] if len(row) else row
+    if len(within):
+        time = int(np.maximum(trace.end[within] - trace.start[within], 0).sum())
+        yield f"The profiler's own buffers took {shown(time, 'ns')} of the self times of calls that they interrupted."
     if group_by == "shapes" and not frame["input_shapes"].count():
         yield not_recorded("shapes", "rows are by name only")
     if group_by == "stack" and not frame["call_stack"].count():

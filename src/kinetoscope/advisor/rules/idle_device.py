@@ -10,7 +10,8 @@ import polars as pl
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined, share
-from kinetoscope.views.sentences import Quantity, say, total
+from kinetoscope.schema import Result
+from kinetoscope.views.sentences import Quantity, Sentence, say, total
 
 _IDLE: Final = 0.1
 """Share of the step, under which a device is not idle."""
@@ -20,6 +21,7 @@ _REASONS: Final = 3
 
 
 _WORDS: Final = {
+    "profiler": "the profiler's own buffers take the host's time",
     "data loading": "the host loads data",
     "synchronizing call": "the host waits for the device",
     "allocating call": "the host allocates or frees memory",
@@ -81,13 +83,20 @@ def idle_device(rank: RankView) -> Iterator[Finding]:
         ),
         stake=Stake(0.0, rank.per_step(rank.idle.length)),
         takes=rank.per_step(rank.idle.length),
-        why=say("The trace does not tell what would shorten it."),
+        why=_why(idle),
         confidence="low",
         evidence=(rank.longest_of(rank.idle, "the longest idle time", "idle_breakdown"),),
         time=rank.idle,
         at_most="note",
         broad=2,
     )
+
+
+def _why(idle: Result) -> Sentence:
+    first = idle.frame.group_by("detail").agg(pl.col("time").sum()).sort("time", "detail").get_column("detail")[-1]
+    if first == "profiler":
+        return say("A recording has this time, and the program has not: record some steps after a warm-up.")
+    return say("The trace does not tell what would shorten it.")
 
 
 def _share(part: Quantity, whole: Quantity) -> Quantity:

@@ -15,12 +15,14 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, ex
 from kinetoscope.model.device.busy import counted_work, span_of_steps, whole_window, window_of
 from kinetoscope.model.execution.activities import HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.profiler_overhead import profiler_overhead
 from kinetoscope.model.graphs.lost_work import while_capturing
 from kinetoscope.model.steps.scope import Scope, unclipped
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 ACTIVITIES: Final = (
+    "profiler",
     "data loading",
     "synchronizing call",
     "allocating call",
@@ -181,7 +183,9 @@ def _spans(trace: Trace, thread: int) -> tuple[Intervals, ...]:
     inside = (parent >= 0) & (classes[rows] == classes[parent]) & (trace.end[rows] <= trace.end[parent])
     rows = rows[(classes[rows] >= 0) & ~inside]
     of_class = classes[rows]
-    places = (rows[of_class == place] for place in range(len(ACTIVITIES) - 1))
+    interruption, call = profiler_overhead(trace)
+    profiler = interruption[(call >= 0) & (trace.track[call] == thread)]
+    places = (profiler, *(rows[of_class == place] for place in range(1, len(ACTIVITIES) - 1)))
     return tuple(union(trace.start[these], trace.end[these]) for these in places)
 
 

@@ -128,7 +128,9 @@ def _late(view: Scope, idle: Gaps, gap: Int64s, launch: Int32s, launch_latency: 
     )
     did = activity(trace, trace.track[call], Intervals(idle.start[gap], until))
     did[:, ACTIVITIES.index("synchronizing call")] += called - launched
-    parts = (*did.T, launched - until, begun - called, idle.end[gap] - begun)
+    interrupted = activity(trace, trace.track[call], Intervals(until, launched))[:, ACTIVITIES.index("profiler")]
+    did[:, ACTIVITIES.index("profiler")] += interrupted
+    parts = (*did.T, launched - until - interrupted, begun - called, idle.end[gap] - begun)
     alone = _alone(view, idle)[gap]
     rest = parts[-1]
     parts = (*parts[:-2], parts[-2] + np.where(alone, rest, 0), np.where(alone, 0, rest))

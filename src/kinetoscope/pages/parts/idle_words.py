@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 WHY_IDLE: Final = {
+    ("launch late", "profiler"): "the profiler makes room in its own buffers",
     ("launch late", "data loading"): "the host is loading data",
     ("launch late", "synchronizing call"): "the host waits in a synchronizing call before it launches more",
     ("launch late", "allocating call"): "the host takes or gives back memory before it launches more",

@@ -1,0 +1,52 @@
+"""What the profiler itself takes of the program's time: its buffers, which it writes on no thread's track."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.trees.tree import NO_ROW, enclosing
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+
+_OWN: Final = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init"))
+"""What CUPTI does for itself; loading and compiling code, which is overhead to it, too, the program does without it."""
+
+
+class ProfilerOverhead(NamedTuple):
+    """Interruptions of calls by the profiler: int32 [interruptions] each.
+
+    Attributes:
+        row: the event of each.
+        call: the innermost call that it lies in as a whole, of all threads the one that began last; −1 for none.
+    """
+
+    row: Int32s
+    call: Int32s
+
+
+@derived
+def profiler_overhead(trace: Trace) -> ProfilerOverhead:
+    """The profiler's own overhead, and the calls that it interrupts.
+
+    CUPTI names no thread. It asks for a buffer when a call of the runtime has none to write to, so the overhead lies in
+    that call; where calls of several threads run, the one that began last is meant.
+    """
+    row = np.flatnonzero(rows_named(trace, _OWN.__contains__, EventKind.OVERHEAD)).astype(np.int32)
+    found = np.full(len(row), NO_ROW, np.int32)
+    if not len(row):
+        return ProfilerOverhead(row, found)
+    calls = call_tree(trace)
+    for track in np.flatnonzero(np.diff(calls.offsets)).tolist():
+        places = np.full(len(row), track, np.int32)
+        here = enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, places, trace.start[row])
+        while (late := (here >= 0) & (trace.end[here] < trace.end[row])).any():
+            here = np.where(late, calls.parent[here], here).astype(np.int32)
+        better = (here >= 0) & ((found < 0) | (trace.start[here] > trace.start[found]))
+        found = np.where(better, here, found).astype(np.int32)
+    return ProfilerOverhead(row, found)
