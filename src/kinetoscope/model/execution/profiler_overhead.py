@@ -14,7 +14,9 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_OWN: Final = frozenset(("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init"))
+_PROFILER_WORK: Final = frozenset(
+    ("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init")
+)
 """What CUPTI does for itself; loading and compiling code, which is overhead to it, too, the program does without it."""
 
 
@@ -37,7 +39,7 @@ def profiler_overhead(trace: Trace) -> ProfilerOverhead:
     CUPTI names no thread. It asks for a buffer when a call of the runtime has none to write to, so the overhead lies in
     that call; where calls of several threads run, the one that began last is meant.
     """
-    row = np.flatnonzero(rows_named(trace, _OWN.__contains__, EventKind.OVERHEAD)).astype(np.int32)
+    row = np.flatnonzero(rows_named(trace, _PROFILER_WORK.__contains__, EventKind.OVERHEAD)).astype(np.int32)
     found = np.full(len(row), NO_ROW, np.int32)
     if not len(row):
         return ProfilerOverhead(row, found)
