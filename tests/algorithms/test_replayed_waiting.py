@@ -16,15 +16,16 @@ TRANSFER = 5
 def played(own: Sequence[Sequence[int]]) -> tuple[Schedule, Int64s, list[int]]:
     """Ranks that all compute, meet, and go on; `own` by collective and rank. And when each is done."""
     ranks = len(own[0])
-    clock, rows, begin = [0] * ranks, [], []
-    for match, work in enumerate(own):
+    clock, starts, ends = [0] * ranks, list[int](), list[int]()
+    begin = []
+    for work in own:
         start = [time + more for time, more in zip(clock, work, strict=True)]
         begin.append(max(start))
         clock = [max(start) + TRANSFER] * ranks
-        rows += [(match, rank, rank, start[rank], clock[rank], start[rank]) for rank in range(ranks)]
-    columns = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
-    match, history = (column.astype(np.int32) for column in columns[:2])
-    schedule = Schedule(match, history, *columns[2:], still=columns[4] - columns[3])
+        starts, ends = starts + start, ends + clock
+    first, last = np.array(starts, np.int64), np.array(ends, np.int64)
+    match, rank = np.divmod(np.arange(len(starts)), ranks)
+    schedule = Schedule(match.astype(np.int32), rank.astype(np.int32), rank, first, last, first, last - first)
     return schedule, np.array(begin, np.int64), clock
 
 
@@ -64,5 +65,5 @@ def test_a_stream_that_is_free_sooner_lets_the_next_begin_sooner() -> None:
 
 
 def test_lengths_are_checked() -> None:
-    with pytest.raises(ValueError, match="expected 2 rows"):
-        sooner_without(Schedule(*[np.zeros(1, np.int64)] * 7), np.zeros(1, np.int64), np.zeros(2, np.bool_))
+    with pytest.raises(ValueError, match="expected 3 rows"):
+        sooner_without(played([[0, 0]])[0], np.zeros(1, np.int64), np.zeros(3, np.bool_))

@@ -28,6 +28,7 @@ from kinetoscope.pages.parts.tables import with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.sentences import EMPTY, Sentence, greatest, join, say
 from kinetoscope.views.text import printable
 
 _ROWS: Final = 64
@@ -270,14 +271,19 @@ def _bandwidth(collectives: Result) -> Iterator[ChartBlock]:
     seen = rows.group_by("bytes").agg(pl.col("bus_bandwidth").max()).sort("bytes")
     best = [Dot(size, bandwidth) for size, bandwidth in seen.iter_rows()] if seen.height > 1 else []
     size, speed = Axis("size", "bytes", log=True), Axis("bus bandwidth", "bytes/s", log=True)
-    note = f"{collectives.schema['bus_bandwidth'].doc} The dashed line joins the best of each size.{_of_links(rows)}"
+    note = join(
+        [
+            f"{collectives.schema['bus_bandwidth'].doc} The dashed line joins the best of each size.",
+            _of_links(collectives, known),
+        ]
+    )
     yield points("Bandwidth by size of the message", dots, size, speed, best=best, note=note)
 
 
-def _of_links(rows: pl.DataFrame) -> str:
+def _of_links(collectives: Result, known: pl.Expr) -> Sentence:
     """How near the best comes to the peak of its links; "" where that is unknown."""
-    best = rows.filter(pl.col("efficiency").is_not_null()).sort("efficiency", descending=True).head(1)
-    if not best.height:
-        return ""
-    share, peak = best.select("efficiency", "link_bandwidth").row(0)
-    return f" The best reaches {shown(share, 'fraction')} of the {shown(peak, 'bytes/s')} that these links do at most."
+    share = greatest(collectives, "efficiency", known)
+    if share.value is None:
+        return EMPTY
+    peak = greatest(collectives, "link_bandwidth", known, pl.col("efficiency") == share.number)
+    return say("The best reaches {share} of the {peak} that these links do at most.", share=share, peak=peak)

@@ -173,6 +173,11 @@ CASES: Final = (
         _data_parallel(seed=302, elements=40_000_000, fault=Fault("data_loading", 3, 3_000_000)), fault=Fault(),
     ),
     _case(
+        "RANKS005", "a late host among hosts",
+        _data_parallel(seed=239, dialect="gloo", elements=2_000_000, fault=Fault("host_gap", 1, 2_000_000)),
+        fault=Fault(),
+    ),
+    _case(
         "RANKS005", "the later one of two",
         _data_parallel(
             seed=305, ranks=8, elements=9_000_000, fault=Fault("host_gap", 1, 3_000_000),

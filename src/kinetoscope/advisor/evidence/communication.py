@@ -104,6 +104,11 @@ class CommunicationCosts:
     balance: pl.DataFrame
 
     @property
+    def by_hosts(self) -> bool:
+        """Do hosts carry out all collectives?"""
+        return len(self.collectives) > 0 and bool(self.collectives["by_host"].all())
+
+    @property
     def rest(self) -> float:
         """Waiting that no straggler is charged with, ns."""
         return max(self.waiting - sum(each.waiting for each in self.stragglers), 0.0)

@@ -20,6 +20,9 @@ _CERTAIN_SHARE: Final = 0.9
 _POSSIBLE_RATIO: Final = 1.05
 """Of the replayed gain: the host, which the replay leaves as it was, may be sooner, too."""
 
+_ON_HOSTS_CERTAIN_SHARE: Final = 0.7
+"""Of the gain where hosts carry the collectives out: no launch says when one could have begun."""
+
 _PIPELINE: Final = 0.35, 2.5
 """Least and most of the replayed gain where ranks send and receive: a late stage fills bubbles, or makes some."""
 
@@ -86,7 +89,8 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
     other ranks that looks like slow communication. At stake is what the analysis replays (`gain`): the collectives of
     all ranks as if nobody waited for this one, so that of several stragglers each counts with its delay beyond the
-    next one's. Nine tenths of it count as sure; at most it is what the others wait for it.
+    next one's. Nine tenths of it count as sure, seven where hosts carry the collectives out; at most
+    it is what the others wait for it.
 
     What to do. Examine that rank's loader, host or device, in the analysis that the finding names.
     """
@@ -95,7 +99,8 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
     costs = communication_costs(job)
     for straggler in costs.stragglers:
         words = _CAUSES.get(straggler.cause, _UNKNOWN_CAUSE)
-        is_sure = straggler.gain is not None and not costs.pipeline and costs.steps >= _MIN_STEPS
+        is_sure = straggler.gain is not None and not costs.pipeline and not costs.by_hosts
+        is_sure &= costs.steps >= _MIN_STEPS
         yield Finding(
             message=say(
                 "All ranks wait for rank {rank}, {does}. That costs each of them {lost} of each step.",
@@ -124,7 +129,8 @@ def _stake(costs: CommunicationCosts, straggler: Straggler) -> Stake:
     elif costs.pipeline:
         low, high = (factor * straggler.gain for factor in _PIPELINE)
     else:
-        low, high = _CERTAIN_SHARE * straggler.gain, _POSSIBLE_RATIO * straggler.gain
+        sure = _ON_HOSTS_CERTAIN_SHARE if costs.by_hosts else _CERTAIN_SHARE
+        low, high = sure * straggler.gain, _POSSIBLE_RATIO * straggler.gain
     if costs.steps < _MIN_STEPS:
         low /= 2
     return Stake(low, min(max(high, low), straggler.cost))
