@@ -10,6 +10,7 @@ import pytest
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.laws import lawful
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.rules.compiling_in_the_loop import compiling_in_the_loop
 from kinetoscope.advisor.rules.garbage_collection import garbage_collection
@@ -75,6 +76,18 @@ def test_short_kernels_are_launch_bound(tmp_path: Path) -> None:
     assert finding.time is not None
     assert finding.time.length <= look.idle.length
     assert "80 launches a step" in finding.message
+
+
+def test_what_launches_take_is_held_against_what_the_device_works_for_them(tmp_path: Path) -> None:
+    """Of forty launches of 10 µs in a row one in ten has a kernel of 40 µs, the others 2: 5.8 µs on average."""
+    events = []
+    for k in range(120):
+        begin = (k // 40) * 1_000_000 + (k % 40) * 20_000
+        events += [launch(begin, 10_000, k + 1), kernel("k", begin + 10_000, 40_000 if k % 10 == 0 else 2_000, k + 1)]
+    [finding] = launch_bound_steps(view(tmp_path, *steps(3, 1_000_000), *events))
+    assert "the device works 5.80\N{NO-BREAK SPACE}µs for each" in finding.message
+    assert finding.takes is not None
+    assert lawful(finding, view(tmp_path, *steps(3, 1_000_000), *events).step_time).high <= finding.takes
 
 
 @pytest.mark.parametrize("body", [tokens(40), tokens(2, between=400)], ids=["long kernels", "long pauses"])
