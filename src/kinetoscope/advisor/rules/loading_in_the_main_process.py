@@ -38,7 +38,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. While that thread makes a batch it launches nothing, so the device runs out of work. Workers make
     batches beside the training, and the thread takes one that is ready. At most, the steps gain the time of these
-    spans. Three quarters of that count as sure (half where the training also runs on the host's cores), as far as the
+    spans. Three quarters of that count as likely (half where the training also runs on the host's cores), as far as the
     suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
     It is a note where there is a device whose work was not recorded.
 
@@ -73,7 +73,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
             workers=measured(workers),
             part=share(sure(rank), 1.0),
         ),
-        confidence=confidence(rank, "high" if rank.has_device else "medium"),
+        confidence=confidence(rank, "medium"),
         evidence=(event_evidence(rank, longest, "the longest of them", "step_breakdown"),),
         time=rank.exposed(spans),
     )

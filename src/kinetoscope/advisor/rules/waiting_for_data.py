@@ -67,7 +67,7 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. While the training thread waits for a batch, or makes one, it launches nothing. At stake is the time
     that the steps gain without this waiting; three quarters of it count as likely (half where the training needs the
-    host's cores itself). Without Python calls the use of this time is a guess, and half of it counts.
+    host's cores itself). Without Python calls the use of this time is inferred, and half of it counts.
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
@@ -81,7 +81,7 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
     waiting = rank.per_step(exposed.length)
     if not len(gains) or float(np.mean(gains)) < MIN_STEP_SHARE * rank.step or waiting < MIN_STEP_SHARE * rank.step:
         return
-    part = CERTAIN_SHARE if known == "high" else 0.5
+    part = CERTAIN_SHARE if source >= 0 and rank.has_device else 0.5
     name = rank.trace.strings.label(int(rank.trace.name[source])) if source >= 0 else ""
     yield Finding(
         message=say(
@@ -110,7 +110,7 @@ def _waiting(rank: RankView) -> tuple[Intervals | None, int, Confidence]:
     if len(calls):
         time = intersection(union(trace.start[calls], trace.end[calls]), union(*rank.scope.steps.host))
         longest = rank.longest(calls)
-        return time, longest, "high" if rank.has_device else "medium"
+        return time, longest, "medium"
     if not rank.has_device or rank.scope.steps.origin == "window" or rank.step_count < _MIN_STEPS:
         return None, -1, "low"
     gaps, known = gap_spans(trace, rank.select.steps_by)
