@@ -20,6 +20,7 @@ from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.json import tokenizer as tk
 from kinetoscope.readers.json.columns import Chunk, EventColumns, Tables, slots_of, translate
 from kinetoscope.readers.json.document import TraceDocument
+from kinetoscope.readers.mangled import with_demangled
 
 _MAX_ROWS = (1 << 31) - 1
 _LONGEST_WORD = 40  # characters of a word that a message shows
@@ -61,6 +62,7 @@ def assemble(
         *_odd_numbers(rows, strings, tables, document),
         *_no_objects(rows, shapes),
     ]
+    strings = with_demangled(rows.columns["name"], strings)
     return Trace(
         source=source,
         columns={**rows.columns, "first": first},
