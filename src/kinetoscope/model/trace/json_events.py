@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kinetoscope.model.trace.demangling import written_names
 from kinetoscope.model.trace.shapes import (
     CAT,
     IN_COLUMN,
@@ -42,7 +43,8 @@ def members(trace: Trace, row: int) -> Iterator[tuple[int, str, int, Any]]:
         elif kind == IN_COLUMN and key == PH:
             value = chr(trace.ph[row])
         elif kind == IN_COLUMN:
-            value = strings.text(int(trace.category[row] if key == CAT else trace.name[row]))
+            name = int(trace.name[row])
+            value = strings.text(int(trace.category[row]) if key == CAT else written_names(trace).get(name, name))
         elif kind == IN_TRACK:
             track = int(trace.track[row])
             value = trace.tracks.pids[track] if key == PID else trace.tracks.tids[track]

@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s, UInt8s
 from kinetoscope.errors import LimitError
+from kinetoscope.model.trace.demangling import with_demangled
 from kinetoscope.model.trace.event_kinds import BEGIN, END
 from kinetoscope.model.trace.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.trace.source import Source
@@ -20,7 +21,6 @@ from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.json import tokenizer as tk
 from kinetoscope.readers.json.columns import Chunk, EventColumns, Tables, slots_of, translate
 from kinetoscope.readers.json.document import TraceDocument
-from kinetoscope.readers.mangled import with_demangled
 
 _MAX_ROWS = (1 << 31) - 1
 _LONGEST_WORD = 40  # characters of a word that a message shows

@@ -8,24 +8,15 @@ comes back as it is. Names are untrusted: what nests too deeply or grows too lon
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from kinetoscope.algorithms.arrays import Int32s
-from kinetoscope.model.trace.strings import Strings, spelled
-
 _MAX_NAME: Final = 8_192
 _MAX_TEXT: Final = 32_768
 _MAX_DEPTH: Final = 48
 """Bounds of a mangled name, of any text that is made of it, and of types within types."""
-
-_MAX_NAMES: Final = 1 << 20
-"""Characters of mangled names that are looked into, all names of a trace together."""
 
 _SHORT_TEXT: Final = 2_000
 """A longer text goes without its list of parameters, which of a template follow from its arguments."""
@@ -89,35 +80,6 @@ class _Type(NamedTuple):
     @property
     def text(self) -> str:
         return self.left + self.right
-
-
-def with_demangled(names: Int32s, strings: Strings) -> Strings:
-    """Name events by what their mangled names stand for, in place; the table that holds these texts, too.
-
-    Two mangled names of one text stay as they are: they are two kernels. So do all beyond a million characters.
-
-    Args:
-        names: int32 [events], codes of their names, −1 for none.
-        strings: the table.
-    """
-    used = np.zeros(len(strings) + 1, np.bool_)
-    used[names] = True
-    room, texts = _MAX_NAMES, dict[int, str]()
-    for code in np.flatnonzero(strings.holding(("_Z",)) & used[:-1]).tolist():
-        name = strings.glance(code) if strings.raw(code).startswith(b"_Z") else ""
-        room -= len(name)
-        if room >= 0 and (text := demangled(name)) != name:
-            texts[code] = text
-    many = Counter(texts.values())
-    texts = {code: text for code, text in texts.items() if many[text] == 1}
-    if not texts:
-        return strings
-    table, codes = strings.extended([spelled(text) for text in texts.values()], np.zeros(len(texts), np.uint8))
-    place = np.arange(len(strings) + 1, dtype=np.int32)
-    place[-1] = -1
-    place[list(texts)] = codes
-    names[:] = place[names]
-    return table
 
 
 @lru_cache(1 << 12)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope import kernels
-from kinetoscope.readers.mangled import demangled
+from kinetoscope.model.trace.mangled import demangled
 from tests import drawn
 
 AITER = "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi64ELi8ELb0ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_S4_diiiiiiib"
@@ -77,5 +77,6 @@ def test_kernels_are_named_when_a_trace_is_read(tmp_path: Path) -> None:
     """Two that the text does not tell apart keep their names: here, overloads by what only the parameters say."""
     names = [AITER, "_Z1gIiJifEEvT_DpPT0_", "_Z1gIiJifEEvT_DpRT0_", "gemm"]
     work = [drawn.kernel(name, 10 * place, 5 + place, place) for place, name in enumerate(names)]
-    shown = kernels(drawn.job(tmp_path, *work)).frame["name"].to_list()
-    assert sorted(shown) == sorted([KNOWN[AITER], *names[1:]])
+    job = drawn.job(tmp_path, *work)
+    assert sorted(kernels(job).frame["name"].to_list()) == sorted([KNOWN[AITER], *names[1:]])
+    assert [event["name"] for event in job.trace().events()] == names  # as the file has them
