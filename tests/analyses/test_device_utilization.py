@@ -3,9 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from kinetoscope import Selection, device_utilization
+from kinetoscope import Selection, device_utilization, kernels
 from kinetoscope.schema import Result
 from tests import drawn
 
@@ -41,7 +42,7 @@ def test_numbers_of_one_device(tmp_path: Path) -> None:
     # 20 ns of 0.5, 20 ns of both, which is more than 1, 20 ns of 0.75, 50 ns of 7
     assert row["sm_efficiency"] == pytest.approx((20 * 0.5 + 20 * 1 + 20 * 0.75 + 50) / 300, rel=1e-12)
     assert row["occupancy"] == pytest.approx((40 * 0.5 + 40 * 0 + 50 * 1) / 130, rel=1e-12)
-    assert row["matrix_unit_share"] == 50 / 130
+    assert row["matrix_unit_share"] == 1.0  # of what is told by name; the other is unknown
     assert result.notes == ("Step 0 warms up and counts here; --steps steady leaves the warm-up out.",)
 
 
@@ -105,7 +106,7 @@ def test_names_that_do_not_tell_stand_beside_the_share(tmp_path: Path) -> None:
     [row] = utilization(
         tmp_path, *STEPS, kernel(10, 30, 1, 1, 50, name="mystery"), kernel(50, 10, 2, 1, 50, name="nvjet_hsh_128")
     ).frame.to_dicts()
-    assert (row["matrix_unit_share"], row["unknown_share"]) == (0.25, 0.75)
+    assert (row["matrix_unit_share"], row["unknown_share"]) == (1.0, 0.75)
 
 
 def test_a_device_that_only_copies_is_not_utilized(tmp_path: Path) -> None:
@@ -136,4 +137,26 @@ def test_of_kernels_whose_names_tell_nothing_the_share_is_not_known(tmp_path: Pa
     assert (row["matrix_unit_share"], row["unknown_share"]) == (None, 1.0)
     told = (drawn.launch(40, 5, 2), drawn.kernel("nvjet_hsh", 50, 30, 2))
     [row] = device_utilization(drawn.job(tmp_path, step, *nameless, *told)).frame.to_dicts()
-    assert (row["matrix_unit_share"], row["unknown_share"]) == (0.75, 0.25)
+    assert (row["matrix_unit_share"], row["unknown_share"]) == (1.0, 0.25)
+
+
+def test_the_share_of_matrix_units_is_that_of_the_kernels_column(tmp_path: Path) -> None:
+    """Collectives and names that do not tell are in neither: the pages of both say one number."""
+    names = ["nvjet_hsh_128", "at::native::add", "mystery", "ncclDevKernel_AllReduce"]
+    work = [kernel(10 + 50 * place, 10 * (place + 1), place, 1, 50, name=name) for place, name in enumerate(names)]
+    job = drawn.job(tmp_path, *STEPS, *work)
+    row = device_utilization(job).frame.row(0, named=True)
+    assert (row["matrix_unit_share"], row["told_time"], row["computation_time"]) == (10 / 30, 30, 60)
+    told = kernels(job).frame.filter((pl.col("kind") == "computation") & (pl.col("matrix_unit") != "unknown"))
+    on_units = told.filter(matrix_unit="yes")["total"].sum()
+    assert on_units / told["total"].sum() == row["matrix_unit_share"]
+
+
+def test_a_device_without_matrix_units_has_no_share_of_them(tmp_path: Path) -> None:
+    step = drawn.annotation("ProfilerStep#1", 0, 100)
+    old = {"id": 0, "name": "Tesla P100", "computeMajor": 6, "computeMinor": 0}
+    job = drawn.job(tmp_path, step, kernel(10, 30, 1, 1, 50, name="maxwell_sgemm_128x64_nn"), deviceProperties=[old])
+    assert device_utilization(job).frame["matrix_unit_share"].to_list() == [None]
+    of_mtia = drawn.kernel("maxwell_sgemm_128x64_nn", 10, 30, 1, category="mtia_ccp_events")
+    row = device_utilization(drawn.job(tmp_path, step, of_mtia)).frame.row(0, named=True)
+    assert (row["matrix_unit_share"], row["unknown_share"]) == (None, 1.0)

@@ -33,17 +33,21 @@ RESULT = Schema(
     Column(
         "matrix_unit_share",
         pl.Float64,
-        "Time of kernels on tensor or matrix cores / time of kernels; null if no name tells.",
+        "Share of computation on tensor or matrix cores, where names tell; null without such units.",
         "fraction",
     ),
-    Column("unknown_share", pl.Float64, "Time of kernels whose names do not tell / time of kernels.", "fraction"),
+    Column("told_time", pl.Int64, "Sum of the time of computation whose names tell; 0 without matrix units.", "ns"),
+    Column("unknown_share", pl.Float64, "Share of the time of computation whose names do not tell.", "fraction"),
+    Column("computation_time", pl.Int64, "Time of computation, as a sum.", "ns"),
     across={
         "device": "device",
         "own": "start end",
-        "sum": "window calls kernel_time",
+        "sum": "window calls kernel_time told_time computation_time",
         RatioOf("kernel_time", "window"): "utilization",
         MeanBy("window"): "sm_efficiency",
-        MeanBy("kernel_time"): "occupancy matrix_unit_share unknown_share",
+        MeanBy("kernel_time"): "occupancy",
+        MeanBy("told_time"): "matrix_unit_share",
+        MeanBy("computation_time"): "unknown_share",
     },
 )
 
@@ -55,8 +59,9 @@ def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
     time in the selected steps. Kernels count as far as they lie in it, collectives included, copies and sets not.
     Utilization is the share of the window with any kernel running. SM efficiency is the mean over the window of min(1,
     blocks per multiprocessor of all running kernels). Occupancy is the mean of the kernels' own estimates, weighted by
-    duration; an estimate of 0 counts as 0. Kernels on matrix units (tensor cores, matrix cores) are recognised by name;
-    with the share of unknown names beside it, the true share lies between matrix_unit_share and the sum of both.
+    duration; an estimate of 0 counts as 0. Kernels on matrix units (tensor cores, matrix cores) are recognised by name.
+    matrix_unit_share leaves out collectives, copies and what has an unknown name, whose share stands beside it: it is
+    that of the column `matrix_unit` of `kernels`, and null for a device without such units, or if no name tells.
 
     How to read it. Low utilization: the device waits for the host, see `idle_breakdown` and `step_breakdown`. High
     utilization with low SM efficiency: kernels are too small for the device. A low share of matrix units in a model of
@@ -102,6 +107,8 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
         "window": windows.length,
         "calls": int((step_of(windows, kernels.start) >= 0).sum()),
         "kernel_time": int(use.busy[0]),
+        "told_time": int(use.told[0]),
+        "computation_time": int(use.time[0]),
     }
     return pl.DataFrame([row], schema_overrides={"device": pl.Int64}).with_columns(**use.shares())
 

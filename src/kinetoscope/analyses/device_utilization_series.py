@@ -32,7 +32,7 @@ RESULT = Schema(
     Column(
         "matrix_unit_share",
         pl.Float64,
-        "Time of kernels on tensor or matrix cores / time of kernels; null if no name tells.",
+        "Share of computation on tensor or matrix cores, where names tell; null without such units.",
         "fraction",
     ),
     across={

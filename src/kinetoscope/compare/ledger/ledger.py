@@ -31,7 +31,12 @@ RESULT = Schema(
     Column("step_time", pl.Int64, "Mean step after the warm-up, over all ranks.", "ns"),
     Column("samples_per_second", pl.Float64, "Samples of all ranks in a second of such steps; null if not known."),
     Column("utilization", pl.Float64, "Share of the time in which a kernel runs, mean over devices.", "fraction"),
-    Column("matrix_unit_share", pl.Float64, "Time of kernels on tensor or matrix cores / time of kernels.", "fraction"),
+    Column(
+        "matrix_unit_share",
+        pl.Float64,
+        "Computation on tensor or matrix cores, where names tell.",
+        "fraction",
+    ),
     Column("memory_peak", pl.Int64, "Most memory in use on a device; of the host where there is none.", "bytes"),
     Column(
         "gain_previous",
@@ -56,7 +61,7 @@ _FACTS = Schema(
     Column("kernel_time", pl.Int64, "Time in which a kernel ran, summed over devices.", "ns"),
     Column("window", pl.Int64, "The time looked at, summed over devices.", "ns"),
     Column("matrix_unit_time", pl.Float64, "Time of kernels on matrix units, as far as names tell.", "ns"),
-    Column("told_time", pl.Int64, "Time in which a kernel ran on devices whose kernels' names tell.", "ns"),
+    Column("told_time", pl.Int64, "Time of computation whose kernels' names tell.", "ns"),
     Column("memory_peak", pl.Int64, "Most memory in use on a device.", "bytes"),
     Column("recording", pl.String, "What the recorder knew, as JSON."),
     Column("devices", pl.String, "The devices that did something."),
@@ -215,14 +220,14 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
     step_samples = known.samples if known is not None and rank.scope.steps.origin == "profiler" else {}
     used = rank.ask("device_utilization").frame.drop_nulls("utilization")
     share = used.drop_nulls("matrix_unit_share")
-    matrix = share.select((pl.col("matrix_unit_share") * pl.col("kernel_time")).sum()).item()
+    matrix = share.select((pl.col("matrix_unit_share") * pl.col("told_time")).sum()).item()
     row: dict[str, Any] = {
         "times": times,
         "samples": [step_samples.get(number) for number in rank.scope.steps.number.tolist()],
         "kernel_time": used.get_column("kernel_time").sum() if used.height else None,
         "window": used.get_column("window").sum() if used.height else None,
         "matrix_unit_time": matrix if share.height else None,
-        "told_time": share.get_column("kernel_time").sum() if share.height else None,
+        "told_time": share.get_column("told_time").sum() if share.height else None,
         "memory_peak": _peak(RankView(trace, recorded), has_device=rank.has_device),
         "recording": json.dumps(asdict(known)) if known is not None else None,
         "devices": ", ".join(names_of_used_devices(rank.trace)),

@@ -13,8 +13,10 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s
+from kinetoscope.model.device.hardware import device_of, is_rocm
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.derived import derived
+from kinetoscope.model.trace.event_kinds import NAMES_DECIDE
 from kinetoscope.model.trace.trace import Trace
 
 MatrixUnit = Literal["yes", "no", "unknown"]
@@ -107,4 +109,13 @@ def kernel_units(trace: Trace) -> Int8s:
     names = trace.name[device_work(trace).rows]
     codes, places = np.unique(names, return_inverse=True)
     answers = np.array([ANSWERS.index(matrix_unit(trace.strings.glance(code))) for code in codes.tolist()], np.int8)
-    return answers[places] if len(codes) else answers
+    if not len(codes):
+        return answers
+    of_mtia = trace.category[device_work(trace).rows] == trace.strings.code(NAMES_DECIDE)  # names of other libraries
+    return np.where(of_mtia, np.int8(UNKNOWN_UNIT), answers[places])
+
+
+def has_matrix_units(trace: Trace, number: int) -> bool:
+    """May a device of this number have matrix units? NVIDIA's have from compute capability 7.0 on."""
+    device = device_of(trace, number)
+    return device is None or device.capability is None or is_rocm(trace) or device.capability >= (7, 0)

@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.intervals.sweeps import integrals, overlaps, sum_open
 from kinetoscope.model.device.busy import counted_work
-from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, UNKNOWN_UNIT, kernel_units
+from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, UNKNOWN_UNIT, has_matrix_units, kernel_units
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
@@ -25,6 +25,8 @@ class Kernels:
         start, end: int64 [kernels], ns.
         blocks: float64 [kernels], blocks per multiprocessor.
         occupancy: float64 [kernels], estimated achieved occupancy, 0 to 1.
+        computes: bool [kernels], is computation, no communication.
+        has_units: has the device matrix units?
         matrix, unknown: bool [kernels], computes on a matrix unit; its name does not tell.
     """
 
@@ -32,8 +34,10 @@ class Kernels:
     end: Int64s
     blocks: Floats
     occupancy: Floats
+    computes: Bools
     matrix: Bools
     unknown: Bools
+    has_units: bool
 
     def __len__(self) -> int:
         return len(self.start)
@@ -46,12 +50,13 @@ class DeviceUse:
     Attributes:
         length: int64 [windows], ns.
         busy: int64 [windows], time with a kernel running, ns.
-        time: int64 [windows], the same with each of several kernels at a time counted, ns.
+        time: int64 [windows], of computation, each of several kernels at a time counted, ns.
         filled: float64 [windows], integral of min(1, blocks per multiprocessor of all that run), ns; NaN if no kernel's
             are known.
         occupied: float64 [windows], integral of the occupancies of all that run, ns.
         occupancy_time: int64 [windows], `time` of kernels whose occupancy is known, ns.
         matrix, unknown: int64 [windows], `time` of those kernels, ns.
+        told: int64 [windows], `time` of the others that are not unknown, ns; 0 on a device without matrix units.
     """
 
     length: Int64s
@@ -62,6 +67,7 @@ class DeviceUse:
     occupancy_time: Int64s
     matrix: Int64s
     unknown: Int64s
+    told: Int64s
 
     def in_all(self) -> DeviceUse:
         """The use in all windows together, as one window."""
@@ -69,12 +75,11 @@ class DeviceUse:
 
     def shares(self) -> dict[str, pl.Series]:
         """Shares of each window, null where nothing is known: columns of the analyses."""
-        known_time = np.where(self.unknown < self.time, self.time, 0)
         return {
             "utilization": _share(self.busy, self.length),
             "sm_efficiency": _share(self.filled, self.length),
             "occupancy": _share(self.occupied, self.occupancy_time),
-            "matrix_unit_share": _share(self.matrix, known_time),
+            "matrix_unit_share": _share(self.matrix, self.told),
             "unknown_share": _share(self.unknown, self.time),
         }
 
@@ -93,15 +98,22 @@ def kernels_of(view: Scope, device: int) -> Kernels:
     blocks[~(blocks >= 0)] = np.nan
     occupancy[~((occupancy >= 0) & (occupancy <= 1))] = np.nan
     unit = kernel_units(view.trace)[chosen]
+    computes = work.of(WorkKind.COMPUTATION)[chosen]
     return Kernels(
-        work.start[chosen], work.end[chosen], blocks, occupancy, unit == ON_MATRIX_UNIT, unit == UNKNOWN_UNIT
+        start=work.start[chosen],
+        end=work.end[chosen],
+        blocks=blocks,
+        occupancy=occupancy,
+        computes=computes,
+        matrix=computes & (unit == ON_MATRIX_UNIT),
+        unknown=computes & (unit == UNKNOWN_UNIT),
+        has_units=has_matrix_units(view.trace, device),
     )
 
 
 def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
     """The use of a device by kernels in each window (disjoint, in order; they may touch)."""
     edges = np.stack([windows.start, windows.end], axis=1).ravel()
-    every = np.ones(len(kernels), np.bool_)
 
     def time(chosen: Bools) -> Int64s:
         return overlaps(kernels.start[chosen], kernels.end[chosen], edges)[::2]
@@ -118,12 +130,13 @@ def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
     return DeviceUse(
         length=windows.end - windows.start,
         busy=covered(windows, union(kernels.start, kernels.end)),
-        time=time(every),
+        time=time(kernels.computes),
         filled=filled,
         occupied=weighted(kernels.occupancy, np.inf),
         occupancy_time=time(~np.isnan(kernels.occupancy)),
         matrix=time(kernels.matrix),
         unknown=time(kernels.unknown),
+        told=time(kernels.computes & ~kernels.unknown) * kernels.has_units,
     )
 
 
