@@ -37,7 +37,7 @@ from kinetoscope.pages.parts.tables import table
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales
-from kinetoscope.views.sentences import note_of, say
+from kinetoscope.views.sentences import Sentence, join, note_of, say
 
 _MAX_BARS: Final = 2000
 """Rows of the table; further ones hardly changed, and stand in what `kinetoscope diff --format csv` writes."""
@@ -155,10 +155,10 @@ def _by_place(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocks(
-    difference: Diff, icicle: Sequence[Block], warnings: Sequence[str], rank: int, other_rank: int
+    difference: Diff, icicle: Sequence[Block], warnings: Sequence[Sentence], rank: int, other_rank: int
 ) -> Iterator[Block]:
     if warnings:
-        yield NoteBlock("\n".join(warnings), "These runs differ in more than speed", alert=True)
+        yield NoteBlock(join(warnings, "\n"), "These runs differ in more than speed", alert=True)
     fall = difference.waterfall.frame
     categories = fall.filter(pl.col("part").is_null()).to_dicts()
     yield _fall(difference, categories)
@@ -251,7 +251,12 @@ def _across_devices(across: Result) -> RowsBlock:
     """What the peaks of two devices explain of each operator."""
     frame = across.frame.head(_MAX_BARS).rename(_HARDWARE_LABELS)
     columns = (replace(column, name=_HARDWARE_LABELS.get(column.name, column.name)) for column in across.schema)
-    return table("What the hardware explains", Schema(*columns), frame, " ".join(across.notes))
+    return table(
+        "What the hardware explains",
+        Schema(*columns),
+        frame,
+        join(say("{note}", note=note_of(across, note)) for note in across.notes),
+    )
 
 
 _HARDWARE_LABELS: Final = {

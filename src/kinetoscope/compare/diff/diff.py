@@ -164,7 +164,8 @@ def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Resu
     if not before or not now or before == now:
         return None
     frame = across_hardware(base.limits, new.limits, (base.count, new.count))
-    return Result(frame, ACROSS, (sentence(frame, before, now), _COLLECTIVES_LEFT_OUT), "diff", params)
+    notes = (sentence(frame, before, now), _COLLECTIVES_LEFT_OUT)
+    return Result(frame, ACROSS, notes, "diff", {**params, "table": "hardware"})
 
 
 def _rounded(totals: Sequence[int], count: int) -> list[int]:

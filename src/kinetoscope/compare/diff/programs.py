@@ -21,6 +21,7 @@ from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
+from kinetoscope.views.sentences import Sentence, code, measured, say, total
 
 _MODULES_SHARED: Final = 0.35
 _OPERATORS_SHARED: Final = 0.55
@@ -83,14 +84,15 @@ class Program:
             return _shared(self.operators, other.operators) >= _OPERATORS_SHARED
         return True
 
-    def shared_with(self, other: Program) -> str:
+    def shared_with(self, other: Program) -> Sentence:
         """What decides whether both are one program, in words."""
         if self.script and other.script:
-            return f"`{other.script}` and `{self.script}`"
+            return say("{one} and {two}", one=code(other.script), two=code(self.script))
         of_modules = bool(self.modules and other.modules)
         one, two = (self.modules, other.modules) if of_modules else (self.operators, other.operators)
         what = "classes of their modules" if of_modules else "names of their operators"
-        return f"{len(one & two):,} of {len(one | two):,} {what} are in both"
+        shared, every = measured(len(one & two)), measured(len(one | two))
+        return say("{shared} of {every} {what} are in both", shared=shared, every=every, what=what)
 
 
 def program(job: Job) -> Program:
@@ -140,7 +142,7 @@ def _script(command: Sequence[str]) -> str | None:
     return None
 
 
-def differing(base: Job, new: Job, difference: Diff) -> tuple[str, ...]:
+def differing(base: Job, new: Job, difference: Diff) -> tuple[Sentence, ...]:
     """What differs between two runs besides their speed: program, devices, ranks, shapes of inputs; a sentence each.
 
     Raises:
@@ -149,15 +151,20 @@ def differing(base: Job, new: Job, difference: Diff) -> tuple[str, ...]:
     before, now = program(base), program(new)
     sentences = []
     if not now.is_like(before):
-        sentences.append(f"They are of different programs: {now.shared_with(before)}.")
-    devices = [" and ".join(each.devices) or "the host alone" for each in (before, now)]
+        sentences.append(say("They are of different programs: {shared}.", shared=now.shared_with(before)))
+    devices = [_devices(each) for each in (before, now)]
     if devices[0] != devices[1]:
-        sentences.append(f"The device was {devices[0]}; now it is {devices[1]}.")
+        sentences.append(say("The device was {before}; now it is {now}.", before=devices[0], now=devices[1]))
     ranks = len(base.ranks), len(new.ranks)
     if ranks[0] != ranks[1]:
-        sentences.append(f"There were {number_of(ranks[0], 'rank')}; now there are {ranks[1]:,}.")
-    reshaped = difference.rows.frame.filter(pl.col("was_shapes").is_not_null())
-    share = reshaped.get_column("new").sum() / difference.new if difference.new else 0.0
-    if share >= _RESHAPED_SHARE:
-        sentences.append(f"Calls with {share:.0%} of the step have inputs of other shapes than before.")
+        were, are = measured(ranks[0]).words(number_of(ranks[0], "rank")), measured(ranks[1])
+        sentences.append(say("There were {were}; now there are {are}.", were=were, are=are))
+    rows = difference.rows
+    share = total(rows, "new", pl.col("was_shapes").is_not_null()) / total(rows, "new")
+    if share.number >= _RESHAPED_SHARE:
+        sentences.append(say("Calls with {share} of the step have inputs of other shapes than before.", share=share))
     return tuple(sentences)
+
+
+def _devices(of: Program) -> str:
+    return " and ".join(map(code, of.devices)) or ("an unnamed device" if of.has_device else "the host alone")
