@@ -11,8 +11,8 @@ from kinetoscope.model.health.recording_kinds import RecordingKind
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Quantity, Sentence, cell, join, say
 
-_Words = Callable[[Quantity, Quantity, Quantity, Quantity], Sentence]
-"""The sentence of a kind, of its count, its graphs, its time and the window."""
+_Words = Callable[[Quantity, Quantity, Quantity, Quantity, Quantity], Sentence]
+"""The sentence of a kind, of its count, its graphs, its time, the window, and what takes the time."""
 
 
 def kinds_of_job(kinds: Result, ranks: int) -> frozenset[RecordingKind]:
@@ -28,7 +28,7 @@ def what_is_recorded(kinds: Result) -> Sentence:
     said = []
     for row in first.iter_rows(named=True):
         where = {name: row[name] for name in ("rank", "kind", "cycle") if name in row}
-        parts = [cell(kinds, name, **where) for name in ("count", "graphs", "time", "window")]
+        parts = [cell(kinds, name, **where) for name in ("count", "graphs", "time", "window", "what")]
         sentence = _WORDS[row["kind"]](*parts)
         said.append(
             say("On rank {rank}: {what}", rank=cell(kinds, "rank", **where), what=sentence) if several else sentence
@@ -48,7 +48,7 @@ def _autograd_profiler(count: Quantity, *_: Quantity) -> Sentence:
     )
 
 
-def _graph_capture(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity) -> Sentence:
+def _graph_capture(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity, _: Quantity) -> Sentence:
     nodes = "node" if count.value == 1 else "nodes"
     of = say("of a graph of {count} {nodes}", count=count, nodes=nodes)
     if graphs.value != 1:
@@ -61,12 +61,10 @@ def _graph_capture(count: Quantity, graphs: Quantity, time: Quantity, window: Qu
     )
 
 
-def _warm_up(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity) -> Sentence:
+def _warm_up(count: Quantity, graphs: Quantity, time: Quantity, window: Quantity, what: Quantity) -> Sentence:
     del count, graphs
     return say(
-        "This file records a warm-up: for {time} of {window} code is loaded, compiled or set up, once.",
-        time=time,
-        window=window,
+        "This file records a warm-up: {time} of {window} goes to {what}, once.", time=time, window=window, what=what
     )
 
 

@@ -22,6 +22,7 @@ RESULT = Schema(
     Column("time", pl.Int64, "Time of the steady steps that it takes; all of it where the whole file is so.", "ns"),
     Column("window", pl.Int64, "Time of the steady steps, on the device where there are some.", "ns"),
     Column("share", pl.Float64, "Time / window.", "fraction"),
+    Column("what", pl.String, "Of a warm-up what takes most of that time; null of other kinds."),
 )
 
 
@@ -33,8 +34,9 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
     operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran. *lost
     device work*: kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time
     and more is done once, while no device works: first launches of a kernel and other first calls of the runtime of
-    1 ms and more, ten times as long as usual; the compiler of torch.compile; first operators of a name with 5 ms and
-    more of their own, ten times as long as the next. *no operators*: calls of the runtime and device work only.
+    1 ms and more, ten times as long as usual; the compiler of torch.compile; the profiler's requests for buffers; first
+    operators of a name with 5 ms and more of their own, ten times as long as the next. *no operators*: calls of the
+    runtime and device work only.
 
     How to read it. No row: steps of a program. Rules of `advise` that do not fit a kind are not asked.
 
@@ -50,7 +52,15 @@ ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_wor
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     del select
     rows = [
-        (each.kind, each.count, each.graphs or None, each.time, each.window, each.time / max(each.window, 1))
+        (
+            each.kind,
+            each.count,
+            each.graphs or None,
+            each.time,
+            each.window,
+            each.time / max(each.window, 1),
+            each.what or None,
+        )
         for each in kinds_of_trace(trace)
     ]
     return Partial(RESULT.per_rank.frame(rows))

@@ -82,11 +82,18 @@ def test_a_first_launch_that_takes_most_of_the_window_is_a_warm_up(tmp_path: Pat
     (found,) = cold(tmp_path, 30 * MS)
     assert (found.kind, found.count, found.time) == ("warm-up", 1, 30 * MS)
     text = str(summary(str(tmp_path)))
-    assert (
-        "This file records a warm-up: for 30.0\u00a0ms of 30.0\u00a0ms code is loaded, compiled or set up, once."
-        in text
-    )
+    assert "This file records a warm-up: 30.0\u00a0ms of 30.0\u00a0ms goes to loading code, once." in text
     assert [each.code for each in advise(read(str(tmp_path), jobs=1)).timed] == ["RECORDING003"]
+
+
+def test_the_profilers_own_buffers_are_named(tmp_path: Path) -> None:
+    buffers = event("overhead", "Activity Buffer Request", 100, 2 * MS, tid=0)
+    found = job(tmp_path, op("aten::mm", 0, 2 * MS + 500), buffers, *eager(3, 3 * MS, 1))
+    (kind,) = recording_kinds(found.trace())
+    assert (kind.kind, kind.time, kind.what) == ("warm-up", 2 * MS, "the profiler's buffers")
+    (finding,) = advise(found).timed
+    assert finding.code == "RECORDING003"
+    assert "The profiler takes memory for its records in the recorded steps, once" in finding.message
 
 
 @pytest.mark.parametrize(("first", "later"), [(MS // 2, 50), (30 * MS, 4 * MS)], ids=["short", "all are long"])

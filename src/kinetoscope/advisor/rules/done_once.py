@@ -11,16 +11,19 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_rec
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.wording import joined, quoted, wording
-from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import intersection, union
-from kinetoscope.model.device.one_time import OneTimeKind, OneTimeWork, one_time_work
+from kinetoscope.model.device.one_time import OneTimeKind, one_time_work
+from kinetoscope.model.execution.call_tree import main_thread
+from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.sentences import measured, say
 
 _WORDS: Final[dict[OneTimeKind, str]] = {
     OneTimeKind.LOADING: "code is loaded",
     OneTimeKind.COMPILING: "code is compiled",
     OneTimeKind.SETTING_UP: "operators are set up",
+    OneTimeKind.PROFILING: "the profiler takes memory for its records",
 }
+"""What is done, as a sentence."""
 
 
 def done_once(rank: RankView) -> Iterator[Finding]:
@@ -28,8 +31,9 @@ def done_once(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Calls of the selected steps that do something once, while no device works: launches of 1 ms and more
     that are the first of their kernel and ten times as long as the usual one, other calls of the runtime likewise, what
-    the driver or CUPTI name as loading, and operators with 5 ms and more of their own that are the first of their name.
-    In a recording that is mostly a warm-up the compiler of torch.compile, too.
+    the driver or CUPTI name as loading, CUPTI's requests for memory of its own, and operators with 5 ms and more of
+    their own that are the first of their name. In a recording that is mostly a warm-up the compiler of torch.compile,
+    too.
 
     Why it matters. The first launch of a kernel loads its code, the first convolution tries algorithms, the first use
     of a library opens it: that takes tenths of a second, and no later step has it. An average step with it is no
@@ -47,8 +51,10 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     if not len(rows) or not time.length or not rank.step_count:
         return
     trace, factors = rank.trace, rank.factors()
-    for track in np.unique(trace.track[rows]).tolist():
-        factors.cut[track] = intersection(time, rank.spans(rows[trace.track[rows] == track]))
+    own = trace.kind[rows] == EventKind.OVERHEAD  # on a lane of CUPTI's, in calls of a host thread
+    tracks = np.where(own, main_thread(trace), trace.track[rows])
+    for track in np.unique(tracks).tolist():
+        factors.cut[track] = intersection(time, rank.spans(rows[tracks == track]))
     launched = np.isin(rank.work.launch, rows)  # it waits for the launch alone
     factors.delay[launched] = factors.gap[launched] = 0.0
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
@@ -62,7 +68,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
         message=say(
             "{what} in the recorded steps, once. {count} {calls} {take} {time} of {steps}, the longest ({name})"
             " {longest}.",
-            what=joined(_kinds(once, chosen)),
+            what=joined([_WORDS[kind] for kind in once.kinds(trace, chosen)]),
             count=measured(len(rows)),
             calls="call" if len(rows) == 1 else "calls",
             take="takes" if len(rows) == 1 else "take",
@@ -84,11 +90,6 @@ def done_once(rank: RankView) -> Iterator[Finding]:
 
 _CERTAIN_SHARE: Final = 0.9
 """Certain share of the gain: a usual call of the name remains."""
-
-
-def _kinds(once: OneTimeWork, chosen: Bools) -> list[str]:
-    """What is done, in words."""
-    return [words for kind, words in _WORDS.items() if (once.kind[chosen] == kind).any()]
 
 
 RULE = Rule(

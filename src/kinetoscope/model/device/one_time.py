@@ -40,6 +40,9 @@ _LOADING_CALL: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|h
 _LOADING_OVERHEAD: Final = ("Loading",)
 """In the names of what CUPTI records of its own: `Lazy Function Loading`, `Runtime Triggered Module Loading`."""
 
+_BUFFERS_OVERHEAD: Final = ("Activity Buffer Request",)
+"""The same of memory that CUPTI takes for its records, while a call of the program waits."""
+
 _LAUNCH_KINDS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 _OTHER_REASONS: Final = (
     *SYNCHRONIZING_CALLS,
@@ -61,6 +64,17 @@ class OneTimeKind(IntEnum):
     """torch.compile compiles."""
     SETTING_UP = 2
     """An operator that launches work is long by itself: it loads a library, or tries algorithms."""
+    PROFILING = 3
+    """The profiler takes memory for its records."""
+
+
+ONE_TIME_WORDS: Final[dict[OneTimeKind, str]] = {
+    OneTimeKind.LOADING: "loading code",
+    OneTimeKind.COMPILING: "compiling code",
+    OneTimeKind.SETTING_UP: "setting operators up",
+    OneTimeKind.PROFILING: "the profiler's buffers",
+}
+"""What is done, after `goes to`."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +94,11 @@ class OneTimeWork:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def count(self, kind: OneTimeKind) -> int:
-        """How many calls of a kind there are."""
-        return int(np.count_nonzero(self.kind == kind))
+    def kinds(self, trace: Trace, chosen: Bools) -> list[OneTimeKind]:
+        """The kinds of some of the calls (bool [calls]), those that take most first."""
+        took = (trace.end - trace.start)[self.rows] * chosen
+        time = {kind: int(took[self.kind == kind].sum()) for kind in OneTimeKind}
+        return sorted((kind for kind in OneTimeKind if time[kind]), key=lambda kind: -time[kind])
 
 
 @derived
@@ -91,7 +107,7 @@ def one_time_work(trace: Trace) -> OneTimeWork:
 
     - A launch of 1 ms and more that is the first of its kernel, or another call of the runtime that is the first of its
       name, ten times as long as the usual one; and what the driver or CUPTI name so.
-    - The spans of torch.compile's compiler.
+    - The spans of torch.compile's compiler, and the profiler's requests for buffers.
     - An operator that launches work and has 5 ms and more of its own, the first of its name and ten times as long as
       those that follow.
 
@@ -100,6 +116,7 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     spans = compiler_spans(trace).rows
     found = {
         OneTimeKind.COMPILING: spans,
+        OneTimeKind.PROFILING: _overhead(trace, _BUFFERS_OVERHEAD),
         OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
         OneTimeKind.SETTING_UP: _first_operators(trace, spans),
     }
@@ -150,9 +167,12 @@ def _loading(trace: Trace) -> Int32s:
     codes = np.unique(trace.name[rows])
     loading = [code for code in codes.tolist() if _LOADING_CALL.search(trace.strings.label(code))]
     named = rows[np.isin(trace.name[rows], loading)]
-    return np.concatenate(
-        [named, np.flatnonzero(rows_containing(trace, _LOADING_OVERHEAD, EventKind.OVERHEAD)).astype(np.int32)]
-    )
+    return np.concatenate([named, _overhead(trace, _LOADING_OVERHEAD)])
+
+
+def _overhead(trace: Trace, words: tuple[str, ...]) -> Int32s:
+    """What CUPTI says of itself, by words in the names."""
+    return np.flatnonzero(rows_containing(trace, words, EventKind.OVERHEAD)).astype(np.int32)
 
 
 def _first_operators(trace: Trace, compiling: Int32s) -> Int32s:

@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
-from kinetoscope.model.device.one_time import one_time_work
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, intersection, union
+from kinetoscope.model.device.one_time import ONE_TIME_WORDS, one_time_work
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.captures import captures
 from kinetoscope.model.graphs.lost_work import (
@@ -52,6 +52,7 @@ class Recognised:
         graphs: captures of graphs; 0 for other kinds.
         time: of the steps' time what it takes, ns; all of it where the whole file is of the kind.
         window: the steps' time, ns.
+        what: of a warm-up what is done, in words; "" for other kinds.
     """
 
     kind: RecordingKind
@@ -59,6 +60,7 @@ class Recognised:
     graphs: int
     time: int
     window: int
+    what: str = ""
 
 
 @derived
@@ -115,7 +117,10 @@ def _warm_up(trace: Trace, window: Intervals) -> Recognised | None:
     time = intersection(once.time, window).length
     if not time or time < WARM_UP_SHARE * window.length:
         return None
-    return Recognised("warm-up", len(once), 0, time, window.length)
+    kinds = once.kinds(trace, covered(Intervals(trace.start[once.rows], trace.end[once.rows]), window) > 0)
+    return Recognised(
+        "warm-up", len(once), 0, time, window.length, " and ".join(ONE_TIME_WORDS[kind] for kind in kinds[:2])
+    )
 
 
 def _no_operators(trace: Trace, window: Intervals) -> Recognised | None:
