@@ -13,7 +13,7 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import range_of_mean
-from kinetoscope.advisor.wording import quoted
+from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
@@ -55,13 +55,17 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
     longest = int(rows[np.argmax(took)])
     calls, name = rank.spans(rows), trace.strings.label(int(trace.name[longest]))
     yield Finding(
-        message="The allocator calls the driver in every step."
-        f" {rank.each_step(len(rows), 'call')} ({quoted(name)} and the like) take"
-        f" {rank.time_per_step(calls.length)} of each step.",
+        message=say(
+            "The allocator calls the driver in every step. {calls} ({name} and the like) take {time} of each step.",
+            calls=each_step(rank.per_step(len(rows)), "call"),
+            name=quoted(name),
+            time=measured(rank.per_step(calls.length), "ns"),
+        ),
         stake=Stake(max(_CERTAIN_SHARE * least, 0.0), min(most, rank.step)),
+        takes=rank.per_step(calls.length),
         change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment\n"
         "- torch.cuda.empty_cache()  # in the loop",
-        why="These calls go, and so does the waiting for the device in those that free memory.",
+        why=say("These calls go, and so does the waiting for the device in those that free memory."),
         evidence=(event_evidence(rank, longest, "the longest of these calls", "memory_curve"),),
         time=rank.exposed(calls),
     )

@@ -12,6 +12,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recorded_options
+from kinetoscope.views.sentences import say
 
 _IDLE: Final = 0.1
 """Share of the steps in which the devices are idle from which on more would help."""
@@ -36,10 +37,10 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
         return
     missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
     yield Finding(
-        message=f"The recording holds {joined(missing)}.",
+        message=say("The recording holds {missing}.", missing=joined(missing)),
         stake=NO_STAKE,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
-        why="No time is at stake, but rules that need this data report nothing.",
+        why=say("No time is at stake, but rules that need this data report nothing."),
         at_most="note",
     )
 

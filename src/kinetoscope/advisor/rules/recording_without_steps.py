@@ -7,10 +7,10 @@ from typing import Final
 
 from kinetoscope.advisor.finding import NO_STAKE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import joined, wording
+from kinetoscope.advisor.wording import counted, joined, wording
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.trace.recording import recording
-from kinetoscope.model.trace.text import number_of
+from kinetoscope.views.sentences import say
 
 _MIN_STEPS: Final = 3
 """Steps from which on their variation shows."""
@@ -37,19 +37,19 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     elif not rank.is_complete and not rank.lost_launches:
         lacks.append("its file is not whole")
     if rank.lost_launches:
-        what = number_of(rank.lost_launches, "launch", "launches")
-        lacks.append(f"the device's records of {what} were lost, so that devices seem idle")
+        what = counted(rank.lost_launches, "launch", "launches")
+        lacks.append(say("the device's records of {what} were lost, so that devices seem idle", what=what))
     if steps.origin == "window":
         lacks.append("no steps are marked, so that all of it counts as one")
     elif rank.step_count < _MIN_STEPS and rank.select.time is None:
-        lacks.append(f"only {number_of(rank.step_count, 'step')} can be looked at")
+        lacks.append(say("only {steps} can be looked at", steps=counted(rank.step_count, "step")))
     if not lacks or not (call_tree(trace).member.any() or rank.has_device):
         return
     yield Finding(
-        message=f"The recording says little about an average step: {joined(lacks)}.",
+        message=say("The recording says little about an average step: {lacks}.", lacks=joined(lacks)),
         stake=NO_STAKE,
         change=_change(rank),
-        why="No time is at stake, but all other findings are less sure.",
+        why=say("No time is at stake, but all other findings are less sure."),
         at_most="note",
     )
 
