@@ -222,7 +222,7 @@ def _of_snapshot(
         kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
         owned = alive_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
         frames.append(_placed(owned, name, when, "snapshot"))
-        notes += [symptom.message for symptom in contradictions(trace, past)]
+        notes += [message for message, _ in contradictions(trace, past)]
         if past.is_truncated:
             notes.append(f"The history of {name} is truncated: its ring of {len(past.events):,} entries was full.")
     return frames, notes

@@ -32,7 +32,8 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
     if snapshot is None:
         return
     pasts = [past for device in snapshot.devices if (past := history(trace, device)) is not None]
-    yield from (Symptom("SNAPSHOT_ODD_EVENTS", "warning", note) for note in snapshot.notes)
+    if snapshot.notes:
+        yield Symptom("SNAPSHOT_ODD_EVENTS", "warning", " ".join(snapshot.notes))
     if not any(len(past.events) for past in pasts):
         yield Symptom(
             "SNAPSHOT_WITHOUT_HISTORY",
@@ -41,16 +42,18 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
             "before the model is made: kinetoscope record --memory, or torch.cuda.memory._record_memory_history().",
         )
         return
+    if wrong := [each for past in pasts for each in contradictions(trace, past)]:
+        counts = sum(count for _, count in wrong)
+        yield Symptom("SNAPSHOT_CONTRADICTS", "warning", " ".join(message for message, _ in wrong), counts)
     for past in pasts:
-        yield from contradictions(trace, past)
         yield from _of_device(snapshot, past)
     if gap := time_beside(trace):
         message = f"The history of the memory snapshot lies {gap // _NS_PER_MS:,} ms beside the trace: it is of another"
         yield Symptom("SNAPSHOT_APART", "warning", f"{message} time, or of another run, and has no instants here.")
 
 
-def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[Symptom]:
-    """What of a device's history cannot have been.
+def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[tuple[str, int]]:
+    """What of a device's history cannot have been: sentences, and how many events or instants each is about.
 
     What is in use lies in segments: at no instant is more in use, as asked for, than is reserved.
     """
@@ -58,14 +61,14 @@ def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[Symptom]:
     if past.impossible:
         message = f"{number_of(past.impossible, 'event contradicts', 'events contradict')} what {device} held"
         message += " when the snapshot was taken: levels of memory before them may be wrong."
-        yield Symptom("SNAPSHOT_CONTRADICTS", "warning", message, past.impossible)
+        yield message, past.impossible
     requested, reserved = level(trace, past.device, "requested"), level(trace, past.device, "reserved")
     above = np.flatnonzero(requested > reserved)
     if len(above):
         most = above[np.argmax(requested[above] - reserved[above])]
         message = f"More is in use on {device} than is reserved, at {len(above):,} of {len(requested):,} instants:"
         message += f" {requested[most]:,} bytes where {reserved[most]:,} are reserved. Events of segments are missing,"
-        yield Symptom("SNAPSHOT_CONTRADICTS", "warning", f"{message} or torch did not write the file.", len(above))
+        yield f"{message} or torch did not write the file.", len(above)
 
 
 def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:

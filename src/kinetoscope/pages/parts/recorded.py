@@ -115,7 +115,7 @@ def health(info: Result, notes: Sequence[str] = ()) -> tuple[tuple[str, Sentence
     """
     is_health = pl.col("topic") == "health"
     rows = info.frame.filter(is_health).group_by("item", maintain_order=True)
-    by_code = rows.agg(pl.col("value", "rank").first(), pl.len().alias("ranks"))
+    by_code = rows.agg(pl.col("value", "rank").first(), pl.col("rank").n_unique().alias("ranks"))
     messages = [
         ("warning", say("{note}", note=note_of(info, note)))
         for note in dict.fromkeys((*notes, *info.notes))
