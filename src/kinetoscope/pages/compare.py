@@ -123,7 +123,7 @@ _MEMORY_ROWS: Final = Schema(
     Column("was_line", pl.String, "The line in the first run, where that was another one."),
 )
 _SMALLER: Final = "[smaller changes]"
-_LEAST_SHOWN: Final = 0.001
+_LEAST_SHOWN_NUMBER: Final = 0.001
 """Least number of a unit that is shown; what is less is in one row."""
 
 
@@ -145,7 +145,7 @@ def _by_place(frame: pl.DataFrame) -> pl.DataFrame:
     rows = rows.sort(pl.col("change").abs(), descending=True, maintain_order=True).select(_MEMORY_ROWS.names)
     if not rows.height:
         return rows
-    least = _LEAST_SHOWN * scales(rows, _MEMORY_ROWS)["change"].divisor
+    least = _LEAST_SHOWN_NUMBER * scales(rows, _MEMORY_ROWS)["change"].divisor
     small = rows.filter(pl.col("change").abs() < least)
     if small.height < 2:
         return rows
