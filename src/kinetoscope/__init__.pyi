@@ -360,6 +360,7 @@ def recording_kinds(
     job: Job,
     *,
     select: Selection = ...,
+    across_ranks: OverRanks = "each",
 ) -> Result: ...
 def roofline(
     job: Job,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.advisor.finding import NO_STAKE
+from kinetoscope.advisor.finding import NO_STAKE, Finding, Stake
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.rules import our_rules
 from kinetoscope.advisor.rules.more_threads_than_cores import more_threads_than_cores
+from kinetoscope.advisor.run_rules import rank_findings
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.reading import read
 from tests.advisor.views import STEP, findings, rank_view, steps
-from tests.drawn import Event, kernel, launch, op, python
+from tests.drawn import Event, annotation, kernel, launch, op, python
 from tests.faults.program import Program
 
 SHAPES: dict[str, Any] = {"Input Dims": [[2, 2]], "Input type": ["float"]}
@@ -114,3 +117,30 @@ def test_more_threads_than_cores(facts: dict[str, object], found: bool, tmp_path
     top = {"kinetoscope": {"cpu": facts}}
     Program(seed=1, device=None, top=top).run(body, tmp_path / "rank0.pt.trace.json", steps=4)
     assert bool(list(more_threads_than_cores(RankView(read(str(tmp_path), jobs=1).trace(), ALL)))) is found
+
+
+def test_what_is_done_once_is_counted_by_no_other_finding(tmp_path: Path) -> None:
+    """Each of six steps launches a kernel anew, of which the code is loaded in a fifth of the step."""
+    length = 10 * STEP
+    events = []
+    for n in range(6):
+        begin, late = n * length, n * length + 6 * STEP
+        events += [annotation(f"ProfilerStep#{n}", begin, length), op("aten::mm", begin + 1000, 20_000, **SHAPES)]
+        for k in range(3):
+            events.append(launch(begin + 2000 + 6000 * k, 5000, 100 + 10 * n + k))
+            events.append(kernel("gemm", begin + 50_000 + STEP * k, STEP, 100 + 10 * n + k))
+        events += [launch(late, 2 * STEP, 900 + n), kernel(f"new {n}", late + 2 * STEP + 5000, 5_000, 900 + n)]
+    view = rank_view(tmp_path, *events)
+    (finding,) = findings("RECORDING003", view)
+    assert finding.takes == pytest.approx(2 * STEP)
+    assert 0 < finding.stake.low < finding.stake.high <= finding.takes
+    stake = Stake(3.0 * STEP, 3.0 * STEP)
+    other = Finding("Something else. It takes longer.", stake, takes=3.0 * STEP, time=finding.time, code="OTHER")
+    kept = rank_findings([other, replace(finding, code="RECORDING003")], view.step_time)
+    assert [each.code for each in kept] == ["RECORDING003"]
+
+
+def test_rules_say_which_recordings_they_do_not_fit() -> None:
+    fits = {rule.code for rule in our_rules() if "graph capture" not in rule.unfit}
+    assert "RECORDING002" in fits
+    assert not fits & {"HOST002", "HOST007", "HOST010", "DATA004", "MEMORY001", "DEVICE006", "RECORDING001"}

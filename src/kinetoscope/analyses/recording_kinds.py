@@ -8,7 +8,7 @@ from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Analysis, Column, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -23,6 +23,7 @@ RESULT = Schema(
     Column("window", pl.Int64, "Time of the steady steps, on the device where there are some.", "ns"),
     Column("share", pl.Float64, "Time / window.", "fraction"),
     Column("what", pl.String, "Of a warm-up what takes most of that time; null of other kinds."),
+    across={"key": "kind what", "sum": "count graphs time window", RatioOf("time", "window"): "share"},
 )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
-from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.wording import joined, quoted, wording
 from kinetoscope.algorithms.intervals.intervals import intersection, union
@@ -58,7 +58,8 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     launched = np.isin(rank.work.launch, rows)  # it waits for the launch alone
     factors.delay[launched] = factors.gap[launched] = 0.0
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
-    stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
+    takes, stake = rank.per_step(time.length), stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
+    stake = Stake(stake.low, min(stake.high, takes))
     if not is_worth_reporting(rank, stake):
         return
     longest = rank.longest(rows)
@@ -72,13 +73,13 @@ def done_once(rank: RankView) -> Iterator[Finding]:
             count=measured(len(rows)),
             calls="call" if len(rows) == 1 else "calls",
             take="takes" if len(rows) == 1 else "take",
-            time=measured(rank.per_step(time.length), "ns"),
+            time=measured(takes, "ns"),
             steps=steps,
             name=quoted(trace.strings.label(int(trace.name[longest]))),
             longest=measured(took, "ns"),
         ).capitalized(),
         stake=stake,
-        takes=rank.per_step(time.length),
+        takes=takes,
         change=wording(rank.program).steps,
         why=say("Later steps do not have it: warm up before you measure."),
         evidence=(rank.event(longest, "the longest of these calls", "step_breakdown"),),
