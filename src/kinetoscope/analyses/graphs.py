@@ -76,8 +76,9 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     Method. A replay is the launch of a graph and all device work with its correlation id. Replays of one graph with the
     same nodes have one template; where the graph's id was not recorded, those with the same kernels in the same order
     have. A replay whose nodes are only some of those of the template counts as partial: the recording began or ended in
-    it, or the profiler lost records. Medians and percentiles are those of whole replays. The calls of
-    the nodes come from the annotations of torch 2.12 and later, and from a trace recorded during the capture.
+    it, or the profiler lost records. Medians and percentiles are those of whole replays. The calls of the nodes come
+    from the annotations of torch 2.12 and later, and from a trace recorded during the capture. A node whose capture
+    names no module is of the module whose call launches the graph.
 
     How to read it. Much `idle` inside replays: the kernels wait for each other, or are shorter than the time that the
     device needs between two. Much `gap_idle`: the host prepares the next replay too late. Concurrency near 1 on several
@@ -207,7 +208,8 @@ class CallsOfWork(NamedTuple):
     Attributes:
         op: int32 [work], row of the operator.
         shapes: int64 [work], string code of the shapes of its inputs.
-        module: int32 [work], place among `modules`.
+        module: int32 [work], place among `modules`: of the capture, else of the one that launches the graph, as where
+            each layer has a graph of its own.
     """
 
     op: Int32s
@@ -216,7 +218,7 @@ class CallsOfWork(NamedTuple):
 
 
 def captured_calls(trace: Trace, place: Int32s) -> CallsOfWork:
-    """The captured calls of device work, given by place; operators and modules around the launch do not count."""
+    """The captured calls of device work, given by place; operators around the launch do not count."""
     work = device_work(trace)
     op, caller = work.op[place], work.captured[place]
     op = np.where((caller >= 0) & (op >= trace.recorded), op, np.int32(-1))
@@ -224,7 +226,7 @@ def captured_calls(trace: Trace, place: Int32s) -> CallsOfWork:
     shapes[op >= 0] = arguments.codes(trace, "input_dims", op[op >= 0])
     module = np.full(len(place), -1, np.int32)
     if trace.captured is not None:
-        inside = (caller >= 0) & (enclosing_module(trace)[caller] >= trace.recorded)
+        inside = (caller >= 0) & (enclosing_module(trace)[caller] >= 0)
         module[inside] = modules(trace).node[caller[inside]]
     return CallsOfWork(op, shapes, module)
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope.analyses.graph_nodes import graph_nodes
+from kinetoscope.analyses.graphs import graphs
 from kinetoscope.analyses.idle_breakdown import idle_breakdown
 from kinetoscope.analyses.kernels import kernels as kernels_of
 from kinetoscope.analyses.operators import operators
@@ -93,6 +95,19 @@ def test_a_shorter_last_graph_is_a_template_of_its_own_where_its_capture_tells(t
     assert templates(read(tmp_path / "run.json", capture="off", jobs=1).trace()).is_whole.tolist() == [True] * 4 + [
         False
     ]
+
+
+def test_nodes_of_a_graph_are_of_the_module_that_launches_it_where_the_capture_names_none(tmp_path: Path) -> None:
+    """Piecewise graphs are captured, and launched, inside a module's call."""
+    program = Program([Graph("ab")])
+    program.capture(0)
+    captured, began = len(program.events), program.time
+    program.replay(0)
+    program.events.append(drawn.python("nn.Module: Layer_0", began, program.time - began))
+    joined(tmp_path, program, captured)
+    job = read(tmp_path / "run.json", capture=tmp_path / "capture.json", jobs=1)
+    assert graphs(job).frame["module_share"].to_list() == [1.0]
+    assert graph_nodes(job).frame["module"].to_list() == ["Layer_0"] * 2
 
 
 def test_captures_of_another_recording_take_no_operators_away(tmp_path: Path) -> None:
