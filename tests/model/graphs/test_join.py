@@ -110,6 +110,15 @@ def test_nodes_of_a_graph_are_of_the_module_that_launches_it_where_the_capture_n
     assert graph_nodes(job).frame["module"].to_list() == ["Layer_0"] * 2
 
 
+def test_mangled_names_of_launches_are_those_of_kernels(tmp_path: Path) -> None:
+    """ROCm's launches name kernels as its compiler does; the kernels of a trace are demangled when it is read."""
+    program = Program([Graph(("_Z3addPfi", "_Z3mulPfi"))])
+    program.capture(0)
+    captured = len(program.events)
+    program.replay(0)
+    assert answer(joined(tmp_path, program, captured)) == program.truth
+
+
 def test_captures_of_another_recording_take_no_operators_away(tmp_path: Path) -> None:
     """All captures of a folder are given; that of another size is no part of the round that is replayed."""
     program = Program([Graph("xy"), *[Graph("abcab")] * 3, Graph("abc")])

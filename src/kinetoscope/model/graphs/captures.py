@@ -16,6 +16,7 @@ from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_c
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.mangled import demangled
 from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
 
@@ -178,7 +179,7 @@ def captures(trace: Trace) -> Captures:
 def captured_graphs(trace: Trace, recording: int) -> list[CapturedGraph]:
     """The captures of a recording, each without its trace."""
     found = captures(trace)
-    name = _hashed(trace, found.kernel)
+    name = _hashed(trace, found.kernel, demangled)  # launches name kernels as the file has them
     shape = _shapes(trace, found.shape)
     op = enclosing_op(trace)[found.launch]
     told = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
@@ -215,7 +216,7 @@ def nodes_of_work(trace: Trace, rows: Int32s) -> Nodes:
     for kind, words in ((EventKind.MEMCPY, _COPY_KERNEL), (EventKind.MEMSET, _SET_KERNEL)):
         by_kernel = codes[[label.startswith(words) for label in labels]]
         event[np.isin(trace.name[rows], by_kernel)] = kind
-    name = np.where(event == EventKind.KERNEL, _hashed(trace, trace.name[rows]), UNKNOWN_TEXT)
+    name = np.where(event == EventKind.KERNEL, _hashed(trace, trace.name[rows], demangled), UNKNOWN_TEXT)
     return Nodes(event, name, _shapes(trace, rows))
 
 
