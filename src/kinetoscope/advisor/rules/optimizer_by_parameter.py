@@ -77,6 +77,9 @@ _MIN_KNOWN_SHARE: Final = 0.9
 _MIN_BANDWIDTH_SHARE: Final = 0.5
 """Share of the memory's bandwidth from which on it is what limits kernels."""
 
+_HOST_LEFT_OF_PASSES: Final = 0.7
+"""Share of the host's time that is left at most of an update in passes: lists of parameters are made all the same."""
+
 _RARE_CALL_SHARE: Final = 0.1
 """Share of the most frequent operator's calls below which an operator is not called for each parameter."""
 
@@ -124,7 +127,7 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     Of Adafactor, and of optimizers that torch does not have, surely only a tenth of the calls goes.
 
     Passes over all parameters have few launches, but read and write as much as an update parameter by parameter: the
-    same shares remain.
+    same shares remain of the device's time, and seven tenths of the host's at most.
 
     What to do. Use the fused form, else `foreach=True`, as far as the recorded torch takes it. Torch chooses `foreach`
     by itself only on GPUs, from 2.0 on, and only if all parameters are plain tensors there. An optimizer of one's own
@@ -152,6 +155,8 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
     if count < least * rank.step_count or count < 0.8 * int(ops.sum()):
         return
     at_most, at_least = _left(rank, mine)
+    if in_passes:
+        at_most = at_most._replace(host=_HOST_LEFT_OF_PASSES)
     if name not in _WHOLE:
         at_most = _Left(_LEFT_OF_OTHERS, _LEFT_OF_OTHERS, 1.0)
     if (shares := _traffic_left(rank, within, name)) is not None:
