@@ -12,10 +12,10 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, 
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Int32s
-from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
-from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
+from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops, self_times
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.operators.categories import view_ops
@@ -28,6 +28,8 @@ _CHECKS: Final = frozenset({"aten::isnan", "aten::_is_any_true", "aten::any", "a
 
 _CHECKED_SHARE: Final = 0.9
 """Share of the nodes that must have been checked."""
+
+NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 _MIN_NODES: Final = 10
 
@@ -47,7 +49,8 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     every node. In the forward pass each node keeps the Python stack that made it as text. At stake are these checks and
     waits, of which half of the host's own time counts as certain, as recording lengthens short operators. At most, the
     stacks go, too: operators that make a view compute nothing, so what they take beyond 5 µs is the stack. On the host
-    alone, where stacks are not told from computation, the upper end is rough: all that such operators take beyond 5 µs.
+    alone, where stacks are not told from computation, the upper end is rough: all that such operators take beyond 5 µs,
+    and the time between operators.
 
     What to do. Switch it off but to find a NaN.
     """
@@ -73,20 +76,24 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     launched = launched_by(trace, within)
     longest = rank.longest(np.flatnonzero(is_check))
     work = intersection(union(rank.work.start[launched], rank.work.end[launched]), rank.time)
-    makers = rank.spans(_makers(rank))
+    makers, between = rank.spans(_makers(rank)), _between(rank)
     yield Finding(
         message=say(
             "Anomaly detection of autograd is on. It checks the gradients of {nodes} for NaN, which takes {checks} of"
-            " the host, and keeps a Python stack for each node; operators that make nodes take {makers}.",
+            " the host, and keeps a Python stack for each node; operators that make nodes take {makers}{between}.",
             nodes=rank.each_step(int(spans.sum()), "node"),
             checks=rank.time_per_step(checks.length),
             makers=rank.time_per_step(makers.length),
+            between=say(", and {between} lie between operators", between=rank.time_per_step(between.length))
+            if between.length
+            else "",
         ),
         stake=stake,
-        takes=rank.per_step(merge(checks, work, makers).length),
+        takes=rank.per_step(merge(checks, work, makers, between).length),
         change="- torch.autograd.set_detect_anomaly(True)",
         why=say(
-            "The checks go, and at most all that operators of the forward pass take beyond {own}, which may be stacks.",
+            "The checks go, and at most all that operators of the forward pass take beyond {own} and the time between"
+            " operators, which may be stacks.",
             own=measured(_CALL_NS, "ns"),
         )
         if not rank.has_device
@@ -112,6 +119,7 @@ def _without_stacks(rank: RankView, factors: Factors) -> None:
     own = np.maximum(self_times(trace)[makes], 1)
     if not rank.has_device:
         factors.host[makes] = np.minimum(_CALL_NS / own, 1.0)
+        factors.outside = 0.0
         return
     views = own[view_ops(trace)[makes]]
     stack = max(float(np.median(views)) - _CALL_NS, 0.0) if len(views) else 0.0
@@ -123,6 +131,13 @@ def _makers(rank: RankView) -> Int32s:
     graph = graph_nodes(rank.trace)
     makes = graph.rows[np.flatnonzero(np.diff(graph.node, append=-1))]
     return makes[rank.scope.host_mask[makes]]
+
+
+def _between(rank: RankView) -> Intervals:
+    """On the host alone, the time of the selected steps in no operator."""
+    if rank.has_device:
+        return NO_TIME
+    return difference(rank.time, rank.spans(outermost_ops(rank.trace) & rank.scope.host_mask))
 
 
 RULE = Rule("HOST011", "Anomaly detection is on", of_rank=anomaly_detection)
