@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.views.grammar import short
-from kinetoscope.views.names import short_names, shortened
+from kinetoscope.views.names import briefs, short_names, shortened
 from kinetoscope.views.text import cells
 
 COPY = (
@@ -76,3 +76,14 @@ def test_names_that_differ_are_never_shown_alike(names: list[str], width: int) -
 def test_only_what_is_shown_otherwise_is_told() -> None:
     frame = pl.DataFrame({"name": ["aten::mm", COPY % "int", None], "calls": [1, 2, 3]})
     assert short_names(frame) == {COPY % "int": "unrolled_elementwise_kernel<direct_copy_kernel_cuda, 4>"}
+
+
+def test_names_of_a_list_that_differ_in_the_middle_are_not_shown_alike() -> None:
+    tiles = [
+        f"sm80_xmma_gemm_f32f32_tn_n_tilesize{tile}_stage3_execute_kernel__5x_cublas" for tile in ("64x64", "32x64")
+    ]
+    shown = briefs([*tiles, "void at::native::add<float>(int)", tiles[0]], 48)
+    assert "size64x64" in shown[0]
+    assert "size32x64" in shown[1]
+    assert shown[2:] == ["void at::native::add<float>(int)", shown[0]]
+    assert max(map(len, shown)) <= 48

@@ -18,6 +18,7 @@ from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.schema import Result
 from kinetoscope.screens import promises
 from kinetoscope.views.charts.palette import KINDS, kind_of
+from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import MISSING, Scale, scale, significant
 from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain, without_colour
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
@@ -133,9 +134,8 @@ def bars(diff: Diff) -> Iterator[FallBar]:
         shown = list(takewhile(lambda each: abs(each["change"]) >= least, parts))
         if row["category"] == "data_loading" and len(parts) == 1:  # the loader says no more than the category
             shown = []
-        for part in shown:
-            name = "  " + brief(printable(part["part"]), 44)
-            yield _bar(name, part["from_time"], part["to_time"], kind, unit, part=True)
+        for part, name in zip(shown, briefs([part["part"] for part in shown], 44), strict=True):
+            yield _bar("  " + name, part["from_time"], part["to_time"], kind, unit, part=True)
         if shown and abs(row["to_time"] - shown[-1]["to_time"]) >= _SEEN * diff.base:
             yield _bar("  others", shown[-1]["to_time"], row["to_time"], kind, unit, part=True)
     yield FallBar("step now", unit.with_unit(diff.new), "host", 0, diff.new, "bold")
@@ -178,9 +178,9 @@ def _rows(diff: Diff, width: int, limit: int) -> Iterator[Line]:
     sizes = [max(cells(line[place]) for line in table) for place in range(len(heads))]
     name = width - sum(sizes) - 2 * len(sizes)
     yield ((padded(middle("What changed most", name), name), "bold"), (_across(heads, sizes), "dim"))
-    for row, numbers in zip(rows, table[1:], strict=True):
+    names = briefs([row["name"] for row in rows], name - 2)
+    for row, text, numbers in zip(rows, names, table[1:], strict=True):
         kind = kind_of(row["category"]) or "idle"
-        text = brief(printable(row["name"]), name - 2)
         mark: Piece = KINDS[kind].glyph, f"{FILL} {kind}"
         yield (mark, (" " + padded(text, name - 2), ""), (_across(numbers, sizes), ""))
         yield from (plain("  " + line, "dim") for line in _about(row, width - 2))

@@ -13,11 +13,12 @@ from kinetoscope.pages.parts.digest import Digest, TopRow
 from kinetoscope.pages.parts.sentences import TimePart
 from kinetoscope.screens.advice import LOOKS
 from kinetoscope.views.charts.palette import KINDS
+from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.terminal.bars import bar, sparkline
 from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of, without_colour
 from kinetoscope.views.terminal.screen import stack
-from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
+from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
 MAX_COLUMNS = 100
 """Cells; longer lines are hard to read."""
@@ -168,9 +169,9 @@ def _top(title: str, rows: Sequence[TopRow], width: int) -> Iterator[Line]:
     numbers = [f"  {call}  {time}  {share}  " for call, time, share in zip(calls, times, shares, strict=True)]
     largest = max(row.share for row in rows)
     yield ((padded(middle(printable(title), name), name), "bold"), (numbers[0], "dim"))
-    for row, number in zip(rows, numbers[1:], strict=True):
-        text = padded(brief(printable(row.name), name), name) + number
-        yield ((text, ""), (bar(row.share, largest, picture), row.kind))
+    names = briefs([row.name for row in rows], name)
+    for row, text, number in zip(rows, names, numbers[1:], strict=True):
+        yield ((padded(text, name) + number, ""), (bar(row.share, largest, picture), row.kind))
 
 
 def _health(digest: Digest, width: int) -> Iterator[Line]:

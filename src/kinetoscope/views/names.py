@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from kinetoscope.views.grammar import short
-from kinetoscope.views.text import ELLIPSIS, cells, fitting, middle, printable
+from kinetoscope.views.text import ELLIPSIS, brief, cells, fitting, middle, printable
 
 
 def shortened(names: Sequence[str], width: int = 1 << 30) -> list[str]:
@@ -19,6 +19,15 @@ def shortened(names: Sequence[str], width: int = 1 << 30) -> list[str]:
     shown = dict(zip(distinct, _apart(distinct), strict=True))
     cut = dict(zip(distinct, _cut([shown[name] for name in distinct], width), strict=True))
     return [cut[name] for name in names]
+
+
+def briefs(names: Sequence[str], width: int) -> list[str]:
+    """Each name of a list as `text.brief` has it; those that it would show alike by what tells them apart."""
+    shown = {name: brief(printable(name), width) for name in names}
+    alike = _several(list(shown.values()))
+    rest = [name for name, text in shown.items() if text in alike]
+    shown |= zip(rest, shortened(rest, width), strict=True)
+    return [shown[name] for name in names]
 
 
 def short_names(frame: pl.DataFrame) -> dict[str, str]:

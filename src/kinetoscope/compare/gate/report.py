@@ -13,6 +13,7 @@ from kinetoscope.compare.gate.causes import ChangedCall
 from kinetoscope.compare.gate.gate import Check, Gate, is_doubtful
 from kinetoscope.compare.statistics.numbers import THROUGHPUT, Numbers
 from kinetoscope.views.markdown import CODE_CELLS, code, escaped, notes, table_row
+from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import MISSING, shown
 from kinetoscope.views.terminal.lines import Line, plain, without_colour
 from kinetoscope.views.text import brief, cells, padded, printable, wrapped
@@ -52,7 +53,8 @@ def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LI
     yield from _aligned(table(gate))
     if causes:
         yield plain()
-        calls = [[brief(printable(call.name), _CALL_CELLS), *_times(call), _reason(call)] for call in causes]
+        names = briefs([call.name for call in causes], _CALL_CELLS)
+        calls = [[name, *_times(call), _reason(call)] for name, call in zip(names, causes, strict=True)]
         yield from _aligned([["what changed most in a step", *_CALLS, ""], *calls])
     if gate.notes:
         yield plain()
@@ -63,10 +65,9 @@ def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LI
 def table(gate: Gate) -> list[Sequence[str]]:
     """The head, and a row for each metric."""
     rows = [
-        [brief(printable(check.metric), _METRIC_CELLS), *_measures(check),
-         f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
-        for check in gate.checks
-    ]  # fmt: skip
+        [name, *_measures(check), f"{check.verdict.word}: fails" if check.failed else check.verdict.word]
+        for name, check in zip(briefs([check.metric for check in gate.checks], _METRIC_CELLS), gate.checks, strict=True)
+    ]
     return [_METRICS, *rows]
 
 
