@@ -151,7 +151,8 @@ def _time(length: UInt32s, start: Int64s, end: Int64s, place: int, item: int) ->
 @inlined
 def _counted(time: np.int64, at: np.int64, since: np.int64, begin: int) -> int:
     """What is left of a time inside the window, which begins there or at the span's start, since then."""
-    return int(time if since <= max(at, begin) else max(time - (since - max(at, begin)), 0))
+    late = int(since) - max(int(at), begin)
+    return int(time) if late <= 0 else max(int(time) - late, 0)
 
 
 @compiled
