@@ -21,7 +21,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.reading import read
 from tests.advisor.laws import ROUNDING, keep_the_laws
-from tests.catalog.samples import everywhere, job_of
+from tests.catalog.samples import everywhere, job_of, samples
 from tests.fuzz.documents import document
 
 STEP = 1000
@@ -81,7 +81,7 @@ def test_without_steps_there_is_no_time_to_promise_beyond_what_the_thing_takes()
 # --- on traces
 
 
-@pytest.fixture(scope="module", params=everywhere())
+@pytest.fixture(scope="module", params=[*everywhere(), *samples()])
 def job(request: pytest.FixtureRequest) -> Job:
     return job_of(request.param)
 

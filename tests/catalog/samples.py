@@ -70,6 +70,14 @@ def _sample(path: Path, name: str) -> ParameterSet:
     return pytest.param(path, id=name, marks=(pytest.mark.xdist_group(f"trace {name}"), *slow))
 
 
+def samples() -> list[ParameterSet]:
+    """Runs of serving engines, captures of graphs, and memory snapshots beside the checkout, for `parametrize`."""
+    folder = SHARED.parent / "samples"
+    paths = sorted([*(folder / "serving").rglob("*.json.gz"), *(folder / "memory").glob("*.pickle")])
+    absent = pytest.param(None, id="samples", marks=pytest.mark.skip(reason=f"no {folder}"))
+    return [_sample(path, f"samples/{path.relative_to(folder).as_posix()}") for path in paths] or [absent]
+
+
 @lru_cache(maxsize=2)
 def job_of(path: Path) -> Job:
     """A trace as a job of one rank; the last ones are kept, with all that was derived from them."""

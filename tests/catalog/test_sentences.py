@@ -21,7 +21,7 @@ from kinetoscope.pages import named as page_named
 from kinetoscope.pages.parts.blocks import Block, FindingRow, NoteBlock, Page
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Sentence
-from tests.catalog.samples import everywhere, job_of
+from tests.catalog.samples import everywhere, job_of, samples
 from tests.sentences import agrees, same
 
 _DIGIT = re.compile(r"(?<![\w.:#-])\d")
@@ -33,7 +33,7 @@ COMPOSED = tuple(name for name, view in PAGES.items() if view.composed and view.
 """Pages of one job; sentences about several runs are tested where runs are compared."""
 
 
-@pytest.fixture(scope="module", params=everywhere())
+@pytest.fixture(scope="module", params=[*everywhere(), *samples()])
 def job(request: pytest.FixtureRequest) -> Job:
     return job_of(request.param)
 

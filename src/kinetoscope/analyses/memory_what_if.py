@@ -307,11 +307,11 @@ def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
             settings=settings, device=device, held=held, recorded=recorded,
         )  # fmt: skip
     elif not best["failed"] and not control["failed"] and gain >= MIN_GAIN * control["reserved"]:
-        template = (
+        sentence = say(
             "Replayed from an empty allocator, at most {held} are reserved on {device} with {settings}, and {instead}"
-            " with the recorded settings"
-        )
-        sentence = say(template, held=held, device=device, settings=settings, instead=instead)
+            " with the recorded settings",
+            held=held, device=device, settings=settings, instead=instead,
+        )  # fmt: skip
         if instead.text == recorded.text:
             yield say("{sentence}, as was recorded.", sentence=sentence)
         else:
