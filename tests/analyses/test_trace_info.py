@@ -135,3 +135,11 @@ def test_metadata_that_is_no_text_is_told_as_well_as_can_be(tmp_path: Path) -> N
     frame = trace_info(read(file, jobs=1)).frame
     assert frame.filter(item="host_name")["value"].to_list() == ["h?st"]
     assert len(frame.filter(item="backend")) == 1
+
+
+def test_a_device_among_others_that_are_alike_is_named_though_rocm_numbers_it_otherwise(tmp_path: Path) -> None:
+    known = {"name": "", "totalGlobalMem": 206141652992, "computeMajor": 9, "computeMinor": 4, "numSms": 304}
+    eight = [{"id": number, **known} for number in range(8)]
+    work = drawn.kernel("gemm", 0, 10, 1, device=2)
+    info = trace_info(drawn.job(tmp_path, work, deviceProperties=eight, roctracer_version=4.1)).frame
+    assert info.filter(topic="used device").select("item", "value").rows() == [("2", "MI300X")]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.model.device.hardware import devices, ordinal_of
+from kinetoscope.model.device.hardware import device_of, devices, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
@@ -132,8 +132,10 @@ def _options(trace: Trace) -> Iterator[Row]:
 def _devices(trace: Trace) -> Iterator[Row]:
     used_devices = set(np.unique(device_work(trace).device).tolist())
     used = {ordinal_of(trace, number) for number in used_devices}
+    told = {number: device for number in sorted(used_devices) if (device := device_of(trace, number)) is not None}
     if len(devices(trace)) == 1 and any(each.kind == "lost device work" for each in recording_kinds(trace)):
-        used = {device.number for device in devices(trace)}
+        told = {device.number: device for device in devices(trace)}
+        used = set(told)
     for device in devices(trace):
         parts = [
             device_name(device) or "unnamed",
@@ -143,6 +145,8 @@ def _devices(trace: Trace) -> Iterator[Row]:
             "used" if device.number in used else "",
         ]
         yield "device", str(device.number), ", ".join(part for part in parts if part)
+    for number, device in told.items():
+        yield "used device", str(number), device_name(device) or "unnamed"
     for number in sorted(used_devices):
         yield "peaks", str(number), known_peaks(trace, number).sentence
 

@@ -67,8 +67,7 @@ def _throughput(info: pl.DataFrame, ranks: int) -> str:
 
 def _devices(info: pl.DataFrame) -> str:
     """`8 × NVIDIA H100`: the devices that did something; "" where none is described."""
-    used = pl.col("value").str.ends_with("used")
-    rows = info.filter((pl.col("topic") == "device") & used).with_columns(name=pl.col("value").str.split(", ").list[0])
+    rows = info.filter(topic="used device").rename({"value": "name"})
     rows = rows.unique(["rank", "item"], maintain_order=True)  # each cycle of a rank lists them again
     counted = rows.with_columns(pl.col("name").replace("unnamed", "device")).group_by("name", maintain_order=True).len()
     return ", ".join(f"{count} × {name}" if count > 1 or name == "device" else name for name, count in counted.rows())
