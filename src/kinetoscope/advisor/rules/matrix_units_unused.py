@@ -178,7 +178,7 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
     most, least = (1.0 if unknown else _TF32_BY_NAME[0]), (_THREE_BY_NAME if by_three else _TF32_BY_NAME[1])
     at_most = np.where(named, most, left(limits, slow, _or_by_name(limits, sure, most)))
     at_least = np.where(named, least, left(limits, slow, _or_by_name(limits, best, least)))
-    others = _others(rank, concerned)
+    others = _others(rank, concerned) & ~(limits.flop > 0)[limits.unit]  # other products are other findings
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
     low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
     stake = stake_by_time(rank, low, high, spans)
