@@ -337,7 +337,7 @@ def _frame(
 
 def _has_formula(limits: Floors) -> Bools:
     """Units whose cost is known, also where no peak is: bool [units]."""
-    return limits.is_covered | (limits.uncovered == Uncovered.NO_PEAK)
+    return np.asarray(limits.is_covered | (limits.uncovered == Uncovered.NO_PEAK))
 
 
 def _positive(values: Any) -> Floats:

@@ -12,7 +12,7 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_comput
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree, inside
@@ -53,15 +53,8 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
     spans = _time(rank, calls, within)
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
-    gains = []
-    for share_left in _TIME_LEFT:
-        factors = unblocked_launches(rank)
-        if rank.has_device:
-            factors.work[launched_by(trace, within)] = share_left
-        else:
-            factors.host[within] = share_left
-        gains.append(rank.gains(factors))
-    stake = stake_by_time(rank, *gains, spans)
+    low, high = (_gains(rank, within, share_left) for share_left in _TIME_LEFT)
+    stake = stake_by_time(rank, low, high, spans)
     if not is_worth_reporting(rank, stake):
         return
     row = row_of_most(trace, rows, trace.end[rows] - trace.start[rows])
@@ -87,6 +80,16 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
         time=spans,
         at_most="warning",
     )
+
+
+def _gains(rank: RankView, within: Bools, left: float) -> Floats:
+    """What the selected steps gain if a share is left of such operators (bool [events]), ns: float64 [steps]."""
+    factors = unblocked_launches(rank)
+    if rank.has_device:
+        factors.work[launched_by(rank.trace, within)] = left
+    else:
+        factors.host[within] = left
+    return rank.gains(factors)
 
 
 def _in_double(trace: Trace) -> Bools:
