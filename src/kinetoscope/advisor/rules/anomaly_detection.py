@@ -29,7 +29,7 @@ _CHECKS: Final = frozenset({"aten::isnan", "aten::_is_any_true", "aten::any", "a
 _CHECKED_SHARE: Final = 0.9
 """Share of the nodes that must have been checked."""
 
-NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+_NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 _MIN_NODES: Final = 10
 
@@ -136,7 +136,7 @@ def _makers(rank: RankView) -> Int32s:
 def _between(rank: RankView) -> Intervals:
     """On the host alone, the time of the selected steps in no operator."""
     if rank.has_device:
-        return NO_TIME
+        return _NO_TIME
     return difference(rank.time, rank.spans(outermost_ops(rank.trace) & rank.scope.host_mask))
 
 

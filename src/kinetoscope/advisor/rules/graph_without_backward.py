@@ -35,7 +35,7 @@ _MEMORY_SHARE: Final = 0.15
 """The same of the memory that nodes keep, which the host must take anew: a ResNet-18 gained 8 to 12 % on a CPU."""
 
 
-_ONCE_RATIO: Final = 5
+_FIRST_CALL_RATIO: Final = 5
 """Ratio of the first call's own time to that of the others of its name, from which on it does something once."""
 
 
@@ -106,7 +106,7 @@ def _once(trace: Trace) -> Bools:
     result = np.zeros(len(trace), np.bool_)
     for row in rows[np.isin(rows, every[first[counts > 1]])].tolist():
         others = every[(trace.name[every] == trace.name[row]) & (every != row)]
-        result[row] = self_times(trace)[row] > _ONCE_RATIO * np.median(self_times(trace)[others])
+        result[row] = self_times(trace)[row] > _FIRST_CALL_RATIO * np.median(self_times(trace)[others])
     return result
 
 

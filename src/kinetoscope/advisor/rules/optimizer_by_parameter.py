@@ -51,12 +51,12 @@ _MAX_ALONE_SHARE: Final = 0.2
 _PRODUCTS: Final = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul"})
 """What an update computes whose time is arithmetic, such as Muon's and Shampoo's."""
 
-_WHOLE: Final = frozenset(
+_WHOLE_OPTIMIZERS: Final = frozenset(
     {"Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adamax", "NAdam", "RAdam", "ASGD", "Adadelta"}
 )
 """Optimizers all of whose operators go with the other form; of others some stay, such as Adafactor's means of rows."""
 
-_LEFT_OF_OTHERS: Final = 0.9
+_CALLS_LEFT_OF_OTHERS: Final = 0.9
 """Share of the calls of other optimizers that is left at most: `foreach` shortened Adafactor's update by a sixth."""
 
 _TINY_KERNEL_NS: Final = 10_000
@@ -157,8 +157,8 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
     at_most, at_least = _left(rank, mine)
     if in_passes:
         at_most = at_most._replace(host=_HOST_LEFT_OF_PASSES)
-    if name not in _WHOLE:
-        at_most = _Left(_LEFT_OF_OTHERS, _LEFT_OF_OTHERS, 1.0)
+    if name not in _WHOLE_OPTIMIZERS:
+        at_most = _Left(_CALLS_LEFT_OF_OTHERS, _CALLS_LEFT_OF_OTHERS, 1.0)
     if (shares := _traffic_left(rank, within, name)) is not None:
         at_most, at_least = (
             left._replace(large=share) for left, share in zip((at_most, at_least), shares, strict=True)
