@@ -260,17 +260,19 @@ def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = No
 
 def _limits(only: Sequence[int], ranks: int) -> Sentence:
     if not only:
-        return say("Rules about one rank examined none of {ranks} ranks, {why}", ranks=measured(ranks), why=_LARGE)
+        return say(
+            "Rules about one rank examined none of {ranks} ranks, {why}", ranks=measured(ranks), why=_WHY_SOME_RANKS
+        )
     return say(
         "Rules about one rank examined {examined} of {ranks} ranks ({which}), {why}",
         examined=measured(len(only)),
         ranks=measured(ranks),
         which=measured(len(only)).words(listed(only)),
-        why=_LARGE,
+        why=_WHY_SOME_RANKS,
     )
 
 
-_LARGE: Final = "as the traces are large: kinetoscope advise examines all."
+_WHY_SOME_RANKS: Final = "as the traces are large: kinetoscope advise examines all."
 
 _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),

@@ -44,8 +44,10 @@ _FINDING: Final = pl.Struct(
         "same_time_as": pl.String,
     }
 )
-_OWN: Final = tuple(name for name in _FINDING.to_schema() if name not in ("low", "high", "evidence", "facts", "ranks"))
-_PLACE: Final = tuple(name for name in _EVIDENCE.to_schema() if name != "params")
+_FINDING_FIELDS: Final = tuple(
+    name for name in _FINDING.to_schema() if name not in ("low", "high", "evidence", "facts", "ranks")
+)
+_EVIDENCE_FIELDS: Final = tuple(name for name in _EVIDENCE.to_schema() if name != "params")
 
 FINDINGS = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -158,10 +160,13 @@ def _uncounted(finding: Finding, counted: Sequence[Finding]) -> tuple[Stake, str
 
 def _to_row(finding: Finding) -> dict[str, Any]:
     evidence = [
-        {**{name: getattr(each, name) for name in _PLACE}, "params": [list(param) for param in each.params.items()]}
+        {
+            **{name: getattr(each, name) for name in _EVIDENCE_FIELDS},
+            "params": [list(param) for param in each.params.items()],
+        }
         for each in finding.evidence
     ]
-    own = {name: getattr(finding, name) for name in _OWN}
+    own = {name: getattr(finding, name) for name in _FINDING_FIELDS}
     stake = {"low": finding.stake.low, "high": finding.stake.high}
     return {**own, **stake, "ranks": list(finding.ranks), "evidence": evidence, "facts": facts_of(finding)}
 

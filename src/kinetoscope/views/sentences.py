@@ -29,7 +29,7 @@ Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Result]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class TableCell:
     """A column of some rows of an answer, made one value.
 
     Attributes:
@@ -74,7 +74,7 @@ class Computed:
     """What a function makes of the rows of an answer: a median, how many names make most of a column.
 
     Attributes:
-        analysis, params, table: the answer, as of a `Cell`.
+        analysis, params, table: the answer, as of a `TableCell`.
         function: of its frame; the same rows give the same value.
     """
 
@@ -100,7 +100,7 @@ class Given:
         return self.value
 
 
-Source: TypeAlias = Cell | Combination | Computed | Given
+Source: TypeAlias = TableCell | Combination | Computed | Given
 """Where a quantity can be looked up."""
 
 
@@ -279,7 +279,7 @@ def computed(result: Result, function: Callable[[pl.DataFrame], Any], unit: Unit
 
 def note_of(result: Result, note: str) -> Quantity:
     """A note of an answer, whole: what it leaves out is said by its analysis, and looked up there."""
-    return Quantity(note, "", note, Cell(result.analysis, result.params, note, how="note"))
+    return Quantity(note, "", note, TableCell(result.analysis, result.params, note, how="note"))
 
 
 def constant(value: float, unit: Unit = "") -> Quantity:
@@ -296,7 +296,7 @@ def _quantity(result: Result, column: str, where: tuple[pl.Expr, ...], equal: Ma
     conditions = [*where, *(pl.col(name).eq_missing(pl.lit(value)) for name, value in equal.items())]
     rows = pl.all_horizontal(conditions) if conditions else None
     table = None if result.analysis else result
-    source = Cell(result.analysis, result.params, column, rows, how, table)
+    source = TableCell(result.analysis, result.params, column, rows, how, table)
     value = _value(result.frame, source)
     unit: Unit = result.schema[column].unit if how not in ("rows", "different") else ""
     return Quantity(value, unit, _text(value, unit), source)
@@ -308,7 +308,7 @@ def _text(value: Value, unit: Unit) -> str:
     return printable(" ".join(value.split())) if isinstance(value, str) else shown(value, unit)
 
 
-def _value(frame: pl.DataFrame, cell: Cell) -> Value:
+def _value(frame: pl.DataFrame, cell: TableCell) -> Value:
     rows = frame if cell.where is None else frame.filter(cell.where)
     if cell.how == "rows":
         return rows.height
