@@ -276,7 +276,7 @@ _WHY_SOME_RANKS: Final = "as the traces are large: kinetoscope advise examines a
 
 _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
-    *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks "),
+    *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks ", "Large "),
     *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
     *("Code ", "Operators "),
 )
