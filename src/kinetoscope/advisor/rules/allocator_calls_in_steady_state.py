@@ -34,7 +34,7 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
     Why it matters. These calls are slow, and freeing waits until the device is idle. Torch keeps the memory that it
     once got, so a steady loop needs none of them. If they go on, requests of ever new sizes do not fit into the free
     blocks, memory is nearly full so that the pool is given back, or the program calls `empty_cache`. At stake is the
-    time that the steps gain without these calls; eight tenths of it count as sure.
+    time that the steps gain without these calls; eight tenths of it are the lower end.
 
     What to do. Let segments grow (`expandable_segments`), use few different input sizes, and do not call `empty_cache`
     in the loop.

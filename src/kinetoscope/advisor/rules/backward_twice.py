@@ -35,7 +35,7 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. The backward pass of the part that several losses have in common is computed once for each of them.
     For the sum of the losses it is computed once. At stake is the time that the steps gain without the repeated nodes;
-    85 % of it count as sure. If the gradient of each loss is needed by itself, nothing can be saved.
+    85 % of it are the lower end. If the gradient of each loss is needed by itself, nothing can be saved.
 
     What to do. Add the losses up, and call `backward` once.
     """

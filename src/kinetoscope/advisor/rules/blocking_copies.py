@@ -37,8 +37,8 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     Why it matters. The host blocks until the device has finished all earlier work and the copy. Meanwhile it launches
     nothing, so the device runs out of work. Copies from pinned memory need not block: the copy is queued like a kernel,
     and later work on the stream waits for it anyway. At stake is the time that the steps gain without this waiting; 85
-    % of it count as sure. Where the trace does not say whether memory was pinned (ROCm), large copies are assumed to
-    run at the speed of the link, as for copies from pageable memory.
+    % of it are the lower end. Where the trace does not say whether memory was pinned (ROCm), large copies are assumed
+    to run at the speed of the link, as for copies from pageable memory.
 
     What to do. Copy without blocking, from pinned memory.
     """

@@ -39,8 +39,8 @@ def collectives_below_the_link(job: JobView) -> Iterator[Finding]:
     below a third of the peak.
 
     Why it matters. Collectives that go over PCIe or through host memory, though the devices are linked, take many times
-    as long. At most, the part that no computation hides shrinks by what they take beyond their floor; sure are eight
-    tenths of the gain at 40 % of the link's peak. Where the files do not name the machines, the ranks may be on
+    as long. At most, the part that no computation hides shrinks by what they take beyond their floor; the lower end is
+    eight tenths of the gain at 40 % of the link's peak. Where the files do not name the machines, the ranks may be on
     several, and it is only a note.
 
     What to do. See why NCCL does not use the links: `NCCL_DEBUG=INFO` prints `via P2P` or `via SHM`; look for

@@ -46,8 +46,8 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. A compilation takes from tenths of a second to minutes, and is repeated whenever a size or a value
     that the code was compiled for changes. At stake is the compilation time in the recorded steps, of which nine tenths
-    count as sure; nothing is assumed about other steps. Between the pieces of a broken graph Python runs, and nothing
-    is fused across them: that time is at stake, and none of it is sure.
+    are the lower end; nothing is assumed about other steps. Between the pieces of a broken graph Python runs, and
+    nothing is fused across them: that time is at stake, and none of it is sure.
 
     What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
     make values that change tensors. `kinetoscope show compilations` and `graph_breaks` have all reasons and lines.

@@ -45,7 +45,7 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
     Why it matters. An operator that a device has no kernel for, or that somebody calls on a copy of the tensor on the
     host, makes the host wait for the input, computes on one processor what the device could, and the device idles until
     the result is back. At stake is the time that the steps gain if the operator and the copies around it are launched
-    like others; seven tenths of what they gain without the operator alone count as sure.
+    like others; seven tenths of what they gain without the operator alone are the lower end.
 
     What to do. Keep the tensor on the device; replace the operator by one that the device has.
     """

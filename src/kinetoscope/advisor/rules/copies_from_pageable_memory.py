@@ -39,7 +39,7 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     buffer first, which is several times slower, and the host blocks until that and all earlier work of the stream is
     done. At stake is the time that the steps gain if the host only queues these copies and they run at the speed of the
     link. That speed is taken from copies from pinned memory in the trace, else it is at most what the device's link
-    allows and at least 11 GB/s (PCI Express 3.0). Nine tenths of the gain at the lower speed count as sure.
+    allows and at least 11 GB/s (PCI Express 3.0). Nine tenths of the gain at the lower speed are the lower end.
 
     What to do. Let the loader pin its batches, which it does in a thread of its own, and copy them without blocking.
     """

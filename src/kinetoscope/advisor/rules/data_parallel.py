@@ -30,8 +30,8 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
     Why it matters. The threads of one process share Python's lock, so devices are served in turn. Each step copies the
     model to all devices, and gathers outputs and gradients on the first one. With one process per device they compute
     at the same time, and gradients are reduced during the backward pass. At most, the step gains the time by which it
-    is longer than its busiest device computes. Six tenths of the time in which only other devices compute count as
-    sure.
+    is longer than its busiest device computes. Six tenths of the time in which only other devices compute are the lower
+    end.
 
     What to do. Use DistributedDataParallel, even on one machine.
     """
@@ -66,7 +66,7 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
         change="- model = torch.nn.DataParallel(model)\n"
         "+ model = DistributedDataParallel(model, device_ids=[local_rank])  # torchrun --nproc-per-node=...",
         why="A step cannot be shorter than its busiest device computes; of the time in which only others compute, six"
-        " tenths count as sure.",
+        " tenths are the lower end.",
         confidence="medium",
         evidence=(event_evidence(rank, longest, "the longest forward pass", "step_breakdown"),),
         time=rest,

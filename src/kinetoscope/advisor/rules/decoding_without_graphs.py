@@ -30,7 +30,7 @@ def decoding_without_graphs(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. A step that decodes runs some hundred short kernels for a token of each request. Launched one by
     one, they take the host longer than the device. At stake is the time that the steps gain if launching takes no time;
-    nine tenths of it, less 1 µs between kernels, count as sure.
+    nine tenths of it, less 1 µs between kernels, are the lower end.
 
     What to do. Let the engine capture graphs; where it has graphs for smaller batches only, capture larger ones.
     """

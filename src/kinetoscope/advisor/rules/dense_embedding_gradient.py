@@ -48,7 +48,7 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. A dense gradient has a row for each row of the table: it is filled with zeros, and the optimizer
     reads and writes the whole table and its own state, though all but the touched rows stay the same. At stake is the
-    time that the steps gain if this work shrinks to the touched rows; three quarters of it count as sure.
+    time that the steps gain if this work shrinks to the touched rows; three quarters of it are the lower end.
 
     What to do. `sparse=True`, with `SGD`, `SparseAdam` or `Adagrad`. Adam then updates the state of touched rows only,
     which changes the training a little; weight decay is not possible.
@@ -94,8 +94,8 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- nn.Embedding(rows, width); Adam(...)\n"
         "+ nn.Embedding(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
-        why="The work on the table shrinks to the rows that a batch touches; three quarters of that count as sure, as"
-        " indices are sorted and summed then.",
+        why="The work on the table shrinks to the rows that a batch touches; at least three quarters of that come,"
+        " as indices are sorted and summed then.",
         confidence="medium",
         evidence=(rank.event(longest, "the longest operator on the whole table", "operators", where),),
         time=intersection(merge(rank.exposed(spans), work), rank.time),

@@ -37,7 +37,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. The first launch of a kernel loads its code, the first convolution tries algorithms, the first use
     of a library opens it: that takes tenths of a second, and no later step has it. An average step with it is no
-    average step. At stake is what the recorded steps gain without it, of which nine tenths count as sure; other
+    average step. At stake is what the recorded steps gain without it, of which nine tenths are the lower end; other
     findings do not count this time again.
 
     What to do. Run some steps before the recording begins: `schedule(wait=1, warmup=3, active=5)`.

@@ -170,7 +170,7 @@ def _many_bytes(costs: CommunicationCosts, gradients: _Gradients) -> Iterator[Fi
     if gradients.wide:
         change = "+ model.register_comm_hook(None, default_hooks.bf16_compress_hook)"
         why = (
-            "Half the bytes take half the time; eight tenths of that count as sure, as casts cost something too."
+            "Half the bytes take half the time; eight tenths of that are the lower end, as casts cost something too."
             if follows_bytes
             else "Half the bytes take half the time at most: latency and casts stay, so nothing of it is sure."
         )

@@ -44,7 +44,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Metrics, predictions to log or a loss for display are often computed by a second call of the model,
     though the first has the outputs already. At stake is the time that the steps gain without the second call. Nine
-    tenths of it count as sure where the modules are known to be the same; else none, as a second model of the same
+    tenths of it are the lower end where the modules are known to be the same; else none, as a second model of the same
     sizes (a teacher, an average of the weights) looks alike.
 
     What to do. Keep the outputs of the first call: `outputs.detach()`.

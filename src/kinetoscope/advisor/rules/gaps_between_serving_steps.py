@@ -64,7 +64,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     Why it matters. An engine that fetches the tokens of a step before it schedules the next one leaves the device idle
     meanwhile. One that schedules ahead does so only where this takes longer than the step. At stake is the time that
     the steps gain if the host neither waits for tokens nor does anything between steps. Of an engine that waits for
-    tokens, eight tenths of the gain from not waiting count as sure; of one that does not, half of its work between
+    tokens, eight tenths of the gain from not waiting are the lower end; of one that does not, half of its work between
     steps while the device is idle.
 
     What to do. Schedule ahead (asynchronous scheduling, overlap); else do less between steps: answer several tokens at
@@ -132,7 +132,7 @@ def _change(rank: RankView, steps: EngineSteps, tokens: list[WaitSite]) -> str:
 def _why(tokens: list[WaitSite]) -> str:
     if tokens:
         return "The upper end is an engine that has nothing to do between steps; the lower one, one that works ahead."
-    return "The upper end is an engine that has nothing to do between steps; half of its work counts as sure."
+    return "The upper end is an engine that has nothing to do between steps; half of its work is the lower end."
 
 
 def _between_work(rank: RankView, steps: EngineSteps) -> Intervals:

@@ -31,7 +31,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. A full collection visits every object of the process, and no other Python code runs meanwhile. It
     starts when enough objects were made, at a different time on each rank, and then all ranks wait for that one. At
-    stake is the time that the steps gain without the collections; eight tenths of it count as sure.
+    stake is the time that the steps gain without the collections; eight tenths of it are the lower end.
 
     What to do. Freeze long-lived objects after the model is built, and collect at times of your choice, on all ranks at
     once.

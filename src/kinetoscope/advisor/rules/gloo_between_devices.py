@@ -30,9 +30,9 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
     no computation hides.
 
     Why it matters. gloo copies each tensor to the host, sends it over the host's network, and copies it back. NCCL and
-    similar libraries send from device to device. At most, all of the exposed transfer is at stake. Sure is nine tenths
-    of it, less the time that the same bytes take at 4 GB/s on the bus, which devices of one machine reach without any
-    fast link. Between machines, or where sizes were not recorded, a quarter of it is sure.
+    similar libraries send from device to device. At most, all of the exposed transfer is at stake. The lower end
+    is nine tenths of it, less the time that the same bytes take at 4 GB/s on the bus, which devices of one machine
+    reach without any fast link. Between machines, or where sizes were not recorded, a quarter of it is the lower end.
 
     What to do. Make the process group with the backend of the devices. Keep gloo for objects and barriers of the host.
     """
@@ -57,7 +57,7 @@ def gloo_between_devices(job: JobView) -> Iterator[Finding]:
         change='- dist.init_process_group("gloo")\n+ dist.init_process_group("nccl")',
         why="Exposed transfer, without waiting for late ranks; NCCL reaches 4 GB/s on the bus at least."
         if known
-        else "Exposed transfer, without waiting for late ranks; between machines, or without sizes, a quarter is sure.",
+        else "Exposed transfer, without waiting for late ranks; at least a quarter between machines, or without sizes.",
         confidence="medium",
         evidence=(Evidence("the collectives by kind", "collectives"),),
         time=costs.of_transfer(exposed),

@@ -44,8 +44,8 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. All gradients are overwritten with zeros, and the backward pass then adds to them instead of just
     storing its result. At stake is the time that the steps gain without the zeros and the additions in
-    `AccumulateGrad`. 85 % of it count as sure; of the zeros alone where gradients of several batches are accumulated.
-    On the host alone none of it is sure: allocating memory for new gradients costs about as much.
+    `AccumulateGrad`. 85 % of it are the lower end; of the zeros alone where gradients of several batches are
+    accumulated. On the host alone none of it is sure: allocating memory for new gradients costs about as much.
 
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """

@@ -34,9 +34,9 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Most images have 8 bits a channel: as float32 four times as much is copied, and the loader's workers
     convert, pickle and pin four times as much. At stake is the time that the steps gain if these copies take a quarter
-    of their time (half for 16 bits). Eight tenths of it count as sure, as the device then has to convert. The images
-    are assumed to have had 8 bits; with one channel or four, which may be anything (spectrograms, masks, latents of an
-    autoencoder), it is a note.
+    of their time (half for 16 bits). Eight tenths of it are the lower end, as the device then has to convert. The
+    images are assumed to have had 8 bits; with one channel or four, which may be anything (spectrograms, masks, latents
+    of an autoencoder), it is a note.
 
     What to do. Send the bytes, and convert and normalize on the device, where it costs next to nothing.
     """

@@ -21,8 +21,8 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. An operator costs the host some ten microseconds whatever it computes. Where kernels are shorter
     than that, the queue is empty and the device waits for the next launch. At stake is the time that the steps gain if
-    launching takes no time. Nine tenths of it, less 1 µs between kernels, count as sure: a captured graph leaves out
-    what cannot be captured.
+    launching takes no time. Nine tenths of it, less 1 µs between kernels, are the lower end: a captured graph leaves
+    out what cannot be captured.
 
     What to do. Give each kernel more to do (a larger batch), or launch many at once: `torch.compile` fuses kernels, and
     with `mode="reduce-overhead"` launches them as one CUDA graph.

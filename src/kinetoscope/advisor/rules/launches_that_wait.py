@@ -40,7 +40,7 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. The host blocks while the device works, and the device is idle while the host prepares the next
     kernel: nothing overlaps. At most, the steps gain what launches of 4 µs would save. Eight tenths of what launches of
-    12 µs would save count as sure.
+    12 µs would save are the lower end.
 
     What to do. Remove `CUDA_LAUNCH_BLOCKING` (`AMD_SERIALIZE_KERNEL`, `HIP_LAUNCH_BLOCKING`) from the environment: it
     is meant for debugging.

@@ -51,7 +51,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Tensor cores need the channels last. If tensors have them first, each convolution transposes its
     inputs and outputs, so that the image is read and written twice more. At stake is the time that the steps gain
-    without these kernels; 85 % of it count as sure.
+    without these kernels; 85 % of it are the lower end.
 
     What to do. Keep model and images in the layout that the convolutions want.
     """

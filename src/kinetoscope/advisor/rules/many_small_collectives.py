@@ -97,7 +97,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
             else "- for t in tensors: dist.all_reduce(t)\n+ with dist._coalescing_manager(): ...",
             why=say(
                 "Each costs a latency of {latency}; combined, all but {left} of these latencies go, and seven tenths of"
-                " that count as sure.",
+                " that are the lower end.",
                 latency=measured(latency, "ns"),
                 left=measured(math.ceil(size / _BUCKET)),
             ),

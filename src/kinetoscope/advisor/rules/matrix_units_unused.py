@@ -85,7 +85,7 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     takes its floor in 16 bits, and other kernels but the optimizer's half of their time, as they move half the bytes.
     At least it is the gain at half of the peak in TF32 (without TF32: in FP16) and 70 % of the bandwidth, which cuBLAS
     and cuDNN exceed. On a device whose peaks are not known nothing is gained for sure. Products in TF32 are reported,
-    too, as a note, since 16 bits change the numbers: for sure they keep 85 % of the share of the peak that they reach
+    too, as a note, since 16 bits change the numbers: at least they keep 85 % of the share of the peak that they reach
     now, and the casts take their time, too. So is attention in FP32 by three products in TF32 each.
 
     What to do. Allow TF32 where it is faster, or train in BF16 with autocast (before Ampere: FP16, with a scaler).

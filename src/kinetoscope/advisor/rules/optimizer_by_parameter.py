@@ -117,12 +117,12 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     other form of (LBFGS, Muon, SparseAdam), nor of others' whose update multiplies matrices.
 
     Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators
-    each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish.
-    Sure is the gain if three tenths of the calls and of the first 2 µs of each kernel remain. The rest of large kernels
-    shrinks as its bytes do: the fused form reads and writes each number once (28 bytes a parameter of Adam in FP32, in
-    passes 80). At most, it moves them at the memory's bandwidth; surely, at 80 % of the rate of the recorded kernels.
-    Where shapes do not tell the bytes, 30 to 70 % remain; 50 to 85 % with three to five operators a parameter; 90 % and
-    more with fewer. On the host alone a gain is sure only from six operators a parameter on.
+    each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish. The
+    lower end is the gain if three tenths of the calls and of the first 2 µs of each kernel remain. The rest of large
+    kernels shrinks as its bytes do: the fused form reads and writes each number once (28 bytes a parameter of Adam in
+    FP32, in passes 80). At most, it moves them at the memory's bandwidth; surely, at 80 % of the rate of the recorded
+    kernels. Where shapes do not tell the bytes, 30 to 70 % remain; 50 to 85 % with three to five operators a parameter;
+    90 % and more with fewer. On the host alone a gain is sure only from six operators a parameter on.
 
     Of Adafactor, and of optimizers that torch does not have, surely only a tenth of the calls goes.
 

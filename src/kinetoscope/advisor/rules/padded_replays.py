@@ -45,7 +45,7 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     Why it matters. A graph computes for the batch that it was captured for; the rows that are missing are padded, and a
     large product takes as long as it has rows. At stake is the time that the steps gain with as many rows as there are
     requests: a product that arithmetic limits, and other kernels, in proportion; attention reads only what there is.
-    Half of it counts as sure, where shapes were recorded and as far as products do not read longer than that.
+    Half of it is the lower end, where shapes were recorded and as far as products do not read longer than that.
 
     What to do. Capture graphs of more sizes.
     """
@@ -81,7 +81,7 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         takes=rank.per_step(spans.length),
         change=setting(steps.engine, _SIZES).format(sizes=_listed(steps.engine, sizes)),
-        why="The upper end is as many rows as requests, at today's share of the peak; half of it counts as sure, as far"
+        why="The upper end is as many rows as requests, at today's share of the peak; at least half of it comes, as far"
         " as reading weights is not the limit then.",
         confidence="medium",
         evidence=(rank.longest_of(steps.hosts(much), "the longest of these steps on the host", "serving_steps"),),

@@ -46,7 +46,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. The model computes for the padding, too. At most, device work (on the host alone: operators) shrinks
     by the share of padding, attention by that of the squares of the lengths, but for the optimizer's. Some padding
-    remains, and some work does not grow with the length of sequences, so half of that counts as sure, and none of
+    remains, and some work does not grow with the length of sequences, so half of that is the lower end, and none of
     kernels whose floor is shorter than a kernel can be.
 
     What to do. Put sequences of similar length into a batch (sort, or sample by length), or pack them (nested tensors,

@@ -39,8 +39,8 @@ def prompts_hold_up_decoding(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Every request of the batch gets its next token only after such a step: it is the pause that users
     notice in the middle of an answer. At stake is what the prompts add to an average step. Devices that only prefill
-    take all of it away; smaller pieces of prompts shorten the longest pause, but not the average, so none counts as
-    sure.
+    take all of it away; smaller pieces of prompts shorten the longest pause, but not the average, so none is the lower
+    end.
 
     What to do. Take fewer tokens of prompts into a step, or prefill on other devices.
     """

@@ -40,8 +40,8 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     of the device's memory.
 
     Why it matters. Checkpointing computes the forward pass twice to save memory, a quarter to a third more arithmetic.
-    At stake is the time that the steps gain without the second time, by the share of the activations that fits: for
-    sure nine tenths of it if all results have to be kept, at most all of it if half of them have to. Where memory was
+    At stake is the time that the steps gain without the second time, by the share of the activations that fits: at
+    least nine tenths of it if all results have to be kept, at most all of it if half of them have to. Where memory was
     not recorded, or less than a tenth fits, nothing is reported.
 
     What to do. Checkpoint fewer layers, or only attention and what is cheap to compute (selective checkpointing).
@@ -78,7 +78,7 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
         stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)"
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
-        why="Results that fit into memory need not be computed again; nine tenths of the time that this saves is sure.",
+        why="Results that fit into memory need not be computed again; at least, that saves nine tenths of their time.",
         confidence="medium",
         evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
         time=time,

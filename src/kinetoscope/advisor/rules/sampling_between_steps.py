@@ -59,7 +59,7 @@ def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
             waiting_claim(rank, site, stake),
             change="- value.item(), value.cpu(), x[mask]  # between the launches of a step\n"
             "+ keep it on the device, or copy it with the tokens",
-            why="The value has to be fetched some time: eight tenths of the gain count as sure.",
+            why="The value has to be fetched some time: eight tenths of the gain are the lower end.",
         )
 
 

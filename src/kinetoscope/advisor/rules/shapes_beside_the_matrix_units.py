@@ -55,9 +55,9 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Operands are loaded 16 bytes at a time. Rows that begin in between are loaded 2, 4 or 8 bytes at a
     time, or without tensor cores. What is lost is shown by products of the same trace whose sizes fit: at most, such a
-    product comes as near to its floor as the best of them; sure is the gain if it comes as near as 85 % of what they
-    reach on average. Without one, at most its floor remains, and nothing is sure; where no tensor cores were used, the
-    gain at half of the peak is.
+    product comes as near to its floor as the best of them; the lower end is the gain if it comes as near as 85 % of
+    what they reach on average. Without one, at most its floor remains, and nothing is sure; where no tensor cores were
+    used, the gain at half of the peak is.
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """

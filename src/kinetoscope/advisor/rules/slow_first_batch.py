@@ -38,8 +38,8 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Without `persistent_workers` torch ends all workers after an epoch and starts new ones: processes
     are created, Python and the dataset are loaded, and nothing is prefetched. Meanwhile the training stops. At stake is
-    the time in which the old workers end and the new ones start, of which eight tenths count as sure; at most also the
-    extra time of the first fetch, spread over the recorded steps. It happens once an epoch: if at most one end was
+    the time in which the old workers end and the new ones start, of which eight tenths are the lower end; at most also
+    the extra time of the first fetch, spread over the recorded steps. It happens once an epoch: if at most one end was
     recorded it is a note, as an epoch may have many more steps than were recorded.
 
     What to do. Keep the workers (`persistent_workers=True`); join short epochs.

@@ -36,7 +36,7 @@ def slow_link(job: JobView) -> Iterator[Finding]:
 
     Why it matters. A link that has fallen back (a cable, a switch, PCIe instead of NVLink, no direct access between
     device and network card) slows all traffic over it, and all other ranks wait for those behind it. At stake is the
-    extra time of these collectives, as far as it is exposed: six tenths of it count as sure, and at most a quarter
+    extra time of these collectives, as far as it is exposed: six tenths of it are the lower end, and at most a quarter
     more, as others wait too.
 
     What to do. Find the machine that the slow groups share; compare `nvidia-smi topo -m` and the counters of its

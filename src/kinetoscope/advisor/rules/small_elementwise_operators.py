@@ -83,11 +83,11 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Each of them is launched, reads all its elements and writes them again, though a few operations per
     element take no time. At most, one kernel in place of a chain takes what its inputs and its result need at the
-    bandwidth of the device's memory, and only the longest call of each run remains. Sure is the gain if the kernels of
-    a chain of three operators or more shrink with the bytes that surely go, as compiled kernels reach the rate of those
-    that they replace, and a fifth of the calls and of small kernels remains; on the host alone half of the calls, as
-    one operator then computes what all of them did. Where shapes were not recorded, large kernels take twice the
-    longest of their run.
+    bandwidth of the device's memory, and only the longest call of each run remains. The lower end is the gain if the
+    kernels of a chain of three operators or more shrink with the bytes that surely go, as compiled kernels reach the
+    rate of those that they replace, and a fifth of the calls and of small kernels remains; on the host alone half of
+    the calls, as one operator then computes what all of them did. Where shapes were not recorded, large kernels take
+    twice the longest of their run.
 
     What to do. Compile the model, or the function that these operators stand in.
     """

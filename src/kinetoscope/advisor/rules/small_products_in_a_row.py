@@ -42,8 +42,9 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
     them, each of which takes its floor less than 80 % of its time: experts, heads or members of an ensemble in a loop.
 
     Why it matters. A product of few tiles leaves multiprocessors without work, and each begins and ends anew. Batched,
-    all tiles run at once. At most, a run takes the sum of its floors; sure is the gain at half of the peak and 70 % of
-    the bandwidth, which cuBLAS and CUTLASS exceed in grouped kernels, if the calls cost the host as much as before.
+    all tiles run at once. At most, a run takes the sum of its floors; the lower end is the gain at half of the peak and
+    70 % of the bandwidth, which cuBLAS and CUTLASS exceed in grouped kernels, if the calls cost the host as much as
+    before.
 
     What to do. Stack the weights and call `torch.bmm`, for parts of different lengths `torch._grouped_mm`.
     """

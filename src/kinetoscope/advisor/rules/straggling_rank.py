@@ -88,9 +88,9 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
 
     Why it matters. A collective is as late as the last of its ranks: one slow rank slows the whole job, and on the
     other ranks that looks like slow communication. At stake is what the analysis replays (`gain`): the collectives of
-    all ranks as if nobody waited for this one, so that of several stragglers each counts with its delay beyond the
-    next one's. Nine tenths of it count as sure, seven where hosts carry the collectives out; at most
-    it is what the others wait for it.
+    all ranks as if nobody waited for this one, so that of several stragglers each counts with its delay beyond the next
+    one's. Nine tenths of it are the lower end, seven where hosts carry the collectives out; at most it is what the
+    others wait for it.
 
     What to do. Examine that rank's loader, host or device, in the analysis that the finding names.
     """

@@ -34,7 +34,7 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
 
     Why it matters. All ranks wait for the one with the most work: if sequences differ in length, the longest batch sets
     the pace. With equal work, steps take the time of the average rank. At stake is the smaller of the waiting and of
-    the extra computation of the longest rank; three quarters of it count as sure.
+    the extra computation of the longest rank; three quarters of it are the lower end.
 
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
@@ -70,7 +70,7 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
         why="With equal work a step takes the time of the average rank; samples are never quite alike, so three"
-        " quarters count as sure.",
+        " quarters are the lower end.",
         confidence="medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=costs.of_rest(most),

@@ -51,8 +51,8 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Each operator costs microseconds for one element, and with a device each value is a wait. An
     operator on the whole tensor, or one `tolist()`, costs as much as one of them. At stake is the time that the steps
-    gain without these loops; eight tenths of it count as sure, on the host alone four tenths, as recording lengthens
-    operators that short.
+    gain without these loops; eight tenths of it are the lower end, on the host alone four tenths, as recording
+    lengthens operators that short.
 
     What to do. Compute with whole tensors, and fetch the result once.
     """

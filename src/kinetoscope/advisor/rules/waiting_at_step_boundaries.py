@@ -40,9 +40,9 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     of Python.
 
     Why it matters. When one rank works alone, all others wait in the first collective of the step. At stake is their
-    waiting in these steps, averaged over all steps; seven tenths of it count as sure if it happens more than once. It
-    is a guess unless it is one rank of three or more, three times, or every n-th step: random delays on changing ranks
-    come from other processes on the machines.
+    waiting in these steps, averaged over all steps; seven tenths of it are the lower end if it happens more than once.
+    It is a guess unless it is one rank of three or more, three times, or every n-th step: random delays on changing
+    ranks come from other processes on the machines.
 
     What to do. Let all ranks do their part at the same time, or let another thread or process do it while training goes
     on (asynchronous checkpoints); collect garbage on all ranks in the same step.

@@ -40,7 +40,7 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
     Why it matters. The host usually runs ahead of the device. A call that waits lets the queue run empty, and the
     device is idle until the host has launched something again. The waiting itself costs nothing where the device is the
     bottleneck. At stake is the time that the steps gain without these calls and the operators around them; eight tenths
-    of it count as sure, as the value has still to be fetched at some time. Where the host waits at several places,
+    of it are the lower end, as the value has still to be fetched at some time. Where the host waits at several places,
     removing only one may bring little: the interval reaches from that gain to the place's share of the gain from
     removing all.
 

@@ -32,8 +32,8 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
     is waiting. Collectives of graphs name no process group, so that this is known where single calls cannot be matched.
 
     Why it matters. Tensor-parallel ranks meet twice in each layer: every step is as slow as the slowest device, and
-    begins when the last host has launched it. At stake is the middle of what ranks wait. Three quarters of it count as
-    sure if it is always the same rank, less what its device waits for its own host; else nothing: hosts vary.
+    begins when the last host has launched it. At stake is the middle of what ranks wait. Three quarters of it are the
+    lower end if it is always the same rank, less what its device waits for its own host; else nothing: hosts vary.
 
     What to do. If it is always the same rank, examine its device and its host; else launch steps as graphs and give the
     processes cores of their own, so that hosts launch at the same time.
@@ -77,7 +77,7 @@ def waiting_tensor_parallel_ranks(job: JobView) -> Iterator[Finding]:
         change="+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?"
         if one and not hosts
         else "+ taskset or numactl --cpunodebind for each rank's process; launch steps as graphs",
-        why="Even ranks wait for nobody; they never are quite, so three quarters count as sure, of a rank that is late"
+        why="Even ranks wait for nobody; they never are quite, so at least three quarters come, of a rank that is late"
         " in most steps and does not wait for its own host.",
         confidence="high" if one and len(each) > 2 else "medium",
         evidence=(Evidence("what each rank computes and waits in each step", "serving_steps"),),
