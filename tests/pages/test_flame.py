@@ -144,6 +144,6 @@ def test_what_differs_beside_the_speed_is_said_first(tmp_path: Path) -> None:
     assert note.alert
     assert note.text.splitlines() == [
         "They are of different programs: 0 of 12 names of their operators are in both.",
-        "The device was A100; now it is H100.",
+        "The device was `A100`; now it is `H100`.",
     ]
     assert not any(isinstance(each, NoteBlock) for each in compare(one, ALL, {}, base=one).blocks)

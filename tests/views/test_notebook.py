@@ -137,7 +137,7 @@ def test_one_kernel_has_a_line_for_each_rank() -> None:
 
 
 def test_of_very_many_ranks_the_extremes_are_drawn() -> None:
-    rows = [(rank, name, "computation", 1, 1, 10 + rank, 5, 999, 500, 1.0) for name in "ab" for rank in range(500)]
+    rows = [(rank, name, "computation", 1, 1, 10 + rank, 0.0, 5, 999, 500, 1.0) for name in "ab" for rank in range(500)]
     many = pl.DataFrame(rows, schema=SPREAD.columns, orient="row")
     facts = kernel_spread(read(str(OURS / "ddp2"))).chart_facts
     schema = kernel_spread(read(str(OURS / "ddp2"))).schema
@@ -165,11 +165,11 @@ def test_a_specification_draws_itself() -> None:
 
 SPREAD = pl.DataFrame(
     [
-        (0, "gemm", "computation", 2, 6, 3, 1, 9, 2, 0.9),
-        (0, "add", "computation", 1, 1, 1, 1, 1, 2, 1.0),
-        (1, "gemm", "computation", 2, 8, 4, 2, 5, 2, 1.1),
+        (0, "gemm", "computation", 2, 6, 3, 4.0, 1, 9, 2, 0.9),
+        (0, "add", "computation", 1, 1, 1, None, 1, 1, 2, 1.0),
+        (1, "gemm", "computation", 2, 8, 4, 2.0, 2, 5, 2, 1.1),
     ],
-    schema=["rank", "name", "kind", "calls", "total", "mean", "min", "max", "ranks", "ratio"],
+    schema=["rank", "name", "kind", "calls", "total", "mean", "std", "min", "max", "ranks", "ratio"],
     orient="row",
 )
 

@@ -56,7 +56,7 @@ _MOSTLY_GONE_SHARE: Final = 0.25
 _STILL_RUNS_SHARE: Final = 0.5
 """Of the time of the kernel that a finding showed: from this share on, the next run has it still."""
 
-_SHOWN: Final = Schema(
+_PROMISES: Final = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("row", pl.Int64, "Row of an event."),
     Column("name", pl.String, "Its name, if it is device work."),
@@ -157,7 +157,7 @@ def run_facts(run: Job, advice: Advice, *, select: Selection = ALL) -> RunFacts:
     times = steps.group_by(places, maintain_order=True).agg(pl.col("duration").mean()).get_column("duration")
     kernels = named("kernels")(run, select=chosen).frame.group_by("name").agg(pl.col("total").sum())
     rows = {(one.rank, one.row): one for finding in advice.findings for one in finding.evidence if one.row is not None}
-    shown = run.map(_names_of_work, _SHOWN, ALL, rows=tuple((rank, row) for rank, row in rows if rank is not None))
+    shown = run.map(_names_of_work, _PROMISES, ALL, rows=tuple((rank, row) for rank, row in rows if rank is not None))
     names = {(rank, row): name for rank, row, name in shown.frame.select("rank", "row", "name").iter_rows()}
     of_findings = {
         (finding.code, finding.key): names[one.rank, one.row]
@@ -177,7 +177,7 @@ def _names_of_work(trace: Trace, _: Selection, *, rows: tuple[tuple[int, int], .
     mine = np.array(sorted({row for rank, row in rows if rank == trace.source.rank}), np.int64)
     mine = mine[np.isin(mine, device_work(trace).rows)]
     names = trace.strings.labels(trace.name[mine].tolist())
-    return Partial(pl.DataFrame({"row": mine, "name": names}, schema=_SHOWN.per_rank.types))
+    return Partial(pl.DataFrame({"row": mine, "name": names}, schema=_PROMISES.per_rank.types))
 
 
 def delivery_of_advice(names: Sequence[str], advice: Sequence[Advice], facts: Sequence[RunFacts] = ()) -> Result:

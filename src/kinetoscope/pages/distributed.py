@@ -45,12 +45,23 @@ _KINDS: Final = {
 }
 """Parts of a rank's step, each with its kind of time and its words."""
 
-_LATE: Final = "late collectives"
+_LATE_COLLECTIVES: Final = "late collectives"
 
 _RANKS: Final = 5
 """Ranks that have a colour of their own among the late ones."""
 
-_OF_LATE: Final = ("rank", "step", "kind", "process_group", "start", "late", "lost", "cause", "charged_to", "straggler")
+_LATE_COLUMNS: Final = (
+    "rank",
+    "step",
+    "kind",
+    "process_group",
+    "start",
+    "late",
+    "lost",
+    "cause",
+    "charged_to",
+    "straggler",
+)
 
 _STRAGGLER_NOTE: Final = "The others wait for"
 """How a note begins that the sentence of the page has said: it is no limit."""
@@ -65,7 +76,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     del params
     questions = ("stragglers", "rank_balance", "collectives", "overlap", "kernel_spread")
     results = {name: named(name)(job, select=select) for name in questions}
-    results[_LATE] = named("stragglers")(job, select=select, by="collective")
+    results[_LATE_COLLECTIVES] = named("stragglers")(job, select=select, by="collective")
     ranks = len(job.ranks)
     return Page(
         "distributed",
@@ -105,7 +116,7 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
         yield _of_ranks(balance, stragglers, host=not results["overlap"].frame.height)
         if min(balance.frame.n_unique("rank"), balance.frame.n_unique("step")) > 1:
             yield _waiting(balance)
-        yield from _late_collectives(results[_LATE], stragglers)
+        yield from _late_collectives(results[_LATE_COLLECTIVES], stragglers)
     if results["collectives"].frame.height:
         yield from _bandwidth(results["collectives"])
     if one:
@@ -116,7 +127,7 @@ def _blocks(results: Mapping[str, Result]) -> Iterator[Block]:
         note = "A row leads to the collective in which the others lost most because of that rank."
         yield TableBlock("Stragglers", "stragglers", sort="-lost", links={"rank": "rank", "row": "row"}, note=note)
         yield TableBlock(
-            "Late collectives", "stragglers", {"by": "collective"}, _OF_LATE, sort="-lost",
+            "Late collectives", "stragglers", {"by": "collective"}, _LATE_COLUMNS, sort="-lost",
             links={"rank": "rank", "row": "row"}, note="By the rank that arrived last; a row leads to its event.",
         )  # fmt: skip
     if results["collectives"].frame.height:

@@ -47,7 +47,7 @@ from kinetoscope.model.trace.shapes import (
 from kinetoscope.model.trace.shapes import NAME as NAME_KEY
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.strings import Strings
-from kinetoscope.model.trace.trace import Trace
+from kinetoscope.model.trace.trace import NO_TIME, Trace
 from kinetoscope.model.trace.tracks import Tracks
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import MAX_RATIO, UNSUSPICIOUS_BYTES, cache_for, is_url, open_file
@@ -263,12 +263,14 @@ def _check_events(events: dict[str, NDArray[Any]], strings: Strings, shapes: Sha
         ("name", -1, len(strings)),
         ("track", 0, len(tracks)),
         ("shape", 0, len(shapes)),
-        ("start", -LONGEST_TIME, LONGEST_TIME + 1),
     ):
         column = events[name]
         _require(not len(column) or (least <= column.min() and column.max() < end), f"an event has no possible {name}")
-    duration = events["end"] - events["start"]  # may wrap around; then it is beyond what is possible, too
-    _require((np.abs(events["end"].astype(np.float64)) <= 2.0 * LONGEST_TIME).all(), "an event has no possible end")
+    start, end = events["start"], events["end"]
+    timed = start != NO_TIME  # an event whose file had no possible time
+    _require((np.abs(start[timed].astype(np.float64)) <= LONGEST_TIME).all(), "an event has no possible start")
+    _require((np.abs(end[timed].astype(np.float64)) <= 2.0 * LONGEST_TIME).all(), "an event has no possible end")
+    duration = end - start  # may wrap around; then it is beyond what is possible, too
     _require(((duration >= -LONGEST_TIME) & (duration <= LONGEST_TIME)).all(), "an event has no possible duration")
 
 

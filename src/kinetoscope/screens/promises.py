@@ -18,7 +18,7 @@ _OUTCOMES: Final = {
     "less": "less than promised",
     "noise": "that may be noise",
 }
-_MARKS: Final = {"gone": "✓", "mostly gone": "~", "still runs": "="}
+_STATUS_GLYPHS: Final = {"gone": "✓", "mostly gone": "~", "still runs": "="}
 
 
 def lines(rows: pl.DataFrame, *, width: int) -> Iterator[Line]:
@@ -29,7 +29,7 @@ def lines(rows: pl.DataFrame, *, width: int) -> Iterator[Line]:
     for row in rows.head(_SAID).to_dicts():
         room = max(width - 2 - len(row["code"]) - 2, 20)
         credited = row["outcome"] not in ("void", "noise") or row["status"] == "still runs"
-        mark = _MARKS[row["status"]] if credited else "–"
+        mark = _STATUS_GLYPHS[row["status"]] if credited else "–"
         yield ((f"{mark} {row['code']}", "bold"), (f"  {middle(printable(row['message']), room)}", ""))
         if row["together"] > 1:
             yield plain(f"  promised {_interval(row['promised_low'], row['promised_high'])}", "dim")

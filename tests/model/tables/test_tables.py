@@ -14,6 +14,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.tables.tables import TABLES, table
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.arguments import ARGUMENTS
+from kinetoscope.model.trace.mangled import demangled
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.reading import read
 from tests.drawn import annotation, event, job, kernel, launch, memory, op, python
@@ -323,7 +324,7 @@ def test_columns_of_real_traces_hold_what_the_events_say(name: str) -> None:
             continue
         for row in table(trace, table_name)[::97].iter_rows(named=True):
             given = trace.event(row["row"])
-            assert row.get("name", given["name"]) == given["name"]
+            assert row.get("name", demangled(given["name"])) == demangled(given["name"])
             for field in declared.fields:
                 values = [given["args"][key] for key in field.keys if key in given.get("args", ())]
                 if values and isinstance(values[0], int | float):

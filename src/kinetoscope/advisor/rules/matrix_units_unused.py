@@ -48,7 +48,7 @@ _SLOW_TF32: Final = ((8, 6), (8, 9), (12, 0), (12, 1))
 16 bits two or four times as fast: without a peak it is not known which (NVIDIA's whitepapers on GA102, Ada, Blackwell).
 """
 
-_SLOW_LEFT: Final = {True: 1 / 2, False: 1 / 4}
+_SLOW_TIME_LEFT: Final = {True: 1 / 2, False: 1 / 4}
 """What is left of a product on such a device at least: is it a GeForce?"""
 
 _OTHER_TIME_LEFT: Final = 0.5
@@ -276,7 +276,7 @@ def _left_by_name(rank: RankView, numbers: list[int], instead: str) -> Floats:
         here, peak = rank.work.device == device.number, known_peaks(rank.trace, device.number).peak
         if peak is None:
             result[1, here] = (
-                _SLOW_LEFT["GeForce" in device.name] if device.capability in _SLOW_TF32 else _LEFT_BY_NAME[1]
+                _SLOW_TIME_LEFT["GeForce" in device.name] if device.capability in _SLOW_TF32 else _LEFT_BY_NAME[1]
             )
             continue
         plain, other = peak.vector("fp32"), peak.flops(instead)

@@ -18,11 +18,11 @@ from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.timeline.range import Range, TopName
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.idle_words import WHY_IDLE
+from kinetoscope.pages.parts.sentences import WHY_IDLE
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, count, each, measured, say, total
 
-_NOTABLE_SHARE: Final = 0.05
+_NOTABLE_TIME_SHARE: Final = 0.05
 """Share of the range from which on a loss is worth a word."""
 
 
@@ -44,7 +44,7 @@ def _steps(trace: Trace, stretch: Range, select: Selection) -> Sentence:
     step = cell(steps, "step", rank=trace.source.rank)
     if not stretch.whole:
         return say("part of step {step}", step=step)
-    if stretch.around < _NOTABLE_SHARE / 10 * stretch.length:
+    if stretch.around < _NOTABLE_TIME_SHARE / 10 * stretch.length:
         return say("step {step}", step=step)
     return say("step {step} with {around} around it", step=step, around=measured(stretch.around, "ns"))
 
@@ -62,7 +62,9 @@ def _busy(trace: Trace, stretch: Range, select: Selection) -> Sentence:
     if not window:
         return say("{who} at work from before the recording", who=who)
     busy = (window - idle) / window
-    rest = " of the rest" if stretch.before >= _NOTABLE_SHARE / 10 * stretch.length * len(titles) else " of the time"
+    rest = (
+        " of the rest" if stretch.before >= _NOTABLE_TIME_SHARE / 10 * stretch.length * len(titles) else " of the time"
+    )
     mean = " on average" if len(titles) > 1 else ""
     before = "work from before the recording comes first; " if rest == " of the rest" else ""
     text = say(
@@ -70,10 +72,10 @@ def _busy(trace: Trace, stretch: Range, select: Selection) -> Sentence:
         before=before, who=who, share=busy.words(percent(busy.number)), rest=rest, mean=mean,
     )  # fmt: skip
     alone = total(devices, "exposed_communication", rank=rank) / window
-    if alone.number > max(1 - busy.number, _NOTABLE_SHARE):
+    if alone.number > max(1 - busy.number, _NOTABLE_TIME_SHARE):
         hidden = alone.words(percent(alone.number))
         return say("{text}, {part} in communication that no computation covers", text=text, part=hidden)
-    if 1 - busy.number < _NOTABLE_SHARE or not stretch.idle:
+    if 1 - busy.number < _NOTABLE_TIME_SHARE or not stretch.idle:
         return text
     reason, detail, most, whole = _most_idle(trace, stretch, select)
     part = EMPTY if most.number > 0.995 * whole.number else say("{most} of it ", most=most)
@@ -146,7 +148,7 @@ def facts(trace: Trace, stretch: Range, select: Selection) -> list[Sentence]:
         said.append(say("Steps {numbers}", numbers=numbers.words(listed(stretch.steps))))
     if stretch.longest is not None and stretch.busy:
         length = stretch.longest[1] - stretch.longest[0]
-        if length >= _NOTABLE_SHARE * stretch.length / 10:
+        if length >= _NOTABLE_TIME_SHARE * stretch.length / 10:
             said.append(say("longest idle stretch {length}", length=measured(length, "ns")))
     return said
 
