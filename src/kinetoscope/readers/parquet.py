@@ -266,11 +266,11 @@ def _check_events(events: dict[str, NDArray[Any]], strings: Strings, shapes: Sha
     ):
         column = events[name]
         _require(not len(column) or (least <= column.min() and column.max() < end), f"an event has no possible {name}")
-    start, end = events["start"], events["end"]
-    timed = start != NO_TIME  # an event whose file had no possible time
-    _require((np.abs(start[timed].astype(np.float64)) <= LONGEST_TIME).all(), "an event has no possible start")
-    _require((np.abs(end[timed].astype(np.float64)) <= 2.0 * LONGEST_TIME).all(), "an event has no possible end")
-    duration = end - start  # may wrap around; then it is beyond what is possible, too
+    begins, ends = events["start"], events["end"]
+    timed = begins != NO_TIME  # an event whose file had no possible time
+    _require((np.abs(begins[timed].astype(np.float64)) <= LONGEST_TIME).all(), "an event has no possible start")
+    _require((np.abs(ends[timed].astype(np.float64)) <= 2.0 * LONGEST_TIME).all(), "an event has no possible end")
+    duration = ends - begins  # may wrap around; then it is beyond what is possible, too
     _require(((duration >= -LONGEST_TIME) & (duration <= LONGEST_TIME)).all(), "an event has no possible duration")
 
 
