@@ -2,7 +2,7 @@
 
 export function numbersOf(text: string): Set<number> {
   const found = new Set<number>();
-  for (const part of text.split(",")) {
+  for (const part of text.split(",").filter((each) => each.trim())) {
     const [from, to = from] = part.split("-").map(Number) as [number, number?];
     if (Number.isInteger(from) && Number.isInteger(to))
       for (let each = from; each <= (to as number) && found.size < 1e5; each += 1) found.add(each);

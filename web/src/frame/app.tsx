@@ -60,7 +60,7 @@ export function App() {
   }, [state.run]);
   useEffect(() => setMenu(false), [state.view, state.run]);
   const everywhere = { does: "go to anything, or do it", run: () => setPalette(true) };
-  useKeys({ "?": { does: "this list", run: () => setHelp(!help) }, "Ctrl K": everywhere }, "Everywhere");
+  useKeys({ "?": { does: "this list", run: () => setHelp(!help) }, "Ctrl K": everywhere }, "Everywhere", "page");
   useEffect(() => {
     const open = (event: KeyboardEvent) => {
       if (!(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey || event.key.toLowerCase() !== "k")

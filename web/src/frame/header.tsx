@@ -32,7 +32,7 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
     return <span data-tip={name}>{fitted(name, innerWidth > 1300 ? 190 : 120, 14)}</span>;
   };
   const swap = () => setTheme(dark ? "light" : "dark");
-  useKeys({ "Shift+D": { does: dark ? "light page" : "dark page", run: swap } }, "Everywhere");
+  useKeys({ "Shift+D": { does: dark ? "light page" : "dark page", run: swap } }, "Everywhere", "page");
   const only = [
     select.device && `device ${select.device}`,
     select.stream && `stream ${select.stream}`,

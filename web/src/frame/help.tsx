@@ -16,7 +16,7 @@ const spelled = (key: string) => SHOWN[key] ?? key.replace("Shift+", "⇧ ");
 export function Help({ close }: { close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
-  useKeys({ Escape: close, "?": close });
+  useKeys({ Escape: close, "?": close }, "", "instrument");
   return (
     <dialog
       ref={dialog}

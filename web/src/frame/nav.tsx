@@ -80,6 +80,7 @@ export function Nav({
       ...(open ? { Escape: close } : {}),
     },
     "Everywhere",
+    "page",
   );
   const item = (page: PageName) => (
     <li key={page.name}>

@@ -22,7 +22,8 @@ from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.timeline.hits import hits_table
 from kinetoscope.server.timeline.request import row_of, trace_of, traces_of, whole
 
-_MAX_SEARCH_CHARACTERS: Final = 500
+_MAX_SEARCH_CHARACTERS: Final = 10_000
+"""Names of templates of C++ have hundreds to thousands; a search for one is no dearer for that."""
 
 MAX_CLIENTS: Final = 256
 """Clients whose latest search is remembered."""

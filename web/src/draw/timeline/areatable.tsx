@@ -120,6 +120,7 @@ export function AreaTable({
       "{": { does: "previous event of the chosen row of the table", run: () => on("previous") },
     },
     "Timeline, area",
+    "instrument",
   );
 
   const copy = async () => {
