@@ -250,7 +250,6 @@ export function AllocatorBlock(block: Allocator) {
     () => heap && <HeapPicture heap={heap} who={who} fills={fills} names={names} alone={alone} />,
     [heap, fills, names.join(), alone, JSON.stringify(who)],
   );
-  const keyed = order.filter((each) => (heap?.bytes[names[each] ?? ""] ?? 0) > 0);
   return (
     <Frame
       title={title}
@@ -349,7 +348,7 @@ export function AllocatorBlock(block: Allocator) {
         {heap ? printable(heap.sentence) : "…"}
       </p>
       <ul class="key" aria-label="Bytes asked for by category">
-        {keyed.map((each) => (
+        {order.map((each) => (
           <li key={each}>
             <button
               class="link"

@@ -176,6 +176,11 @@ function Editor({ note, dark, save, cancel }: EditorProps) {
           aria-label="Text of the note"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+            event.preventDefault();
+            event.currentTarget.form?.requestSubmit();
+          }}
         />
       </label>
       <div class="row" role="radiogroup" aria-label="Colour">
@@ -191,7 +196,7 @@ function Editor({ note, dark, save, cancel }: EditorProps) {
             <i style={{ background: colourOf(each, dark) }} />
           </label>
         ))}
-        <button class="button strong" disabled={!text.trim()}>
+        <button class="button strong" disabled={!text.trim()} data-tip="Ctrl-Enter">
           Save
         </button>
         <button type="button" class="button" onClick={cancel}>
