@@ -28,7 +28,7 @@ const USUAL = {
 const FORMATS = ["csv", "parquet", "json"] as const;
 /** Rows that are copied at most: what one answer holds. */
 const COPIED = 10_000;
-const SORT = "-total";
+const SORT = ""; // the server's own order: by self time, of device rows by total
 /** Above and below the rows: tools, the head of the table, a note. */
 const AROUND = 104;
 
