@@ -1,7 +1,8 @@
 /** The keys that can be pressed here. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { listed, useKeys } from "../base/keyboard";
+import { useKeys } from "../base/keyboard";
+import { listed } from "../base/scopes";
 
 const SHOWN: Readonly<Record<string, string>> = {
   ArrowUp: "↑",
