@@ -407,6 +407,22 @@ def test_the_ledger_is_about_one_program_unless_asked(shared_traces: Path) -> No
         assert one(page, ControlsBlock).controls[-1].chosen == ("runs" in params)
 
 
+def test_a_memory_snapshot_has_no_row_in_the_ledger(tmp_path: Path) -> None:
+    from kinetoscope.pages.ledger import page as ledger
+    from tests.snapshots.process import Process
+    from tests.snapshots.writing import write
+
+    process = Process(stacks="python")
+    process.record()
+    process.free(process.alloc("aten::empty", 1 << 20))
+    write(tmp_path / "s.pickle", process.snapshot())
+    memory, run = read(str(tmp_path / "s.pickle"), jobs=1), read(str(OURS / "mlp.pt.trace.json.gz"), jobs=1)
+    page = ledger(run, ALL, {}, runs=[("s", memory), ("r", run)], listed=2)
+    assert page.sentence.startswith("There is one run of this program here: ")
+    assert page.facts == ("1 of 2 runs", "1 of another program left out")
+    assert any("left out" in each for each in ledger(run, ALL, {"of": "all"}, runs=[("s", memory), ("r", run)]).cannot)
+
+
 def test_the_ledger_has_a_row_for_each_run_that_has_steps(shared_traces: Path, tmp_path: Path) -> None:
     from kinetoscope.pages.ledger import page as ledger
 

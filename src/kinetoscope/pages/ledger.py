@@ -66,7 +66,7 @@ def page(
     for identity, run in runs or (("", job),):
         count += 1
         group = own if run.path == job.path else _group_of(run, groups)
-        if group is not own and of == "program" and not chosen:
+        if (group is not own or _is_of_memory_alone(run)) and of == "program" and not chosen:
             other += 1
             continue
         try:
@@ -93,6 +93,11 @@ def page(
         blocks += _blocks(group.runs, ledger, select, job.path, title)
     notes = dict.fromkeys(note for ledger in ledgers for note in ledger.notes)
     return Page("ledger", "Ledger", _sentence(ledgers), facts, tuple(blocks), (*notes, *left))
+
+
+def _is_of_memory_alone(run: Job) -> bool:
+    """Whether it is memory snapshots, which have no step."""
+    return all(source.snapshots == (source.url,) for source in run.sources)
 
 
 def _program(run: Job) -> Program | None:
