@@ -47,6 +47,8 @@ export interface Run {
   readonly steps: readonly Step[];
   readonly duration: number | null;
   readonly base: string | null;
+  /** Annotations that may be steps, the likeliest first. */
+  readonly step_names?: readonly string[];
   /** What the clock of the file showed at the time 0 of the page, in ns. */
   readonly origin?: string;
   /** What kind of program it is of: training, serving, inference, unknown; snapshot: of a memory snapshot without a trace. */

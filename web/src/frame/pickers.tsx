@@ -414,6 +414,20 @@ export function Only({ select, about, choose }: OnlyProps) {
               onInput={(event) => setValues({ ...values, [key]: event.currentTarget.value })}
             />
           </label>
+          {key === "steps_by" && !!about?.step_names?.length && (
+            <div class="cells">
+              {about.step_names.slice(0, 8).map((name) => (
+                <button
+                  type="button"
+                  key={name}
+                  aria-pressed={values[key] === name}
+                  onClick={() => setValues({ ...values, [key]: values[key] === name ? "" : name })}
+                >
+                  {printable(name)}
+                </button>
+              ))}
+            </div>
+          )}
           {(known[key]?.length ?? 0) > 1 && (
             <div class="cells">
               {known[key]?.slice(0, 16).map(([number, name]) => (

@@ -16,8 +16,8 @@ from kinetoscope.model.trace.trace import Trace
 NO_WORK: Final = -1
 
 _OVERLAP: Final = 1_000
-"""ns. A stream runs one piece after another, but records of kernels in a graph overlap by some hundred ns: an end that is
-nearer than this to the next start counts as that start."""
+"""ns. A stream runs one piece after another, but records of kernels in a graph overlap by some hundred ns: an end that
+is nearer than this to the next start counts as that start."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.job import damage_of
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
+from kinetoscope.model.steps.proposed_steps import step_candidates
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.tables.sql import schema_of
@@ -127,6 +128,7 @@ def _trace_info(trace: Trace, steps_by: str | None) -> dict[str, Any]:
             for place, (step, start, end) in enumerate(zip(*(each.tolist() for each in times), strict=True))
         ],
         "steps_rest_on": marks.origin,
+        "step_names": [each.name for each in step_candidates(trace)],
         "devices": [{"device": number, "name": device_name(device_of(trace, number))} for number in numbers],
         "streams": [{"device": device, "stream": stream} for device, stream in streams],
         "threads": _threads(trace),
