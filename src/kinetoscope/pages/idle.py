@@ -131,7 +131,7 @@ def _queues(job: Job, select: Selection, queues: Result) -> Iterator[ChartBlock]
         rows = lengths[series.thinned(line, _POINTS).rows]
         drawn.append((line.label, rows.get_column("time").to_list(), rows.get_column("length").to_list()))
     lines = [
-        Line(label, "host", times, values, 1 - 0.7 * place / len(drawn), owner=place if several else -1)
+        Line(label, "host", times, values, 1 - 0.7 * place / len(drawn), owner=place if len(drawn) > 1 else -1)
         for place, (label, times, values) in enumerate(drawn)
     ]
     note = f"{over_time.schema['length'].doc} An empty queue means that the device waits for the host."
