@@ -182,6 +182,7 @@ def queue_loop(wait: int, frame: str = "queue.py(154): get") -> list[Event]:
     [
         "queue.py(154): get",
         "PIL/Image.py(3243): open",
+        "PIL/ImageFile.py(185): load",
         "<built-in method read of _io.BufferedReader object>",
     ],
 )
@@ -191,6 +192,11 @@ def test_python_calls_that_wait_for_data_are_at_stake(tmp_path: Path, frame: str
     assert finding.stake.low == 150_000
     assert finding.evidence[0].file == "train.py"
     assert finding.evidence[0].line == 12
+
+
+@pytest.mark.parametrize("frame", ["PIL/Image.py(726): __array_interface__", "PIL/Image.py(2215): resize"])
+def test_what_is_made_of_an_image_in_memory_is_no_data_that_is_waited_for(tmp_path: Path, frame: str) -> None:
+    assert findings("DATA004", rank_view(tmp_path, *queue_loop(300_000, frame))) == []
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,20 @@ def test_a_device_no_faster_in_tf32_is_not_told_to_use_it(dims: tuple[list[int],
     assert "bfloat16" in finding.change
 
 
+@pytest.mark.parametrize("dims", [LARGE, ()], ids=["with shapes", "without"])
+def test_products_of_one_finding_are_no_others_of_another(dims: tuple[list[int], ...], tmp_path: Path) -> None:
+    """In a graph that is replayed kernels have no operators: their names tell what they compute."""
+    steps = Steps().ask("aten::mm", PLAIN, 500, *dims, kind="float")
+    steps.ask("aten::_efficient_attention_forward", "fmha_cutlassF_f32_aligned_64x64_rf_sm80", 200)
+    attention, products = matrix_units_unused(view(tmp_path, *steps.fill().events))
+    assert "by three products" in attention.message
+    assert "without tensor cores" in products.message
+    others = 1000 - 20 - 10 - 500 - 200  # µs of a step
+    for finding, own in ((attention, 200), (products, 500)):
+        assert finding.time is not None
+        assert finding.time.length == pytest.approx(3 * (own + others / 2) * US, rel=0.05)
+
+
 def test_attention_in_fp32_by_three_products_is_neither_fp32_nor_tf32(tmp_path: Path) -> None:
     name = "fmha_cutlassF_f32_aligned_64x64_rf_sm80"
     seen = view(tmp_path, *products(name, "float", *LARGE))

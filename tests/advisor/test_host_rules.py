@@ -450,6 +450,17 @@ TRAINS = annotation("Optimizer.step#SGD.step", 1_000_000, 1_000)
 """Where nothing shows that the program trains, what no call holds may be waiting for requests."""
 
 
+@pytest.mark.parametrize(("node", "count"), [("AccumulateGrad", 0), ("MmBackward0", 1)])
+def test_a_backward_pass_whose_threads_were_not_recorded_is_no_pause(tmp_path: Path, node: str, count: int) -> None:
+    """Autograd's threads run it; of those that are not in the file nothing is known."""
+    events = [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
+    events += [annotation("## backward ##", k * 10_000_000 + 6_000_000, 3_000_000) for k in range(4)]
+    events += [op(f"autograd::engine::evaluate_function: {node}", k * 10_000_000 + 8_990_000, 5_000) for k in range(4)]
+    events += [op("aten::add", k * 10_000_000 + 9_000_000, 1_000_000) for k in range(4)]
+    found = list(unexplained_host_time(view(tmp_path, *steps(4, 10_000_000), *events, TRAINS)))
+    assert len(found) == count
+
+
 def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path: Path) -> None:
     marks, events = steps(4, 10_000_000), [op("aten::mm", k * 10_000_000, 6_000_000) for k in range(4)]
     at = [k * 10_000_000 + 7_000_000 for k in range(4)]

@@ -11,15 +11,16 @@ import polars as pl
 import pytest
 
 import kinetoscope
-from kinetoscope.advisor.advice import Advice, advise
+from kinetoscope.advisor.advice import Advice, _joined, advise
 from kinetoscope.advisor.evidence.communication import COLLECTIVES, CommunicationCosts, Straggler, communication_costs
-from kinetoscope.advisor.finding import Finding
+from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
 from kinetoscope.analyses import named
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.schema import Analysis
+from kinetoscope.views.sentences import measured, say
 from tests.catalog.samples import required
 from tests.faults.cases.ranks import CASES, _data_parallel
 from tests.simulator import Fault, Model, simulate
@@ -218,6 +219,20 @@ def test_names_of_groups_are_quoted_and_short(tmp_path: Path) -> None:
 
 
 REAL = ("dlrm_ddp_v100_8rank", "ddp_nccl_a100", "resnet_ddp_mi300")
+
+
+def _waits(rank: int, took: float, step: float) -> Finding:
+    message = say("It waits. That takes {took} of each step.", took=measured(took, "ns"))
+    return Finding(message, Stake(0, took), ranks=(rank,), step=step, code="HOST001")
+
+
+def test_numbers_of_one_rank_are_called_so() -> None:
+    """The headline's step is the mean over the ranks; a message tells of the rank that loses most, in its own step."""
+    [both] = _joined([_waits(0, 1 * MS, 10 * MS), _waits(1, 3 * MS, 20 * MS)], 2, 15 * MS)
+    assert both.message.endswith("These numbers are of rank 1, whose step takes 20.0\u00a0ms.")
+    assert (both.title, both.step, both.stake.high) == ("It waits", 15 * MS, 2 * MS)
+    [alone] = _joined([_waits(0, 1 * MS, 10 * MS)], 1, 15 * MS)
+    assert "numbers" not in alone.message
 
 
 @pytest.mark.slow

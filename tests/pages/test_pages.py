@@ -215,6 +215,13 @@ def test_the_ribbon_is_the_critical_path(job: Job) -> None:
         assert len(ribbon.start) < 12_000
 
 
+@pytest.mark.parametrize(("copied", "said"), [(45, "No one cause bounds a step of"), (10, "is bound by computation")])
+def test_a_step_is_bound_by_what_takes_half_of_its_path(tmp_path: Path, copied: int, said: str) -> None:
+    copy = kernel("Memcpy HtoD", 60, copied, 2, category="gpu_memcpy")
+    events = [drawn.annotation("ProfilerStep#1", 0, 20), launch(0, 10, 1), launch(12, 8, 2), kernel("gemm", 20, 40, 1)]
+    assert said in made(drawn.job(tmp_path, *events, copy), "critical_path").sentence
+
+
 def steps_of(job: Job) -> int:
     return answer(job, "critical_path", "critical_path").frame.height
 

@@ -319,9 +319,11 @@ def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
     """The average step, and each rank's findings over all its cycles, each weighted by its steps."""
     step = 0.0
     cycles = answers.unique(["rank", "cycle"] if "cycle" in answers.columns else ["rank"], maintain_order=True)
-    steps = dict(cycles.group_by("rank").agg(pl.col("steps").sum()).iter_rows())
+    time = (pl.col("step") * pl.col("steps")).sum()
+    of_rank = cycles.group_by("rank").agg(pl.col("steps").sum(), time=time).select("rank", "steps", "time").iter_rows()
+    steps = {rank: (count, took / count if count else 0.0) for rank, count, took in of_rank}
     if total := cycles.get_column("steps").sum():
-        step = cycles.select((pl.col("step") * pl.col("steps")).sum() / total).item()
+        step = cycles.select(time / total).item()
     left_out = {rule.code for rule in rules() if rule.alone} if answers["rank"].n_unique() > 1 else ()
     by_key: dict[tuple[int, str, str], list[tuple[Finding, int]]] = {}
     for rank, row, count in answers.drop_nulls("finding").select("rank", "finding", "steps").iter_rows():
@@ -330,12 +332,12 @@ def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
             by_key.setdefault((rank, finding.code, finding.key), []).append((finding, count))
     findings = []
     for (rank, _, _), parts in by_key.items():
-        mean = None
-        if steps[rank]:
-            low, high = (sum(getattr(finding.stake, end) * count for finding, count in parts) / steps[rank]
+        mean, (total, average) = None, steps[rank]
+        if total:
+            low, high = (sum(getattr(finding.stake, end) * count for finding, count in parts) / total
                          for end in ("low", "high"))  # fmt: skip
             mean = Stake(low, high)
-        findings.append(_as_one([finding for finding, _ in parts], step, mean))
+        findings.append(_as_one([finding for finding, _ in parts], average, mean))
     return step, findings
 
 
@@ -346,7 +348,7 @@ def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Fi
         by_key.setdefault((finding.code, finding.key), []).append(finding)
     for same in by_key.values():
         if ranks == 1:
-            yield from same
+            yield from (_as_one([finding], step, None) for finding in same)
             continue
         where = tuple(sorted({rank for finding in same for rank in finding.ranks}))
         low = statistics.median(finding.stake.low for finding in same) if len(where) >= _MOST_RANKS * ranks else 0.0
@@ -358,7 +360,20 @@ def _as_one(findings: Sequence[Finding], step: float, stake: Stake | None) -> Fi
     """One finding for several that are the same: the words of the worst, and a stake for all; None for its own."""
     worst = max(findings, key=lambda finding: finding.stake.middle)
     at_most = max((finding.severity for finding in findings), key=SEVERITIES.index)
-    return worst.with_stake(stake or worst.stake, step, at_most)
+    return replace(worst, message=_of_whom(worst, findings)).with_stake(stake or worst.stake, step, at_most)
+
+
+def _of_whom(worst: Finding, findings: Sequence[Finding]) -> str:
+    """The message of one of several findings that are the same, and whose numbers it tells."""
+    if len(findings) == 1 or not any(each.unit for each in getattr(worst.message, "quantities", ())):
+        return worst.message
+    of = say("of one recording")
+    if len({finding.ranks for finding in findings}) > 1:
+        of = say("of rank {rank}", rank=measured(worst.ranks[0]))
+    if not worst.step:
+        return join([worst.message, say("These numbers are {of}.", of=of)])
+    step = measured(worst.step, "ns")
+    return join([worst.message, say("These numbers are {of}, whose step takes {step}.", of=of, step=step)])
 
 
 def _row(number: int, finding: Finding, advice: Advice) -> dict[str, object]:

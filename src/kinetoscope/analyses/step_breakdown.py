@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
-from kinetoscope.model.graphs.lost_work import no_device_work
+from kinetoscope.model.graphs.lost_work import ends_before_device_work, launches_of_lost_devices, no_device_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.data_loading import step_gaps
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
@@ -167,7 +167,9 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     notes = []
     work = view.device_work
     if not len(work):
-        notes.append(no_device_work(view.trace, "the work of the operators is the host's"))
+        is_lost = ends_before_device_work(view.trace) or launches_of_lost_devices(view.trace)
+        whose = "when devices worked is not known" if is_lost else "the work of the operators is the host's"
+        notes.append(no_device_work(view.trace, whose))
     unlinked = int((work.launch[view.device_work_mask] < 0).sum())
     if unlinked:
         notes.append(

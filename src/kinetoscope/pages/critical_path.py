@@ -46,6 +46,9 @@ _SLIDERS: Final = ("host", "data_loading", "launch", "computation", "communicati
 
 _MAX_PERCENT: Final = 200.0  # per cent
 
+_BOUND_SHARE: Final = 0.5
+"""Share of the critical path from which on it is said that one cause bounds the step."""
+
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of what bounds the step."""
@@ -80,10 +83,13 @@ def _share(params: Mapping[str, str], cause: str) -> float:
 def _sentence(times: Result) -> Sentence:
     step, means = mean(times, "duration"), {cause: mean(times, cause) for cause in CAUSES}
     cause = max(CAUSES, key=lambda name: means[name].number)
-    return say(
-        "A step of {step} is bound by {cause}: {time} of its critical path ({share}).",
-        step=step, cause=CAUSES[cause][1].lower(), time=means[cause], share=means[cause] / step,
-    )  # fmt: skip
+    share = means[cause] / step
+    facts = {"step": step, "cause": CAUSES[cause][1].lower(), "time": means[cause], "share": share}
+    if share.number < _BOUND_SHARE:
+        return say(
+            "No one cause bounds a step of {step}: of its critical path most is {cause}, {time} ({share}).", **facts
+        )
+    return say("A step of {step} is bound by {cause}: {time} of its critical path ({share}).", **facts)
 
 
 def _answer(times: Result, shares: Mapping[str, float]) -> Sentence:

@@ -87,7 +87,7 @@ def _blocks(job: Job, results: Mapping[str, Result], summary: Digest) -> Iterato
     labels = {part.kind: part.label for part in summary.parts}
     if len(job.ranks) > 1:
         yield _ranks(steps, labels)
-    else:
+    elif summary.parts:
         yield from _steps(results[_EVERY_STEP], labels)
     yield from _devices(job, results["device_utilization"])
 

@@ -9,6 +9,7 @@ import pytest
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses.roofline import roofline
+from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.model.health.recording_kinds import Recognised, recording_kinds
 from kinetoscope.outputs.summary import summary
 from kinetoscope.reading import read
@@ -53,6 +54,7 @@ def test_a_capture_is_known_by_more_nodes_than_work(tmp_path: Path) -> None:
     (found,) = of(tmp_path, *capture(20), *eager(2, 5_000, 900))
     assert (found.kind, found.count, found.graphs, found.time) == ("graph capture", 20, 1, 2_110)
     text = str(summary(str(tmp_path)))
+    assert not summary(str(tmp_path)).parts, "it is no step whose time goes anywhere"
     assert "This file records the capture of a graph of 20 nodes: it takes 2.11\u00a0µs of" in text
     assert "What to change: Rules about steps of a program do not fit such a recording." in text
 
@@ -128,6 +130,7 @@ def test_launches_without_any_kernel_are_lost_device_work(tmp_path: Path) -> Non
     assert "NVIDIA A40" in text.splitlines()[1]
     assert "run on the host" not in text
     assert not any("ProfilerActivity" in each.change for each in advise(found).findings)
+    assert any("which is all: when devices worked is not known" in note for note in step_breakdown(found).notes)
 
 
 def test_a_run_on_the_host_lost_nothing(tmp_path: Path) -> None:

@@ -71,6 +71,9 @@ _CASTS: Final = 0.5
 _WORDS: Final = ("sgemm", "scudnn", "_ffma_", "_simt_s", "gemmSN_", "implicit_convolve_sgemm")
 """What the names of kernels hold that compute products in plain FP32 (cuBLAS, cuDNN, CUTLASS)."""
 
+_TF32_WORDS: Final = ("tf32", "TF32")
+"""The same of kernels that compute them in TF32."""
+
 
 def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     """Are products computed in FP32 or TF32 on a device that has tensor cores?
@@ -119,7 +122,9 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
     best = time_of(limits, _half(rank, limits), limits.bytes / 2)
     at_most = np.where(named, by_name[0], left(limits, slow, _or_by_name(limits, sure, of_unit[0])))
     at_least = np.where(named, by_name[1], left(limits, slow, _or_by_name(limits, best, of_unit[1])))
-    others = _others(rank, concerned) & (spans.length > _FEW_BYTES_TIME_LEFT * rank.time.length)
+    tf32, by_three = _in_units(rank, limits, limits.precision == TF32, _TF32_WORDS), _by_three_products(rank)
+    others = _others(rank, concerned | tf32 | by_three)  # those are other findings
+    others &= spans.length > _FEW_BYTES_TIME_LEFT * rank.time.length
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
     low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
     stake = stake_by_time(rank, low, high, spans)
@@ -163,7 +168,7 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
         named = of_three & rank.scope.device_work_mask & (limits.call[limits.unit] < 0)
     else:
         slow = selected_units(rank) & (limits.precision == TF32) & (limits.flop > 0)
-        named = rows_containing(rank.trace, ("tf32", "TF32"), EventKind.KERNEL)[rank.work.rows]
+        named = rows_containing(rank.trace, _TF32_WORDS, EventKind.KERNEL)[rank.work.rows]
         named &= rank.scope.device_work_mask & (limits.call[limits.unit] < 0)
     concerned = slow[limits.unit] | named
     spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
@@ -178,7 +183,8 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
     most, least = (1.0 if unknown else _TF32_BY_NAME[0]), (_THREE_BY_NAME if by_three else _TF32_BY_NAME[1])
     at_most = np.where(named, most, left(limits, slow, _or_by_name(limits, sure, most)))
     at_least = np.where(named, least, left(limits, slow, _or_by_name(limits, best, least)))
-    others = _others(rank, concerned) & ~(limits.flop > 0)[limits.unit]  # other products are other findings
+    plain = _in_units(rank, limits, limits.flop > 0, (*_WORDS, *_TF32_WORDS)) | of_three
+    others = _others(rank, concerned | plain)  # other products are other findings
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
     low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
     stake = stake_by_time(rank, low, high, spans)
@@ -222,6 +228,11 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
         key="3xTF32" if by_three else "TF32",
         at_most="note",
     )  # fmt: skip
+
+
+def _in_units(rank: RankView, limits: Floors, units: Bools, words: tuple[str, ...]) -> Bools:
+    """Work of some units (bool [units]), and kernels whose names hold one of the words: bool [work]."""
+    return units[limits.unit] | rows_containing(rank.trace, words, EventKind.KERNEL)[rank.work.rows]
 
 
 def _half_of(rank: RankView, work: Bools) -> Intervals:

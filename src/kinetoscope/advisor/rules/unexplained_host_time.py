@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,6 +18,7 @@ from kinetoscope.advisor.wording import each_step, quoted, share
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import enclosing
+from kinetoscope.model.execution.autograd import ENGINE_SPAN
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
@@ -51,6 +53,9 @@ _MAX_SPREAD: Final = 3
 _UNRECORDED: Final = "Host code"
 """The name of what runs in no recorded call."""
 
+_BACKWARD: Final = re.compile(r"(?<![A-Za-z])backward(?![A-Za-z])")
+"""In the name of a call that waits for autograd's threads."""
+
 _MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
 
@@ -60,7 +65,8 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Gaps of the main thread within steps, longer than 0.3 ms and a hundredth of a step, in which no
     thread runs an operator, a runtime call, a loader or an optimizer, and no device works. They are grouped by the
-    Python function, the annotation, or the operators before and after them.
+    Python function, the annotation, or the operators before and after them. A call named `backward` is none of them
+    where no gradient's node of autograd was recorded: its threads may have worked meanwhile.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
     host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as likely. It
@@ -95,6 +101,15 @@ def _gaps(rank: RankView) -> Intervals:
     return Intervals(free.start[long], free.end[long])
 
 
+def _is_backward(name: str) -> bool:
+    return _BACKWARD.search(name) is not None
+
+
+def _is_node(name: str) -> bool:
+    """A span of the engine around a node that computes a gradient; to add one up may be all that the caller does."""
+    return name.startswith(ENGINE_SPAN) and not name.endswith("AccumulateGrad")
+
+
 @derived
 def _unexplained(rank: RankView) -> Intervals:
     """The host's time in the selected steps in which nothing runs that other rules know, hidden by a device or not."""
@@ -106,6 +121,8 @@ def _unexplained(rank: RankView) -> Intervals:
     explained |= is_data_loading(trace)
     explained |= rows_named(trace, "Python GC".__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=("Python GC",))
     explained |= rows_beginning(trace, ("gloo:", "nccl:"), EventKind.ANNOTATION)
+    if not rows_named(trace, _is_node, EventKind.HOST_OP, holding=(ENGINE_SPAN,)).any():
+        explained |= rows_named(trace, _is_backward, EventKind.PYTHON, EventKind.ANNOTATION, holding=("backward",))
     hosts = union(*rank.scope.clipped(*rank.scope.steps.host))
     return difference(hosts, merge(rank.spans(explained), union(*updates)))
 

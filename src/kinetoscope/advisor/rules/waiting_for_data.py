@@ -41,7 +41,8 @@ _READERS: Final = (
 """What the names of Python calls, and of DataPipe's spans, hold that read data or decode it."""
 
 _READS: Final = re.compile(
-    r"(?:^|/)(?:PIL|webdataset|nvidia/dali|h5py|pyarrow|zarr|tensorflow_datasets|torchvision/io|torchaudio|ffcv|decord)"
+    r"(?:^|/)PIL/(?:ImageFile|\w*Plugin)\.py|(?:^|/)PIL/Image\.py\(\d+\): open$"
+    r"|(?:^|/)(?:webdataset|nvidia/dali|h5py|pyarrow|zarr|tensorflow_datasets|torchvision/io|torchaudio|ffcv|decord)"
     r"/|arrow_dataset\.py|streaming/base/|pandas/io/|soundfile\.py|_?npyio(?:_impl)?\.py\(\d+\): load"
     r"|<built-in (?:function|method) (?:imread|imdecode|read\w* of _io\.)|lmdb|_imaging"
     r"|^enumerate\(DataPipe\)#"
@@ -61,7 +62,8 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Torch's loader leaves spans. Other loaders leave none, only a gap at the beginning of each step,
     from the last operator of the step before to the forward pass. Where Python calls were recorded, those count that
-    wait for a queue, take the next item of an iterator, or read and decode files, and functions of one's own that are
+    wait for a queue, take the next item of an iterator, or read and decode files (what Pillow makes of an image in
+    memory is neither), and functions of one's own that are
     named like loaders (`batches`, `get_data`); none of them may launch anything. Else the part of the gap counts that
     lies before a copy to the device, without operators and runtime calls.
 

@@ -195,8 +195,8 @@ def digest(
         loss=largest_loss(parts, device=device, stacks=stacks, served=bool(serving)) if works else EMPTY,
         first=_NOT_ASKED if advice is None else advice.first,
         changes=advice.notable[:_MAX_CHANGES] if advice is not None else (),
-        parts=parts,
-        spread=_of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
+        parts=() if "graph capture" in kinds else parts,  # it is no step
+        spread=None if "graph capture" in kinds else _of_ranks(steps, parts) if ranks > 1 else _of_steps(steps),
         tops=_tops(results, _TOP_ROWS - (ranks > 1), device=device, operators="no operators" not in kinds),
         health=recorded.health(results["trace_info"]),
         commands=_commands(path, device=device),
