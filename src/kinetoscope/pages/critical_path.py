@@ -28,7 +28,7 @@ from kinetoscope.pages.parts.ribbon import ribbon
 from kinetoscope.pages.parts.sentences import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
-from kinetoscope.views.sentences import EMPTY, Sentence, constant, join, mean, say
+from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, constant, join, mean, say
 
 CAUSES: Final = {
     "host": ("host", "Host"),
@@ -84,7 +84,12 @@ def _sentence(times: Result) -> Sentence:
     step, means = mean(times, "duration"), {cause: mean(times, cause) for cause in CAUSES}
     cause = max(CAUSES, key=lambda name: means[name].number)
     share = means[cause] / step
-    facts = {"step": step, "cause": CAUSES[cause][1].lower(), "time": means[cause], "share": share}
+    facts: dict[str, Quantity | str] = {
+        "step": step,
+        "cause": CAUSES[cause][1].lower(),
+        "time": means[cause],
+        "share": share,
+    }
     if share.number < _BOUND_SHARE:
         return say(
             "No one cause bounds a step of {step}: of its critical path most is {cause}, {time} ({share}).", **facts
