@@ -13,7 +13,7 @@ from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.model.health.recording_kinds import Recognised, recording_kinds
 from kinetoscope.outputs.summary import summary
 from kinetoscope.reading import read
-from tests.drawn import Event, event, job, kernel, launch, op, written
+from tests.drawn import Event, annotation, event, job, kernel, launch, op, written
 
 MS = 1_000_000
 SHARED = Path(__file__).resolve().parents[4] / "shared"
@@ -96,6 +96,27 @@ def test_the_profilers_own_buffers_are_named(tmp_path: Path) -> None:
     (finding,) = advise(found).timed
     assert finding.code == "RECORDING003"
     assert "The profiler takes memory for its records in the recorded steps, once" in finding.message
+
+
+def compiled_in(folder: Path, *places: int) -> tuple[Recognised, ...]:
+    """Five steps of 1 ms, and 9 ms more where torch.compile compiles."""
+    folder.mkdir()
+    events, at = list[Event](), 0
+    for number in range(5):
+        begin, took = at, 9 * MS if number in places else 0
+        if took:
+            events.append(op("_compile.compile_inner (dynamo_timed)", begin + 1_000, took))
+        events += eager(1, begin + took + 100_000, number + 1)
+        at += took + MS
+        events.append(annotation(f"ProfilerStep#{number}", begin, at - begin))
+    return of(folder, *events)
+
+
+def test_what_is_compiled_again_and_again_is_no_warm_up(tmp_path: Path) -> None:
+    """A step between without the compiler: what it compiles behind that was compiled before."""
+    (found,) = compiled_in(tmp_path / "once", 2, 3, 4)
+    assert (found.kind, found.what) == ("warm-up", "compiling code")
+    assert compiled_in(tmp_path / "again", 0, 2, 4) == ()
 
 
 @pytest.mark.parametrize(("first", "later"), [(MS // 2, 50), (30 * MS, 4 * MS)], ids=["short", "all are long"])

@@ -65,7 +65,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     meanwhile. One that schedules ahead does so only where this takes longer than the step. At stake is the time that
     the steps gain if the host neither waits for tokens nor does anything between steps. Of an engine that waits for
     tokens, eight tenths of the gain from not waiting are the lower end; of one that does not, half of its work between
-    steps while the device is idle.
+    steps while the device is idle, which is likely and not sure.
 
     What to do. Schedule ahead (asynchronous scheduling, overlap); else do less between steps: answer several tokens at
     a time, and detokenize in other processes.
@@ -105,7 +105,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
         takes=rank.per_step(rank.idle.length),
         change=_change(rank, steps, tokens),
         why=_why(tokens) + slowed,
-        confidence="medium" if slowed else "high",
+        confidence="high" if tokens and not slowed else "medium",
         evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
         time=gaps,
         broad=1,

@@ -17,6 +17,7 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_mark
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.graphs.lost_work import capturing
+from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
@@ -107,7 +108,8 @@ def one_time_work(trace: Trace) -> OneTimeWork:
 
     - A launch of 1 ms and more that is the first of its kernel, or another call of the runtime that is the first of its
       name, ten times as long as the usual one; and what the driver or CUPTI name so.
-    - The spans of torch.compile's compiler, and the profiler's requests for buffers.
+    - The spans of torch.compile's compiler until a step after the first of them has none: what is compiled later is
+      compiled again. And the profiler's requests for buffers.
     - An operator that launches work and has 5 ms and more of its own, the first of its name and ten times as long as
       those that follow.
 
@@ -115,7 +117,7 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     """
     spans = compiler_spans(trace).rows
     found = {
-        OneTimeKind.COMPILING: spans,
+        OneTimeKind.COMPILING: _first_compilations(trace, spans),
         OneTimeKind.PROFILING: _overhead(trace, _BUFFERS_OVERHEAD),
         OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
         OneTimeKind.SETTING_UP: _first_operators(trace, spans),
@@ -128,6 +130,16 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in found[OneTimeKind.SETTING_UP])]
     time = union(np.concatenate([each.start for each in own]), np.concatenate([each.end for each in own]))
     return OneTimeWork(rows, kind_of[rows], difference(time, _busy(trace)))
+
+
+def _first_compilations(trace: Trace, spans: Int32s) -> Int32s:
+    """The compiler's spans that begin before the first step without any that follows a step with some."""
+    every = steps(trace)
+    step = step_of(every.host, trace.start[spans])
+    compiled = np.unique(step[step >= 0])
+    without = np.setdiff1d(np.arange(len(every)), compiled)
+    later = without[without > compiled[0]] if len(compiled) else without[:0]
+    return spans[trace.start[spans] < every.host.start[later[0]]] if len(later) else spans
 
 
 def _first_calls(trace: Trace) -> Int32s:
