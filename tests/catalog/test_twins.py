@@ -427,7 +427,8 @@ def statistics_of_launches(twin: Twin) -> Iterator[tuple[str, object, object]]:
     durations, delays = sorted(call.end - call.start for call in linked), sorted(delay for _, delay, _, _ in found)
     yield "mean", row["mean"], (2 * sum(durations) + len(durations)) // (2 * len(durations))
     for name, values in (("", durations), ("delay_", delays)):
-        yield f"{name}median", row[f"{name}median"], values[-(-len(values) // 2) - 1]
+        low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+        yield f"{name}median", row[f"{name}median"], low + (high - low + 1) // 2
         yield f"{name}p99", row[f"{name}p99"], values[-(-len(values) * 99 // 100) - 1]
     yield "short", row["short_kernels"], sum(call > work for call, _, work, _ in found)
 
@@ -518,6 +519,12 @@ def operators_that_launch(twin: Twin) -> Iterator[tuple[str, object, object]]:
         yield "device_total", _without(totals, doubled), _without(every, doubled)
 
 
+def _repeats(call: Call, around: list[Call]) -> bool:
+    """Is it recorded twice: directly in a call of its name and kind?"""
+    last = around[-1] if around and call.end > call.start else None
+    return last is not None and (_named(last), last.category) == (_named(call), call.category)
+
+
 def _without(times: dict[str, int], names: set[str]) -> dict[str, int]:
     return {name: time for name, time in times.items() if name not in names}
 
@@ -592,8 +599,8 @@ def folded_stacks(twin: Twin) -> Iterator[tuple[str, object, object]]:
 def ranges(twin: Twin) -> Iterator[tuple[str, object, object]]:
     calls: Counter[str] = Counter()
     times: Counter[str] = Counter()
-    for call in twin.calls:
-        if call.category == "user_annotation":
+    for call, around in _nested(twin.calls):
+        if call.category == "user_annotation" and not _repeats(call, around):
             calls[_named(call)] += 1
             times[_named(call)] += call.end - call.start
     rows = {row["name"]: row for row in twin.ask("annotations")}

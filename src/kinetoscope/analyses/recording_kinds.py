@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of_trace
@@ -35,11 +37,11 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
     operators and are not read. *graph capture*: more calls became nodes of a graph than pieces of work ran. *lost
     device work*: kernels were launched, and the work of none was recorded. *warm-up*: half of the steady steps' time
     and more is done once, while no device works: first launches of a kernel and other first calls of the runtime of
-    1 ms and more, ten times as long as usual; the compiler of torch.compile; the profiler's requests for buffers; first
-    operators of a name with 5 ms and more of their own, ten times as long as the next. *no operators*: calls of the
-    runtime and device work only.
+    1 ms and more, ten times as long as usual; the compiler of torch.compile, until a step has none of it; the
+    profiler's requests for buffers; first operators of a name with 5 ms and more of their own, ten times as long as the
+    next. *no operators*: calls of the runtime and device work only.
 
-    How to read it. No row: steps of a program. Rules of `advise` that do not fit a kind are not asked.
+    How to read it. No row: a program at work. Rules of `advise` that do not fit a kind are not asked.
 
     Limits. The whole file is described, whatever is selected. A warm-up that no call shows, such as clocks that rise,
     is not recognised.
@@ -48,6 +50,8 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
 
 
 ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_work=False)
+
+_NO_KIND: Final = "No row: the file records a program at work, as far as its events tell."
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
@@ -64,4 +68,4 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         )
         for each in kinds_of_trace(trace)
     ]
-    return Partial(RESULT.per_rank.frame(rows))
+    return Partial(RESULT.per_rank.frame(rows), () if rows else (_NO_KIND,))

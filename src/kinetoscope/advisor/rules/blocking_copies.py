@@ -60,9 +60,10 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     pinned = bool(to_device.pinned[which].all())
     yield Finding(
         message=say(
-            "The host waits for copies to the device{pinned}. {copies} take it {took} of each step.",
+            "The host waits for copies to the device{pinned}. {copies} {take} it {took} of each step.",
             pinned=" from pinned memory" if pinned else "",
             copies=rank.each_step(len(which), "copy", "copies"),
+            take="takes" if len(which) == rank.step_count else "take",
             took=rank.time_per_step(waits.length),
         ),
         takes=rank.per_step(waits.length),

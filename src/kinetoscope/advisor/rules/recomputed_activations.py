@@ -10,10 +10,17 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import selected_units
 from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import (
+    bridged,
+    is_worth_reporting,
+    shows_computation,
+    stake_by_time,
+    without_calls,
+)
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.autograd import recomputed_ops
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -41,8 +48,9 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Checkpointing computes the forward pass twice to save memory, a quarter to a third more arithmetic.
     At stake is the time that the steps gain without the second time, by the share of the activations that fits: at
-    least nine tenths of it if all results have to be kept, at most all of it if half of them have to. Where memory was
-    not recorded, or less than a tenth fits, nothing is reported.
+    least nine tenths of it if all results have to be kept, at most all of it if half of them have to. What it
+    takes counts the short pauses between these kernels, in which the device is idle. Where memory was not recorded, or
+    less than a tenth fits, nothing is reported.
 
     What to do. Checkpoint fewer layers, or only attention and what is cheap to compute (selective checkpointing).
     """
@@ -62,6 +70,7 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     stake = stake_by_time(rank, _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains, busy)
     if not is_worth_reporting(rank, stake):
         return
+    took = intersection(bridged(busy), merge(intersection(busy, rank.time), rank.idle)).length
     first = int(np.flatnonzero(again)[0])
     where = user_source_of(trace, first)
     yield Finding(
@@ -69,12 +78,12 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
             "Activations are computed again though memory has room{where}. The backward pass repeats {time} of the"
             " forward pass ({part} of the step) for up to {needed}; {room} are free.",
             where=in_source(where),
-            time=rank.time_per_step(busy.length),
-            part=share(busy.length, rank.time.length),
+            time=rank.time_per_step(took),
+            part=share(took, rank.time.length),
             needed=measured(needed, "bytes"),
             room=measured(max(room, 0.0), "bytes"),
         ),
-        takes=rank.per_step(busy.length),
+        takes=rank.per_step(took),
         stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)"
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
