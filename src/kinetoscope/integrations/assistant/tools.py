@@ -145,7 +145,7 @@ def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
         "program": advice.program,
         "findings": findings,
         "findings_in_all": len(advice.findings),
-        "how_to_read": "at_stake_ns and at_stake_share: how much shorter an average step would be, at least and at most."
+        "how_to_read": "at_stake_ns and at_stake_share: how much shorter an average step would be, at least, at most."
         f" {METHOD} A finding with same_time_as is about time that another one counts already. `call` of evidence is"
         " what run_analysis takes beside path.",
         **notes(advice.notes),
