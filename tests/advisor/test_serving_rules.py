@@ -88,6 +88,10 @@ def test_an_engine_that_waits_for_tokens_is_told_to_work_ahead_and_one_that_does
     assert "--stream-interval" not in waits.change
     slow = only(advised(tmp_path / "slow", replace(SMALL, schedules=3000)), "SERVING004")
     assert "async" not in slow.change
+    assert (waits.confidence, slow.confidence) == (
+        "high",
+        "medium",
+    )  # a wait goes; that half of the work does is assumed
     assert "--stream-interval" in slow.change
     assert "VLLM_CUSTOM_SCOPES_FOR_PROFILING=1" in slow.change
 
