@@ -147,6 +147,25 @@ def test_sites_that_wait_are_told_with_their_line(tmp_path: Path) -> None:
     assert 300 * US < finding.stake.low <= finding.stake.high < 3 * 300 * US
 
 
+def test_no_more_can_go_than_the_operator_that_waits(tmp_path: Path) -> None:
+    """A wait of 30 µs in an operator of 40, and an idle device of 60 µs after it."""
+    events = []
+    for k in range(3):
+        at = k * 100_000
+        events += [
+            op("aten::mm", at, 10_000),
+            launch(at + 2_000, 5_000, k + 1),
+            kernel("gemm", at + 5_000, 40_000, k + 1),
+        ]
+        events += [op("aten::item", at + 12_000, 40_000), launch(at + 17_000, 30_000, -1, name="cudaStreamSynchronize")]
+    [finding] = waiting_for_the_device(view(tmp_path, *steps(3, 100_000), *events))
+    assert (
+        "It waits 30.0\u00a0µs of each step (1 time a step), with the operators around it 40.0\u00a0µs, and"
+        in finding.message
+    )
+    assert finding.takes == pytest.approx(40_000, rel=0.01)
+
+
 def test_the_stake_is_idle_time_and_not_waiting(tmp_path: Path) -> None:
     """The host waits nearly all the time, but has always launched enough."""
 

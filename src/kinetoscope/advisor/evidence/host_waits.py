@@ -198,6 +198,11 @@ def time_of_site(rank: RankView, site: WaitSite) -> Intervals:
     calls = site.calls[known]
     until = np.minimum(work.start[order[following[known]]], rank.trace.end[calls] + site.after[known])
     idle = intersection(union(rank.trace.start[calls], until), rank.idle)
-    waits = host_waits(rank.trace)
+    return merge(idle, intersection(copies_of_site(rank, site), rank.time))
+
+
+def copies_of_site(rank: RankView, site: WaitSite) -> Intervals:
+    """When the copies run that its calls wait for."""
+    waits, work = host_waits(rank.trace), rank.work
     copies = waits.own[np.isin(waits.call, site.calls) & (waits.own >= 0)]
-    return merge(idle, intersection(union(work.start[copies], work.end[copies]), rank.time))
+    return union(work.start[copies], work.end[copies])

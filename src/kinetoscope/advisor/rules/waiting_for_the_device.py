@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.host_waits import WaitSite, stakes_of_sites, time_of_site, wait_sites
+from kinetoscope.advisor.evidence.host_waits import WaitSite, copies_of_site, stakes_of_sites, time_of_site, wait_sites
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
-from kinetoscope.algorithms.intervals.intervals import intersection
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.views.sentences import say
@@ -62,18 +62,22 @@ def waiting_claim(rank: RankView, site: WaitSite, stake: Stake) -> Finding:
     name = call_name(trace.strings.glance(int(trace.name[top])), EventKind.HOST_OP)
     where = user_source_of(trace, row)
     waits = intersection(rank.spans(site.calls), rank.time).length
+    around = intersection(merge(rank.spans(site.top), copies_of_site(rank, site)), rank.time).length
     return Finding(
         message=say(
-            "{name}{where} makes the host wait for the device. It waits {waits} of each step ({times}), and the device"
-            " then idles {idle}.",
+            "{name}{where} makes the host wait for the device. It waits {waits} of each step ({times}){around}, and the"
+            " device then idles {idle}.",
             name=quoted(name),
             where=in_source(where),
+            around=say(", with the operators around it {took}", took=rank.time_per_step(around))
+            if around > waits
+            else "",
             waits=rank.time_per_step(waits),
             times=rank.each_step(len(took), "time"),
             idle=rank.time_per_step(site.idle),
         ),
         stake=stake,
-        takes=rank.per_step(waits + site.idle),
+        takes=rank.per_step(around + site.idle if rank.program == "serving" else around),
         change=_change(name),
         why=say("The value has to be fetched some time: eight tenths of the gain without the wait remain at least."),
         evidence=(rank.event(row, "the longest of these calls", "synchronizations", where),),
