@@ -22,6 +22,10 @@ KINDS = (
 )
 """One of each: CUDA, stacks and modules, eight ranks, ROCm, no steps, neither, memory and a leak, odd, cut off."""
 
+PICTURES = """() => [...document.querySelectorAll('.picture')].filter(each => each.firstElementChild).map(each =>
+  [each, each.firstElementChild].map(one => one.getBoundingClientRect().toJSON()))"""
+"""Places of pictures, each with what is drawn in it."""
+
 SERIOUS = ("serious", "critical")
 
 
@@ -76,3 +80,15 @@ def test_pictures_and_accessibility(at_theirs: Tab, theirs: Served, view: str) -
             if each["impact"] in SERIOUS
         ]
         assert not serious, (view, width, scheme, serious)
+
+
+@pytest.mark.slow
+def test_printed_pictures_fit_the_paper_and_keep_their_room(at_ours: Tab, ours: Served) -> None:
+    at_ours.open(ours.run("transformer"), "overview")
+    at_ours.page.emulate_media(media="print")
+    at_ours.page.evaluate("() => { document.querySelector('main').style.width = '700px' }")
+    pictures = at_ours.page.evaluate(PICTURES)
+    assert pictures
+    for picture, drawn in pictures:
+        assert drawn["width"] <= picture["width"] <= 700
+        assert drawn["height"] <= picture["height"] + 1
