@@ -129,6 +129,17 @@ def test_changes_by_module_sum_to_the_change_of_the_step(tmp_path: Path) -> None
     assert sum(changes.values()) == 0  # both steps take 1000: what the kernel takes more, nothing recorded takes less
 
 
+def test_steps_of_different_programs_are_no_gain(tmp_path: Path) -> None:
+    def of(name: str, length: int, *modules: str) -> Job:
+        step = [python(f"nn.Module: {each}_0", 10 * at, 5) for at, each in enumerate(modules)]
+        return loop(tmp_path, *[[*step, *call("aten::mm", 100, 50, "gemm", 120, length, 1)]] * 3, name=name)
+
+    one, other = of("chat", 200, "Attention", "MLP", "Embedding"), of("vision", 600, "Conv2d", "BatchNorm2d", "Stem")
+    sentence = compare(other, ALL, {}, base=one).sentence
+    assert sentence.startswith("These are different programs: a step of the first takes ")
+    assert "different programs" not in compare(of("again", 600, "Attention", "MLP"), ALL, {}, base=one).sentence
+
+
 def test_what_differs_beside_the_speed_is_said_first(tmp_path: Path) -> None:
     def on(device: str, *names: str) -> Job:
         properties = [{"id": 0, "name": device}]
@@ -140,7 +151,8 @@ def test_what_differs_beside_the_speed_is_said_first(tmp_path: Path) -> None:
         return loop(tmp_path, *[step] * 3, name=device, deviceProperties=properties)
 
     one, other = on("A100", *"abcdef"), on("H100", *"uvwxyz")
-    [note] = [each for each in compare(other, ALL, {}, base=one).blocks if isinstance(each, NoteBlock)]
+    page = compare(other, ALL, {}, base=one)
+    [note] = [each for each in page.blocks if isinstance(each, NoteBlock)]
     assert note.alert
     assert note.text.splitlines() == [
         "They are of different programs: 0 of 12 names of their operators are in both.",

@@ -154,7 +154,8 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     rows = Result(frame, ROWS, notes, "diff", params)
     fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", {**params, "table": "waterfall"})
     runs = (base.path, new.path)
-    said = _sentence(rows, fall, verdict, (base.count, new.count))
+    other = base.program is not None and new.program is not None and new.program.has_other_modules(base.program)
+    said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, (base.count, new.count))
     return Diff(step, sum(after), said, verdict, rows, fall, runs, _hardware(base, new, params))
 
 
@@ -286,6 +287,15 @@ def _sentence(rows: Result, fall: Result, verdict: Verdict, counts: tuple[int, i
         from_to=from_to,
         words=join(words, ", "),
         doubt=_doubt(verdict, counts),
+    )
+
+
+def _of_two_programs(rows: Result) -> Sentence:
+    """Steps of different programs are not alike: nothing is gained or lost between them."""
+    return say(
+        "These are different programs: a step of the first takes {base}, of the second {new}.",
+        base=total(rows, "base"),
+        new=total(rows, "new"),
     )
 
 

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.job import Job, Partial
@@ -22,6 +21,9 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.sentences import Sentence, code, measured, say, total
+
+if TYPE_CHECKING:
+    from kinetoscope.compare.diff.diff import Diff
 
 _MODULES_SHARED: Final = 0.35
 _OPERATORS_SHARED: Final = 0.55
@@ -83,6 +85,10 @@ class Program:
         if self.operators and other.operators:
             return _shared(self.operators, other.operators) >= _OPERATORS_SHARED
         return True
+
+    def has_other_modules(self, other: Program) -> bool:
+        """Whether modules tell that these are two programs; names of operators change where one is compiled, too."""
+        return bool(self.modules and other.modules) and not self.is_like(other)
 
     def shared_with(self, other: Program) -> Sentence:
         """What decides whether both are one program, in words."""

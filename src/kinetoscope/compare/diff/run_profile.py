@@ -12,6 +12,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.compare.diff.hardware import OF_RANK, limits_of_rank
+from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
 from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
@@ -64,6 +65,7 @@ class RunProfile:
         owners: the owners, in the order in which they first occur.
         notes: what was left out or assumed.
         limits: device time and limits of operators; see `hardware.OF_RANK`.
+        program: what tells its program from others.
     """
 
     path: str
@@ -73,6 +75,7 @@ class RunProfile:
     owners: tuple[Owner, ...]
     notes: tuple[str, ...] = ()
     limits: pl.DataFrame = field(default_factory=OF_RANK.empty)
+    program: Program | None = None
 
     @cached_property
     def time(self) -> int:
@@ -158,7 +161,8 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
     count = int(traces.get_column("steps").sum())
     limits = answers["limits"].frame
-    return RunProfile(job.path, ranks, count, ranks_of, tuple(_joined_shapes(owners, count)), answer.notes, limits)
+    joined = tuple(_joined_shapes(owners, count))
+    return RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, program(job))
 
 
 def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
