@@ -41,6 +41,7 @@ def test_it_opens_from_a_file_with_every_section(tab: Tab, ours: Served, tmp_pat
         if view != "timeline":
             run = ours.run("transformer")
             assert tab.sentence == ours.client.get(f"runs/{run}/pages/{view}")["sentence"].replace("`", "")
+        assert not tab.page.locator(".tl-summary, .tl-folded").count()  # a report has no events to sum up
         assert "not in this report" not in tab.page.locator("main").inner_text()
         tab.shot(f"report-{view}")
     assert not tab.errors

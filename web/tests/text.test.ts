@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { anything, apart, printable } from "../src/base/text";
+import { anything, apart, printable, toldApart } from "../src/base/text";
 
 test("what acts on a reader is spelled out", () => {
   expect(printable("\x1b[31mred\u202egnp.exe\n")).toBe("\\x1b[31mred\\u202egnp.exe\\n");
@@ -28,4 +28,14 @@ test("names that end alike are parted where they begin to differ", () => {
     [names[0], 9],
     [names[1], 9],
   ]);
+});
+
+test("two runs whose names are cut alike show where they differ", () => {
+  const fit = (name: string) => (name.length > 14 ? `${name.slice(0, 7)}…${name.slice(-7)}` : name);
+  const [small, large] = ["medium_training_256.pickle", "medium_training_512.pickle"] as const;
+  expect(fit(small)).toBe(fit(large));
+  expect(toldApart(small, large, fit)).toBe("…256.pickle");
+  expect(toldApart(large, small, fit)).toBe("…512.pickle");
+  expect(toldApart(small, small, fit)).toBe(fit(small));
+  expect(toldApart(small, "", fit)).toBe(fit(small));
 });

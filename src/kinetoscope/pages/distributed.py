@@ -45,6 +45,9 @@ _KINDS: Final = {
 }
 """Parts of a rank's step, each with its kind of time and its words."""
 
+_PALE: Final = {"exposed_waiting": 0.35}
+"""Parts that are paler than their kind: those who wait must not be seen before those whom they wait for."""
+
 _LATE_COLLECTIVES: Final = "late collectives"
 
 _RANKS: Final = 5
@@ -184,7 +187,10 @@ def _of_ranks(balance: Result, stragglers: Collection[int], *, host: bool) -> Co
     labels = {name: label for name, (_, label) in _KINDS.items()}
     labels |= {"computation": "Operators of the host"} if host else {}
     docs = {name: balance.schema[name].doc for name in _KINDS if name in balance.schema}
-    parts = [Part(kind, labels[name], 0.0, docs.get(name, _SPLIT_UNKNOWN_DOC)) for name, (kind, _) in _KINDS.items()]
+    parts = [
+        Part(kind, labels[name], 0.0, docs.get(name, _SPLIT_UNKNOWN_DOC), shade=_PALE.get(name, 1.0))
+        for name, (kind, _) in _KINDS.items()
+    ]
     together = " Neighbours share a column, which is their mean." if len(of) > len(words) else ""
     return ColumnsBlock(
         "The average step of each rank",

@@ -57,6 +57,13 @@ export function apart(names: Iterable<string>): Map<string, number> {
   return found;
 }
 
+/** A name cut by `fit`; where another one looks alike then, what comes before their first difference is left out. */
+export function toldApart(name: string, other: string, fit: (text: string) => string): string {
+  if (name === other || fit(name) !== fit(other)) return fit(name);
+  const begin = name.slice(0, sharedBy(name, other)).search(/[^\W_]*$/);
+  return fit(`…${name.slice(begin)}`);
+}
+
 /** How many letters two names begin with in common. */
 function sharedBy(one: string, other: string): number {
   let at = 0;

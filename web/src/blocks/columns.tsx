@@ -7,7 +7,7 @@ import { scale, withUnit } from "../base/numbers";
 import { printable } from "../base/text";
 import { useProps } from "../base/props";
 import { Frame, useLink } from "./frame";
-import { PartKey } from "./parts";
+import { fillOf, PartKey } from "./parts";
 import { SaveSvg, Svg } from "./picture";
 
 const NARROW = 132;
@@ -29,7 +29,7 @@ export function ColumnsBlock({ title, parts, stacks, unit, note, width: wideness
   const by = scale(sums, unit);
   const ink = INK[dark ? "dark" : "light"];
   const used = parts.filter((_, place) => stacks.some((stack) => (stack.values[place] ?? 0) > 0));
-  const keys = used.map((part) => ({ colour: colour(part.kind, dark), label: part.label }));
+  const keys = used.map((part) => ({ colour: fillOf(part, dark), label: part.label }));
   const tip = (at: number) => {
     const stack = stacks[at];
     if (!stack) return "";
@@ -71,8 +71,8 @@ export function ColumnsBlock({ title, parts, stacks, unit, note, width: wideness
                 {...leads(stack.link, tip(at))}
               />
               <g class="drawn">
-                {stack.values.map((value, place) => {
-                  const full = most ? (Math.max(0, value ?? 0) / most) * tall : 0;
+                {parts.map((part, place) => {
+                  const full = most ? (Math.max(0, stack.values[place] ?? 0) / most) * tall : 0;
                   const high = Math.min(full, Math.max(0, y - top + (stack.apart ? CUT : 0)));
                   y -= high;
                   return (
@@ -83,7 +83,7 @@ export function ColumnsBlock({ title, parts, stacks, unit, note, width: wideness
                         y={y}
                         width={Math.max(0.75, wide)}
                         height={high}
-                        fill={colour(parts[place]?.kind ?? "", dark)}
+                        fill={fillOf(part, dark)}
                       />
                     )
                   );

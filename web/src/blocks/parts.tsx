@@ -60,7 +60,7 @@ export function PartsBlock({ title, parts, unit, note }: Parts) {
 }
 
 /** The colour of a part: that of its kind, paler where parts of one kind are told apart. */
-const fillOf = ({ kind, shade = 1 }: Part, dark: boolean): string =>
+export const fillOf = ({ kind, shade = 1 }: Part, dark: boolean): string =>
   shade < 1 ? blended(INK[dark ? "dark" : "light"].bg, colour(kind, dark), shade) : colour(kind, dark);
 
 /** What the colours of a bar mean; with values and shares where `whole` is given. */

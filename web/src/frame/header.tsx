@@ -4,7 +4,7 @@ import { api } from "../api/client";
 import type { Listed, Run } from "../api/types";
 import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
-import { fitted, printable } from "../base/text";
+import { fitted, printable, toldApart } from "../base/text";
 import { setTheme, useDark } from "../base/theme";
 import { go, type Select, type State } from "../base/url";
 import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
@@ -27,9 +27,10 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
   const dark = useDark();
   const fixed = api.embedded;
   const { select } = state;
-  const nameOf = (id: string) => {
-    const name = printable(runs.find((run) => run.id === id)?.name ?? id);
-    return <span data-tip={name}>{fitted(name, innerWidth > 1300 ? 190 : 120, 14)}</span>;
+  const called = (id: string) => printable(runs.find((run) => run.id === id)?.name ?? id);
+  const nameOf = (id: string, other: string) => {
+    const fit = (name: string) => fitted(name, innerWidth > 1300 ? 190 : 120, 14);
+    return <span data-tip={called(id)}>{toldApart(called(id), other && called(other), fit)}</span>;
   };
   const swap = () => setTheme(dark ? "light" : "dark");
   useKeys({ "Shift+D": { does: dark ? "light page" : "dark page", run: swap } }, "Everywhere", "page");
@@ -52,7 +53,13 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
         Kinetoscope
       </a>
       <div class="pills">
-        <Pill label="run" value={state.run ? nameOf(state.run) : "none"} title="Run" fixed={fixed} class="of-run">
+        <Pill
+          label="run"
+          value={state.run ? nameOf(state.run, state.base) : "none"}
+          title="Run"
+          fixed={fixed}
+          class="of-run"
+        >
           {(close) => (
             <Runs runs={runs} chosen={state.run} choose={(id) => (go({ run: id, view: state.view }), close())} />
           )}
@@ -60,7 +67,7 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
         {(!fixed || state.base) && (
           <Pill
             label="compare with"
-            value={state.base ? nameOf(state.base) : "none"}
+            value={state.base ? nameOf(state.base, state.run) : "none"}
             title="Compare with"
             fixed={fixed}
             set={!!state.base}

@@ -591,6 +591,7 @@ function Drawn({
   const answer = about.data;
   // A report holds no events to sum up.
   const table = !!range && !api.embedded;
+  const summed = !table && !chosen && !api.embedded;
   return (
     <section class="tl" ref={section} style={narrow ? {} : { height: `${room}px` }}>
       <div class="tl-head">
@@ -705,7 +706,7 @@ function Drawn({
           ? `, ${measures.length} measured: ${measures.map((one) => shown(one.end - one.start, "ns")).join(", ")}`
           : ""}
       </p>
-      {!narrow && (table || (chosen ? !!facts : !below.folded)) && <Border {...below} />}
+      {!narrow && (table || (chosen ? !!facts : summed && !below.folded)) && <Border {...below} />}
       <div class={table ? "tl-below" : "tl-alone-below"}>
         {table && range && (
           <AreaTable
@@ -746,8 +747,8 @@ function Drawn({
             close={() => told.select(null)}
           />
         )}
-        {!table && !chosen && below.folded && !narrow && <Folded top={answer?.top ?? []} open={below.open} />}
-        {!table && !chosen && (!below.folded || narrow) && (
+        {summed && below.folded && !narrow && <Folded top={answer?.top ?? []} open={below.open} />}
+        {summed && (!below.folded || narrow) && (
           <Summary
             top={answer?.top ?? []}
             colouring={colouring}
