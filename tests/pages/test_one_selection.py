@@ -31,5 +31,5 @@ def test_the_share_of_tensor_cores_is_one_number(shared_traces: Path) -> None:
     job = read(shared_traces / "qwen_h100")
     used = named("device_utilization")(job, select=STEADY).frame
     said = page_named("kernels").page(job, STEADY, {}).sentence
-    assert said.endswith("runs on tensor cores.")
+    assert said.endswith("runs on matrix units.")
     assert said.quantities[-1].value == pytest.approx(used.item(0, "matrix_unit_share"))  # type: ignore[attr-defined]

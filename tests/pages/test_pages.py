@@ -222,6 +222,11 @@ def test_a_step_is_bound_by_what_takes_half_of_its_path(tmp_path: Path, copied: 
     assert said in made(drawn.job(tmp_path, *events, copy), "critical_path").sentence
 
 
+def test_a_path_that_nothing_explains_is_bound_by_nothing(shared_traces: Path) -> None:
+    page = made(read(shared_traces / "trace_compare/base"), "critical_path")
+    assert page.sentence.startswith("What a step of 58.6\u00a0ms waits for is not known for 58.4\u00a0ms of")
+
+
 def steps_of(job: Job) -> int:
     return answer(job, "critical_path", "critical_path").frame.height
 

@@ -90,6 +90,8 @@ def _sentence(times: Result) -> Sentence:
         "time": means[cause],
         "share": share,
     }
+    if cause == "other":
+        return say("What a step of {step} waits for is not known for {time} of its critical path ({share}).", **facts)
     if share.number < _BOUND_SHARE:
         return say(
             "No one cause bounds a step of {step}: of its critical path most is {cause}, {time} ({share}).", **facts

@@ -201,7 +201,7 @@ _RATES = {
     "utilization": "Utilization",
     "sm_efficiency": "Est. SM efficiency",
     "occupancy": "Est. achieved occupancy",
-    "matrix_unit_share": "Computation on tensor cores",
+    "matrix_unit_share": "Computation on matrix units",
 }
 
 
