@@ -123,7 +123,7 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
     at_most = np.where(named, by_name[0], left(limits, slow, _or_by_name(limits, sure, of_unit[0])))
     at_least = np.where(named, by_name[1], left(limits, slow, _or_by_name(limits, best, of_unit[1])))
     tf32, by_three = _in_units(rank, limits, limits.precision == TF32, _TF32_WORDS), _by_three_products(rank)
-    others = _others(rank, concerned | tf32 | by_three)  # those are other findings
+    others = _others(rank, concerned | _long(rank, tf32) | _long(rank, by_three))  # those are other findings
     others &= spans.length > _FEW_BYTES_TIME_LEFT * rank.time.length
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
     low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
@@ -228,6 +228,12 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
         key="3xTF32" if by_three else "TF32",
         at_most="note",
     )  # fmt: skip
+
+
+def _long(rank: RankView, work: Bools) -> Bools:
+    """Work that is a finding of its own by the time that it takes in the selected steps, else none: bool [work]."""
+    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    return work & (spans.length >= _MIN_TF32_SHARE * rank.time.length)
 
 
 def _in_units(rank: RankView, limits: Floors, units: Bools, words: tuple[str, ...]) -> Bools:
