@@ -17,7 +17,9 @@ from tests.simulator import Fault, Model, simulate
 def test_of_many_ranks_those_are_drawn_whose_host_is_late(tmp_path: Path, ranks: int) -> None:
     late = ranks - 1
     simulate(Model(ranks=ranks, steps=3, fault=Fault("host_gap", late, 2e6), seed=3), tmp_path)
-    blocks = page(read(tmp_path, jobs=1), ALL, {}).blocks
+    made = page(read(tmp_path, jobs=1), ALL, {})
+    assert made.sentence.startswith("The devices run nothing for ")
+    blocks = made.blocks
     [found] = [block for block in blocks if isinstance(block, ChartBlock) and "queue" in block.title]
     drawn = {row["line"] for row in found.spec["data"]["values"]} if "data" in found.spec else set()
     assert any(f"rank {late}" in str(label) for label in drawn), found.spec.keys()

@@ -106,7 +106,7 @@ def _sentence(results: Mapping[str, Result], ranks: int) -> str:
     if ranks > 1:
         return who_waits(results["stragglers"], results["rank_balance"])
     if not results["collectives"].frame.height:
-        return "One rank is here, and no collectives of it: it works alone, or they were not recorded."
+        return "One rank is here, without collectives: it works alone, or they were not recorded."
     return "Only one rank was read: the traces of the others would show what it waited for."
 
 

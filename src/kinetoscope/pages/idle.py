@@ -54,7 +54,8 @@ def _sentence(idle: Result, select: Selection, times: Result) -> Sentence:
     reason, detail, _ = sums.sort("time", "reason", "detail", descending=[True, False, False]).row(0)
     why = WHY_IDLE[reason, detail]
     return say(
-        "Devices run nothing for {time}, {share} of the time; {most} of it while {why} ({reason}: {detail}).",
+        "{who} nothing for {time}, {share} of the time; {most} of it while {why} ({reason}: {detail}).",
+        who="The devices run" if times.frame.n_unique(["rank", "device"]) > 1 else "The device runs",
         time=time, share=time / window, most=total(idle, "time", reason=reason, detail=detail),
         why=why, reason=reason, detail=detail,
     )  # fmt: skip

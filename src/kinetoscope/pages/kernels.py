@@ -109,4 +109,4 @@ def _matrix_units(result: Result) -> Sentence:
     if not whole:
         return EMPTY
     share = total(result, "total", known, matrix_unit="yes") / whole
-    return say("Of computation whose names tell, {share} runs on matrix units.", share=share)
+    return say("Of the computation whose names tell, {share} runs on matrix units.", share=share)
