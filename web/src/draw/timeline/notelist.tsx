@@ -176,11 +176,6 @@ function Editor({ note, dark, save, cancel }: EditorProps) {
           aria-label="Text of the note"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-            event.preventDefault();
-            event.currentTarget.form?.requestSubmit();
-          }}
         />
       </label>
       <div class="row" role="radiogroup" aria-label="Colour">
