@@ -137,8 +137,8 @@ function About({ facts, rank, lanes, follow }: Props) {
         )}
         {facts.limit?.floor != null && (
           <Line
-            name="Limit"
-            tip="The time that its arithmetic and traffic take at the peaks of the device, the share of its time that this is, and what takes longest of it."
+            name="Floor"
+            tip="This call by itself: the time that its arithmetic and traffic take at the peaks of the device, the share of its time that this is, and what takes longest of it."
           >
             {shown(facts.limit.floor, "ns")}, {shown(facts.limit.efficiency, "fraction")} reached
             {facts.limit.bound ? `, bound by ${facts.limit.bound}` : ""}
@@ -162,7 +162,7 @@ function About({ facts, rank, lanes, follow }: Props) {
         )}
         <Line name="Start" tip="After the first event of the trace.">
           {instant(facts.start, Math.max(1, facts.duration / 10))}
-          {facts.step != null ? `, ${intoStep(facts, own?.steps ?? [], device)}` : ""}
+          {facts.step != null ? `, ${intoStep(facts, own?.steps ?? [])}` : ""}
         </Line>
         <Line name="Where">{printable(where)}</Line>
         {facts.replay && (
@@ -187,10 +187,9 @@ function About({ facts, rank, lanes, follow }: Props) {
   );
 }
 
-/** How far into its step: as the device sees the step, or as the host does. */
-function intoStep({ start, step, duration }: EventFacts, steps: readonly Step[], device: boolean): string {
-  const found = steps.find((one) => String(one.step) === String(step));
-  const begin = device ? found?.start : (found?.host_start ?? found?.start);
+/** How far into its step, whose beginning is the one that all views show: that on the device. */
+function intoStep({ start, step, duration }: EventFacts, steps: readonly Step[]): string {
+  const begin = steps.find((one) => String(one.step) === String(step))?.start;
   const words = `step ${printable(String(step))}`;
   if (begin === undefined || start < begin) return words;
   return `${instant(start - begin, Math.max(1, duration / 10))} into ${words}`;
@@ -318,7 +317,7 @@ function Same({ facts, list, alike }: Props) {
         {total && (
           <Line
             name={same.on_device ? "Device total" : "Host total"}
-            tip="Of all calls of this name; the share is of all such time in the trace."
+            tip="Of all calls of this name in the steady steps; the share is of all such time in them."
           >
             {total}
           </Line>
