@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from kinetoscope import ANALYSES, Job, Selection, read
+from kinetoscope.model.trace.mangled import demangled
 from tests.catalog.random_job import RandomJob
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.conftest import first_quick
@@ -586,10 +587,11 @@ def folded_stacks(twin: Twin) -> Iterator[tuple[str, object, object]]:
     found: Counter[str] = Counter()
     for row in twin.ask("flame", weight="device", python="none"):
         found[row["stack"].rpartition(";")[2]] += row["value"]
-    of_plain = {each.name: 0 for each in twin.work if ";" not in each.name and " at 0x" not in each.name}
+    names = {each.name: demangled(each.name) for each in twin.work}
+    of_plain = {name: 0 for name in names.values() if ";" not in name and " at 0x" not in name}
     for each in twin.work:
-        if each.name in of_plain:
-            of_plain[each.name] += each.end - each.start
+        if names[each.name] in of_plain:
+            of_plain[names[each.name]] += each.end - each.start
     for name, time in of_plain.items():
         if "\n" not in name and time:
             yield f"kernel {name[:30]}", found[name], time

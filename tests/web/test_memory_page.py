@@ -39,7 +39,7 @@ def served(trained: Path) -> Iterator[Served]:
 @pytest.fixture
 def page(tab: Tab, served: Served) -> Any:
     tab.address = served.address
-    tab.open(served.run("train.pickle"), "memory")
+    tab.open(served.run("train"), "memory")
     ready(tab.page)
     return tab.page
 

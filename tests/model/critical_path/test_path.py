@@ -60,21 +60,6 @@ def test_a_copy_that_ends_after_its_call_hides_no_computation(tmp_path: Path, co
     assert what_if(trace, parse_rules("computation=0")).duration.tolist() == [110_000]
 
 
-def test_kernels_whose_records_overlap_slightly_follow_one_another(tmp_path: Path) -> None:
-    trace = drawn.job(
-        tmp_path,
-        *(drawn.annotation("ProfilerStep#1", 0, 30_000), drawn.op("replay", 0, 20_000)),
-        drawn.launch(10_000, 10_000, 1, name="cudaGraphLaunch"),
-        *(drawn.kernel("scale", 50_000, 10_000, 1), drawn.kernel("gemm", 60_000, 700_500, 1)),
-        drawn.kernel("norm", 760_000, 200_000, 1),
-    ).trace()
-    holds(trace)
-    path = critical_path(trace)
-    took = path.end - path.start
-    assert took[path.cause == CAUSES.index("computation")].sum() == 910_000
-    assert not took[path.cause == CAUSES.index("gaps")].sum()
-
-
 times = st.integers(0, 30)
 short = st.integers(0, 9)
 calls = st.one_of(

@@ -111,12 +111,12 @@ def critical_graph(trace: Trace, steps_by: str | None = None, use_recorded: bool
     waits, by_event = host_waits(trace, use_recorded), stream_waits(trace, use_recorded)
     points = find_points(trace, waits, steps_by)
     hosts, pieces = len(points.time), len(work)
-    lane = stream_order(trace)
-    time = np.concatenate([points.time, work.start, lane.end])
+    time = np.concatenate([points.time, work.start, work.end])
     start, end = hosts + np.arange(pieces), hosts + pieces + np.arange(pieces)
+    lane = stream_order(trace)
     dependencies = [
         _along_threads(trace, points, waits),
-        _Dependencies(DependencyKind.WORK, start, end, lane.end - work.start, work.rows, work.rows),
+        _Dependencies(DependencyKind.WORK, start, end, work.end - work.start, work.rows, work.rows),
         *_starts(trace, points, lane, by_event),
         _waits(trace, points, waits),
         *_between_threads(trace, points),
@@ -167,7 +167,7 @@ def _numbered(points: Points, work: DeviceWork, lane: StreamOrder, time: Int64s)
     the order of its stream.
     """
     hosts, pieces = len(points.time), len(work)
-    turn = np.concatenate([np.ones(hosts), np.full(pieces, 2), np.where(lane.end > work.start, 0, 2)]).astype(np.int8)
+    turn = np.concatenate([np.ones(hosts), np.full(pieces, 2), np.where(work.end > work.start, 0, 2)]).astype(np.int8)
     within = np.concatenate([np.arange(hosts), 2 * lane.position, 2 * lane.position + 1])
     number = np.empty(len(time), np.int64)
     number[np.lexsort((within, turn, time))] = np.arange(len(time))
@@ -209,7 +209,7 @@ def _starts(trace: Trace, points: Points, lane: StreamOrder, waits: StreamWaits)
     delay[linked] = work.start[linked] - trace.start[work.launch[linked]]
     follows = np.flatnonzero(lane.before >= 0)
     gap = np.zeros(pieces, np.int64)
-    gap[follows] = work.start[follows] - lane.end[lane.before[follows]]
+    gap[follows] = work.start[follows] - work.end[lane.before[follows]]
     plain = linked[~np.isin(linked, waits.work)]
     idle = plain[(delay[plain] >= 0) & ((lane.before[plain] < 0) | (gap[plain] >= delay[plain]))]
     idle = idle[work.start[idle] <= reached_by(trace, work.launch[idle])]  # later: the stream only looks idle

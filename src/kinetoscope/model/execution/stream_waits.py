@@ -88,9 +88,10 @@ def _recorded_stream_waits(trace: Trace) -> tuple[Int32s, Pairs]:
 
 def _ready(trace: Trace) -> Int64s:
     """When each piece of device work was launched, and what was before it on its stream had ended: int64 [work]."""
-    order = stream_order(trace)
-    ended = np.where(order.before >= 0, order.end[order.before], _EARLIEST_TIME)
-    ready: Int64s = np.maximum(ended, launch_times(trace))
+    before = stream_order(trace).before
+    ready: Int64s = np.maximum(
+        np.where(before >= 0, device_work(trace).end[before], _EARLIEST_TIME), launch_times(trace)
+    )
     return ready
 
 

@@ -15,10 +15,6 @@ from kinetoscope.model.trace.trace import Trace
 
 NO_WORK: Final = -1
 
-_OVERLAP: Final = 1_000
-"""ns. A stream runs one piece after another, but records of kernels in a graph overlap by some hundred ns: an end that
-is nearer than this to the next start counts as that start."""
-
 
 @dataclass(frozen=True)
 class Stream:
@@ -48,15 +44,12 @@ class StreamOrder:
 
     Attributes:
         position: int64 [work], place in the order of devices, streams and time.
-        end: int64 [work], ns, when each was over for its stream: at the latest when the next one began, if their
-            records overlap by less than the clock is good for.
         before: int32 [work], place in `device_work` of what ended last on the same stream before it started.
         elsewhere: int32 [work], the same on the other streams of the device, if that ended later. NO_WORK if there is
             none.
     """
 
     position: Int64s
-    end: Int64s
     before: Int32s
     elsewhere: Int32s
 
@@ -102,34 +95,22 @@ def stream_order(trace: Trace) -> StreamOrder:
     order = np.lexsort((work.rows, work.end, work.start, work.stream, work.device)).astype(np.int32)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    end = _ends_in_turn(work, order)
     before, latest = np.full(len(order), NO_WORK, np.int32), np.full(len(order), NO_WORK, np.int32)
     for part in _runs(order, work.device[order], work.stream[order]):
-        ended = _ended_last(work, end, part, position)
+        ended = _ended_last(work, part, position)
         # At one instant several of no duration may end, this one among them: then the one before it in order.
         itself = (ended >= 0) & (position[ended] >= position[part])
         before[part] = np.where(itself, np.concatenate([[NO_WORK], part[:-1]]), ended)
     for part in _runs(order, work.device[order]):
-        latest[part] = _ended_last(work, work.end, part, position)
+        latest[part] = _ended_last(work, part, position)
     other = (latest >= 0) & (work.stream[latest] != work.stream) if len(work) else latest >= 0
-    return StreamOrder(position, end, before, np.where(other, latest, np.int32(NO_WORK)))
+    return StreamOrder(position, before, np.where(other, latest, np.int32(NO_WORK)))
 
 
-def _ends_in_turn(work: DeviceWork, order: Int32s) -> Int64s:
-    end = work.end.copy()
-    one, other = order[:-1], order[1:]
-    overlap = work.end[one] - work.start[other]
-    ends_first = (work.start[one] < work.start[other]) & (work.end[one] <= work.end[other])
-    same_stream = (work.device[one] == work.device[other]) & (work.stream[one] == work.stream[other])
-    slight = same_stream & ends_first & (overlap > 0) & (overlap < _OVERLAP)
-    end[one[slight]] = work.start[other[slight]]
-    return end
-
-
-def _ended_last(work: DeviceWork, end: Int64s, part: Int32s, position: Int64s) -> Int32s:
+def _ended_last(work: DeviceWork, part: Int32s, position: Int64s) -> Int32s:
     """The piece among `part` that had ended last when each of it started, NO_WORK if none had."""
-    ends = part[np.lexsort((position[part], end[part]))]
-    place = np.searchsorted(end[ends], work.start[part], side="right") - 1
+    ends = part[np.lexsort((position[part], work.end[part]))]
+    place = np.searchsorted(work.end[ends], work.start[part], side="right") - 1
     return np.where(place >= 0, ends[place], np.int32(NO_WORK))
 
 
