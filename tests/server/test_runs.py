@@ -211,7 +211,9 @@ def test_half_written_files_are_retried_until_they_are_complete(tmp_path: Path, 
         until(lambda: client.ask(f"/api/runs/{run}").status == 200 and client.get(f"runs/{run}")["events"] == 2000)
         path = f"/api/runs/{run}/analyses/operators"
         until(lambda: client.ask(path).status == 200)
-        table = client.get(f"runs/{run}/analyses/operators", {"time": "0ms..100s"})  # steps would leave out the last calls
+        table = client.get(
+            f"runs/{run}/analyses/operators", {"time": "0ms..100s"}
+        )  # steps would leave out the last calls
         calls = [column["name"] for column in table["columns"]].index("calls")
         assert sum(row[calls] for row in table["rows"]) == 2000
         assert client.get("runs")["runs"][0]["error"] == ""
