@@ -12,13 +12,13 @@ from tests.drawn import Event, annotation, kernel, launch, op, written
 LENGTH = 1000
 
 
-def loop(folder: Path, *steps: list[Event], name: str = "run", **top: object) -> Job:
-    """A run of a step of 1000 ns for each list of events, whose times count from the beginning of the step."""
+def loop(folder: Path, *steps: list[Event], name: str = "run", length: int = LENGTH, **top: object) -> Job:
+    """A run of a step of `length` ns for each list of events, whose times count from the beginning of the step."""
     folder.mkdir(parents=True, exist_ok=True)
     events: list[Event] = []
     for number, inside in enumerate(steps):
-        begin = number * LENGTH
-        events.append(annotation(f"ProfilerStep#{number + 10}", begin, LENGTH))
+        begin = number * length
+        events.append(annotation(f"ProfilerStep#{number + 10}", begin, length))
         for each in inside:
             moved = {**each, "ts": each["ts"] + begin / 1000, "args": dict(each["args"])}
             if "correlation" in moved["args"]:

@@ -115,3 +115,30 @@ def test_ranks_of_a_folder_of_snapshots_come_from_their_names(tmp_path: Path) ->
     for rank in (0, 3):
         snapshot(tmp_path / f"memory_rank{rank}.pickle")
     assert names(tmp_path) == {0: ["memory_rank0.pickle"], 3: ["memory_rank3.pickle"]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory_snapshot/step_000000000020/{rank:06d}_step_20.pickle",
+        "snapshot_{rank}.pickle",
+        "snapshot_oom_rank_{rank}.pickle",
+    ],
+    ids=["torchtitan", "Megatron-LM", "Megatron-LM, out of memory"],
+)
+def test_trainers_that_name_no_rank(tmp_path: Path, name: str) -> None:
+    for rank in (0, 3):
+        file = tmp_path / "run" / name.format(rank=rank)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        snapshot(file)
+    expected = {rank: [Path(name.format(rank=rank)).name] for rank in (0, 3)}
+    assert names(tmp_path / "run") == expected
+    for rank in expected:
+        trace(tmp_path / "run" / f"rank{rank}_trace.json", rank)
+    assert names(tmp_path / "run") == expected
+
+
+def test_a_number_in_a_snapshot_of_one_process_is_no_rank(tmp_path: Path) -> None:
+    trace(tmp_path / "a.json")
+    snapshot(tmp_path / "snapshot_7.pickle")
+    assert names(tmp_path) == {0: ["snapshot_7.pickle"]}

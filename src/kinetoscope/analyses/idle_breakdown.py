@@ -13,6 +13,7 @@ from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
+from kinetoscope.model.health.data_quality import note_of_gaps
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -108,6 +109,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
         return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
     if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
         notes += notes_of_earlier_work(trace)
+    notes += filter(None, (note_of_gaps(trace),))
     idle = gaps(view, by_stream=by == "stream")
     return Partial(_frame(view, idle, idle_charges(view, idle, by, launch_latency), by), tuple(notes))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kinetoscope.model.steps.selection import Selection
     from kinetoscope.schema import Result
 
-_TABLES = ("rows", "waterfall", "promises", "hardware", "memory")
+_TABLES = ("rows", "waterfall", "means", "promises", "hardware", "memory")
 
 
 def run(arguments: list[str]) -> int:
@@ -57,7 +57,12 @@ def run(arguments: list[str]) -> int:
 
         write_text(document(of_diff(difference), budget_of(args)), args.output)
         return 0
-    tables = {"waterfall": difference.waterfall, "promises": kept, "hardware": difference.hardware}
+    tables = {
+        "waterfall": difference.waterfall,
+        "means": difference.means,
+        "promises": kept,
+        "hardware": difference.hardware,
+    }
     result = tables.get(args.table, difference.rows)
     if result is None:
         raise UsageError("both runs are on alike devices, or on devices whose peaks are unknown (--peak gives them)")
@@ -83,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--table",
         choices=_TABLES,
-        help="a table: of the calls; of the parts that sum to the change; of promises and what came of them; of what "
-        "the peaks of different devices explain; of memory",
+        help="a table: of the calls; of the parts that sum to the change; of how long each call takes; of promises "
+        "and what came of them; of what the peaks of different devices explain; of memory",
     )
     parser.add_argument(
         "--at",

@@ -21,6 +21,7 @@ from kinetoscope.cli.shared.options import Parser, add_engine, add_output, add_r
 from kinetoscope.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from kinetoscope.compare.gate.causes import Causes
     from kinetoscope.compare.gate.gate import Gate
     from kinetoscope.compare.statistics.numbers import Numbers
     from kinetoscope.model.job import Job
@@ -147,7 +148,7 @@ def _say(args: Namespace, outcome: Gate) -> None:
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
     form = form_of(args)
-    causes = _causes(args, outcome) if not outcome.passed and (files or form in ("table", "markdown")) else ()
+    causes = _causes(args, outcome) if not outcome.passed and (files or form in ("table", "markdown")) else None
     if form == "table":
         write_lines(lines(outcome, causes, width=width_of(args.output)), args.output)
     elif form == "markdown":
@@ -158,7 +159,7 @@ def _say(args: Namespace, outcome: Gate) -> None:
         _append(file, markdown(outcome, causes))
 
 
-def _causes(args: Namespace, outcome: Gate) -> tuple[Any, ...]:
+def _causes(args: Namespace, outcome: Gate) -> Causes:
     from kinetoscope.compare.gate.causes import causes
 
     def open_(path: str) -> Job:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.compare.gate.causes import ChangedCall, causes
+from kinetoscope.compare.gate.causes import Causes, ChangedCall, causes
 from kinetoscope.compare.gate.gate import Gate, gate
 from kinetoscope.compare.gate.limits import DEFAULT, Limit, limit_of, limits_of, share_of
 from kinetoscope.compare.gate.report import markdown, sentence, text
@@ -256,7 +256,7 @@ def test_noise_is_a_share(noise: str | float) -> None:
 
 def test_the_summary_of_a_failure() -> None:
     found = gate(runs(mm=0.5), runs(108e6, first=10, mm=0.55), ["step_time=5%", "op:aten::mm=5%"])
-    made = markdown(found, [ChangedCall("gemm", "kernel", 50e6, 60e6, "slower calls")])
+    made = markdown(found, Causes((ChangedCall("gemm", "kernel", 50e6, 60e6, "slower calls"),)))
     assert made.startswith("## Performance gate: failed\n\nThe gate failed: op:aten::mm is worse, 50.0")
     assert re.search(
         r"^\| ✗ \| `step_time` \| 100\xa0ms \| 108\xa0ms \| \+8\.\d+% \| .* \| 5\.00% \| \*\*worse\*\* \|$", made, re.M
@@ -279,8 +279,8 @@ def test_names_from_traces_stay_text() -> None:
         each.series[f"op:{EVIL}"] = each.series["step_time"]  # type: ignore[index]
     noted = [replace(each, notes=(EVIL,), path=EVIL) for each in new]
     found = gate(base, noted, [f"op:{EVIL}=5%"])
-    made = markdown(found, [ChangedCall(EVIL, EVIL, 1e6, 2e6)])
-    shown = text(found, [ChangedCall(EVIL, "kernel", 1e6, 2e6)])
+    made = markdown(found, Causes((ChangedCall(EVIL, EVIL, 1e6, 2e6),)))
+    shown = text(found, Causes((ChangedCall(EVIL, "kernel", 1e6, 2e6),)))
     assert "\x1b" not in made + shown
     assert not re.search(r"^::", made + shown, re.M)
     prose = re.sub(r"`[^`\n]*`", "", re.sub(r"\\[^\w|]", "", made))
@@ -302,9 +302,9 @@ def test_what_changed_most_comes_from_the_traces(tmp_path: Path) -> None:
     base, new = made("base", 200), made("new", 600)
     found = gate(base, [new], ["kernel:gemm"])
     assert failed(found) == ["kernel:gemm"]
-    [cause] = causes(found, opened, most=1)
+    [cause] = causes(found, opened, most=1).calls
     assert (cause.name, cause.base, cause.new, cause.status) == ("gemm", 200, 600, "slower calls")
-    [same] = causes(found, None)
+    [same] = causes(found, None).calls
     assert (same.name, same.kind, same.base, same.new) == ("gemm", "kernel", 200, 600)
 
 
@@ -313,7 +313,7 @@ def test_a_trace_that_is_gone_does_not_take_the_answer_away() -> None:
         return read("no/such/file.json")
 
     found = gate(runs(mm=0.5), runs(120e6, first=10, mm=0.6))
-    assert [cause.name for cause in causes(found, opened)] == ["mm_kernel"]
+    assert [cause.name for cause in causes(found, opened).calls] == ["mm_kernel"]
 
 
 def test_the_result_is_a_table_like_any_other() -> None:

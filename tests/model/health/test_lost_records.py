@@ -10,6 +10,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope.model.graphs.lost_work import lost_work
+from kinetoscope.model.graphs.replay_gaps import replay_gaps
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from tests import drawn
@@ -114,6 +115,25 @@ def test_replays_that_lack_nodes(tmp_path: Path, numbered: bool) -> None:
     assert (
         "3 nodes of replayed graphs were not recorded: times and counts of device" in kinetoscope.kernels(of).notes[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("gap", "more", "expected"), [(0, 0, False), (2_000, 0, False), (7_000, 0, True), (7_000, 10_000, False)]
+)
+def test_gaps_inside_replays_that_a_device_does_not_need(tmp_path: Path, gap: int, more: int, expected: bool) -> None:
+    """Kernels of 20 µs with a gap behind each, which grows by `more` in the later ones: those wait for something."""
+    events = []
+    for n in range(3):
+        events.append(drawn.launch(2_000_000 * n, 5_000, n + 1, name="hipGraphLaunch"))
+        for node in range(20):
+            at = 2_000_000 * n + 8_000 + (20_000 + gap) * node + more * max(node - 9, 0) * (node - 8) // 2
+            events.append(drawn.kernel(f"gemm{node}", at, 20_000, n + 1))
+    of = drawn.job(tmp_path, *events)
+    gaps = replay_gaps(of.trace())
+    assert gaps.span == 3 * (20 * 20_000 + 19 * gap + 55 * more)
+    assert gaps.total == 3 * (19 * gap + 55 * more)
+    assert ("GAPS_IN_REPLAYS" in of.trace().health) is expected
+    assert any("may make these gaps" in note for note in kinetoscope.idle_breakdown(of).notes) is expected
 
 
 def test_a_trace_without_any_device_work_lost_all_of_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from kinetoscope.compare.diff.align import Pair, aligned
 from kinetoscope.compare.diff.hardware import ACROSS, across_hardware, products_of, sentence
+from kinetoscope.compare.diff.mean_times import MEANS, means, slower_host
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, run_profile
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
@@ -20,7 +21,7 @@ from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.numbers import shown
-from kinetoscope.views.sentences import Sentence, cell, join, say, total
+from kinetoscope.views.sentences import EMPTY, Sentence, cell, join, say, total
 
 Status = Literal[
     "new", "gone", "more calls", "fewer calls", "slower calls", "faster calls", "more time", "less time", "same"
@@ -59,11 +60,13 @@ class Diff:
 
     Attributes:
         base, new: the mean step of each, whole ns.
-        sentence: the answer in a line.
+        sentence: the answer in a line; where the host as a whole became slower, that too.
         verdict: whether the change of the step is more than noise.
         rows: each owner of time with its change; see `ROWS`.
         waterfall: the change by category, and by what changed most in each; see `WATERFALL`.
+        means: what both runs call: how often, and how long each call takes; see `MEANS`.
         runs: what the user named.
+        slower_host: the part of the sentence that says so.
         hardware: of runs on different devices, what the peaks explain of the change of each operator; see `ACROSS`. Its
             first note is the answer in a line. None for runs on alike devices, or on unknown ones.
     """
@@ -74,7 +77,9 @@ class Diff:
     verdict: Verdict
     rows: Result
     waterfall: Result
+    means: Result
     runs: tuple[str, str]
+    slower_host: Sentence = EMPTY
     hardware: Result | None = None
 
     def __str__(self) -> str:
@@ -114,6 +119,10 @@ def diff(base: Job, new: Job, *, select: Selection = ALL) -> Diff:
     The mean is over all steps of all ranks, without those of the warm-up unless steps are selected. Sums over all
     steps are whole nanoseconds. Dividing them leaves fractions: they are rounded up or down so that the rows sum to the
     rounded mean step in both runs, so no row is off by as much as a nanosecond, and the changes sum to the whole.
+
+    Where launches cost more, and operators that both runs call equally often take longer on the host nearly without
+    exception, the sentence says that the host became slower, and no single call: `means` has the calls (see
+    `mean_times`).
 
     How to read it. The parts of the waterfall sum to the change of the step. A call that takes longer, but hidden
     behind others, has no change here: it costs nothing. What it hid before may appear instead.
@@ -155,8 +164,13 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", {**params, "table": "waterfall"})
     runs = (base.path, new.path)
     other = base.program is not None and new.program is not None and new.program.has_other_modules(base.program)
-    said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, (base.count, new.count))
-    return Diff(step, sum(after), said, verdict, rows, fall, runs, _hardware(base, new, params))
+    counts = base.count, new.count
+    each = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
+    hardware = _hardware(base, new, params)
+    said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts)
+    is_slower = sum(after) > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
+    host = slower_host(each) if is_slower and not other and hardware is None else EMPTY
+    return Diff(step, sum(after), join([said, host]), verdict, rows, fall, each, runs, host, hardware)
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:

@@ -12,6 +12,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.compare.diff.hardware import OF_RANK, limits_of_rank
+from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
+from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
 from kinetoscope.model.execution.call_stacks import SEPARATOR
@@ -65,6 +67,7 @@ class RunProfile:
         owners: the owners, in the order in which they first occur.
         notes: what was left out or assumed.
         limits: device time and limits of operators; see `hardware.OF_RANK`.
+        times: calls and time by name; see `mean_times.OF_RANK`.
         program: what tells its program from others.
     """
 
@@ -75,6 +78,7 @@ class RunProfile:
     owners: tuple[Owner, ...]
     notes: tuple[str, ...] = ()
     limits: pl.DataFrame = field(default_factory=OF_RANK.empty)
+    times: pl.DataFrame = field(default_factory=TIMES_OF_RANK.empty)
     program: Program | None = None
 
     @cached_property
@@ -135,6 +139,7 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
         {
             "owners": lambda each: each.map(owners_of_rank, RESULT, steady),
             "limits": lambda each: each.map(limits_of_rank, OF_RANK, steady),
+            "times": lambda each: each.map(times_of_rank, TIMES_OF_RANK, steady),
         }
     )
     answer = answers["owners"]
@@ -160,9 +165,9 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     )
     ranks = tuple(sorted(frame.get_column("rank").unique().to_list()))
     count = int(traces.get_column("steps").sum())
-    limits = answers["limits"].frame
+    limits, times = answers["limits"].frame, answers["times"].frame
     joined = tuple(_joined_shapes(owners, count))
-    return RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, program(job))
+    return RunProfile(job.path, ranks, count, ranks_of, joined, answer.notes, limits, times, program(job))
 
 
 def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:

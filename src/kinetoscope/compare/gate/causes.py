@@ -13,6 +13,7 @@ from kinetoscope.compare.statistics.run_statistics import run_statistics
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.views.sentences import EMPTY, Sentence
 
 MAX_CALLS: Final = 5
 """Rows, unless another number is asked for."""
@@ -48,13 +49,27 @@ class ChangedCall:
         return self.new - self.base
 
 
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What changed most between the runs of a gate.
+
+    Attributes:
+        calls: what takes more, largest change first, then what takes less.
+        sentence: of `mean_times.slower_host`; empty where one call or another is to blame, or that is not known.
+    """
+
+    calls: tuple[ChangedCall, ...] = ()
+    sentence: Sentence = EMPTY
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.sentence)
+
+
 Opener = Callable[[str], Job]
 
 
-def causes(
-    gate: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS
-) -> tuple[ChangedCall, ...]:
-    """What changed most: what takes more, largest change first, then what takes less.
+def causes(gate: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS) -> Causes:
+    """What changed most, and whether the host as a whole became slower.
 
     If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
     run with the median step on each side. Of a baseline it is the operators or kernels that it holds.
@@ -71,7 +86,7 @@ def causes(
             return _of_traces(opened(base.path), opened(new.path), select, most)
         except KinetoscopeError:
             pass  # the gate's answer stands without it
-    return _of_numbers(gate, most)
+    return Causes(_of_numbers(gate, most))
 
 
 def _median(side: Sequence[Numbers]) -> Numbers:
@@ -80,13 +95,13 @@ def _median(side: Sequence[Numbers]) -> Numbers:
     return by_step[(len(by_step) - 1) // 2]
 
 
-def _of_traces(base: Job, new: Job, select: Selection, most: int) -> tuple[ChangedCall, ...]:
+def _of_traces(base: Job, new: Job, select: Selection, most: int) -> Causes:
     difference = diff(base, new, select=select)
     rows = [
         ChangedCall(row["name"], row["kind"], float(row["base"]), float(row["new"]), row["status"] or "")
         for row in difference.rows.frame.head(_MAX_ROWS).iter_rows(named=True)
     ]
-    return _ordered(rows, difference.base, most)
+    return Causes(_ordered(rows, difference.base, most), difference.slower_host)
 
 
 def _of_numbers(gate: Gate, most: int) -> tuple[ChangedCall, ...]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kinetoscope.compare.gate.causes import ChangedCall
+from kinetoscope.compare.gate.causes import Causes, ChangedCall
 from kinetoscope.compare.gate.gate import Check, Gate, is_doubtful
 from kinetoscope.compare.statistics.numbers import THROUGHPUT, Numbers
 from kinetoscope.views.markdown import CODE_CELLS, code, escaped, notes, table_row
@@ -45,16 +45,19 @@ def sentence(gate: Gate) -> str:
     return "The gate passed."
 
 
-def lines(gate: Gate, causes: Sequence[ChangedCall] = (), *, width: int = MAX_LINE_CELLS) -> Iterator[Line]:
+def lines(gate: Gate, causes: Causes | None = None, *, width: int = MAX_LINE_CELLS) -> Iterator[Line]:
     """The whole answer, in at most `width` cells but for the tables."""
     width = min(width, MAX_LINE_CELLS)
     yield from (plain(line, "bold") for line in wrapped(sentence(gate), width))
     yield plain()
     yield from _aligned(table(gate))
-    if causes:
+    if causes and causes.sentence:
         yield plain()
-        names = briefs([call.name for call in causes], _CALL_CELLS)
-        calls = [[name, *_times(call), _reason(call)] for name, call in zip(names, causes, strict=True)]
+        yield from (plain(line) for line in wrapped(causes.sentence, width))
+    if causes and causes.calls:
+        yield plain()
+        names = briefs([call.name for call in causes.calls], _CALL_CELLS)
+        calls = [[name, *_times(call), _reason(call)] for name, call in zip(names, causes.calls, strict=True)]
         yield from _aligned([["what changed most in a step", *_CALLS, ""], *calls])
     if gate.notes:
         yield plain()
@@ -71,12 +74,12 @@ def table(gate: Gate) -> list[Sequence[str]]:
     return [_METRICS, *rows]
 
 
-def text(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+def text(gate: Gate, causes: Causes | None = None) -> str:
     """The same without colour."""
     return without_colour(lines(gate, causes))
 
 
-def markdown(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
+def markdown(gate: Gate, causes: Causes | None = None) -> str:
     """The summary for a pull request."""
     state = "failed" if not gate.passed else "passed, with doubt" if gate.doubtful else "passed"
     out = [f"## Performance gate: {state}", "", escaped(sentence(gate)), ""]
@@ -86,10 +89,12 @@ def markdown(gate: Gate, causes: Sequence[ChangedCall] = ()) -> str:
         word = _MARKDOWN_WORDS.get(check.verdict.word, check.verdict.word)
         out.append(table_row([mark, code(check.metric), *_measures(check), f"**{word}**" if check.failed else word]))
     out += ["", _runs(gate)]
-    if causes:
+    if causes and causes.sentence:
+        out += ["", escaped(causes.sentence)]
+    if causes and causes.calls:
         out += ["", "**What changed most in a step**", "", table_row(["call or kernel", *_CALLS, ""])]
         out += ["| --- | ---: | ---: | ---: | --- |"]
-        out += [table_row([code(call.name), *_times(call), escaped(_reason(call))]) for call in causes]
+        out += [table_row([code(call.name), *_times(call), escaped(_reason(call))]) for call in causes.calls]
     if gate.notes:
         out += ["", *notes(gate.notes)]
     return "\n".join(out) + "\n"

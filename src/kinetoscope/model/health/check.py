@@ -33,6 +33,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     lost_records.ranges_without_device_part,
     data_quality.no_device_number,
     data_quality.graphs,
+    data_quality.gaps_in_replays,
     data_quality.unfinished,
     missing_data.captured_launches,
     missing_data.work_from_before,

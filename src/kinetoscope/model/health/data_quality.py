@@ -15,6 +15,7 @@ from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.graphs.attach import replays_graphs
+from kinetoscope.model.graphs.replay_gaps import MAX_MEDIAN_NS, replay_gaps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
@@ -226,6 +227,25 @@ def no_device_number(trace: Trace) -> Iterator[Symptom]:
     if count:
         message = f"{count:,} of {pieces_of_work(len(work))} do not say on which device; they are shown as device −1."
         yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
+
+
+def note_of_gaps(trace: Trace) -> str:
+    """What must be said beside idle time if the recording may have made gaps inside replays; "" if not."""
+    gaps = replay_gaps(trace)
+    if not gaps.are_suspect:
+        return ""
+    return (
+        f"Between the kernels of replayed graphs the device idles for {duration_text(gaps.median)} (median),"
+        f" {gaps.total / gaps.span:.0%} of the time of the replays. A replay needs nothing of the host there, and"
+        f" devices start the next kernel within {duration_text(MAX_MEDIAN_NS)}: the recording may make these gaps"
+        " itself. Time a step without the profiler before you act on that idle time."
+    )
+
+
+def gaps_in_replays(trace: Trace) -> Iterator[Symptom]:
+    """Gaps between the kernels of replays that a device does not need: the recording may make them."""
+    if note := note_of_gaps(trace):
+        yield Symptom("GAPS_IN_REPLAYS", "note", note, replay_gaps(trace).count)
 
 
 def graphs(trace: Trace) -> Iterator[Symptom]:

@@ -140,6 +140,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NO_DEVICE_PART": "Ranges lack the part on the device that others of the same name have: records were dropped.",
     "NO_DEVICE_NUMBER": "Device work does not say on which device it ran.",
     "GRAPHS": "Graphs were launched: one call started many kernels, which are linked to it and not to operators.",
+    "GAPS_IN_REPLAYS": "Devices idle longer than they need between kernels of replays: the recording may do it.",
     "SEVERAL_SPANS": "The file holds several recordings; the window reaches over all of them.",
     "CAPTURED": "A graph was captured: launch calls that became part of it started no work, and count as none.",
     # what is not there

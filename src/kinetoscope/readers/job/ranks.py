@@ -20,6 +20,9 @@ from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
 _RANK_IN_NAME: Final = re.compile(r"(?<![a-z])(?:rank|worker)[-_=]?(\d{1,9})(?!\d)", re.IGNORECASE)
+_RANK_OF_SNAPSHOT: Final = re.compile(r"(?:(\d{6,9})_step_\d+|snapshot_(\d{1,9}))\.(?:pickle|pkl)(?:\.\w+)?\Z")
+"""Names of memory snapshots that say no `rank`: torchtitan's 000003_step_20.pickle, Megatron-LM's snapshot_3.pickle."""
+
 _PROCESS: Final = re.compile(r"(?P<process>.*_\d+)\.\d{10,19}(?:\.pt)?(?:\.trace)?\.json(?:\.\w+)?\Z")
 """File names of torch's tensorboard_trace_handler: host_pid.time.pt.trace.json; time in ms, newer ones in ns."""
 
@@ -41,6 +44,13 @@ def rank_in_name(file: str) -> int | None:
         if numbers and int(numbers[-1]) < MAX_RANK:
             return int(numbers[-1])
     return None
+
+
+def rank_in_snapshot_name(file: str) -> int | None:
+    """The rank that a trainer's name for a memory snapshot has without the word; None if it is no such name."""
+    match = _RANK_OF_SNAPSHOT.match(file.replace("\\", "/").rpartition("/")[2])
+    rank = int(match[1] or match[2]) if match else MAX_RANK
+    return rank if rank < MAX_RANK else None
 
 
 def assigned(
@@ -81,7 +91,10 @@ def _ordered(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
 
 def _with_rank_of_name(candidate: CandidateFile) -> CandidateFile:
     """The candidate with the rank that its name has, where its text tells none."""
-    rank = rank_in_name(candidate.url) if candidate.rank is None else None
+    rank = None
+    if candidate.rank is None:
+        rank = rank_in_name(candidate.url)
+        rank = rank_in_snapshot_name(candidate.url) if rank is None else rank
     return candidate if rank is None else replace(candidate, rank=rank, basis="name")
 
 

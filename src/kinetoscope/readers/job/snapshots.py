@@ -12,7 +12,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.names import placed
-from kinetoscope.readers.job.ranks import natural, rank_in_name, shortened
+from kinetoscope.readers.job.ranks import natural, rank_in_name, rank_in_snapshot_name, shortened
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.snapshot.alone import SUFFIXES
 
@@ -23,18 +23,17 @@ SNAPSHOT_FOLDER: Final = "snapshots"
 def beside(sources: Iterable[Source], paths: Iterable[str]) -> list[CandidateFile]:
     """Files beside traces on this machine that may be snapshots by their names.
 
-    Those in `snapshots` there; beside a trace itself those that are named after it, or all where the user opened the
-    folder (one of `paths`): a trace that is named alone may lie among those of other runs.
+    Those in `snapshots` there; beside a trace itself those that are named after it; and all below a folder that the
+    user opened (one of `paths`), as trainers write them into folders of their own: a trace that is named alone may lie
+    among those of other runs.
     """
-    opened = [os.path.abspath(path) for path in paths if os.path.isdir(path)]
     stems: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     for source in sources:
         if not is_url(source.url):
             stems[os.path.dirname(source.url)] += (_stem(source),)
     begins: dict[str, tuple[str, ...]] = {os.path.join(folder, SNAPSHOT_FOLDER): ("",) for folder in stems}
-    for folder, names in stems.items():
-        is_whole = any(os.path.commonpath([each, os.path.abspath(folder)]) == each for each in opened)
-        begins[folder] = ("",) if is_whole else names
+    begins |= stems
+    begins |= {inside: ("",) for path in paths if os.path.isdir(path) for inside, _, _ in os.walk(path)}
     return [
         CandidateFile(each.path, size=each.stat().st_size)
         for place in sorted(begins)
@@ -57,7 +56,7 @@ def of_no_run(
     for each in snapshots:
         folder, name = os.path.split(each.url)
         is_beside = os.path.basename(folder) == SNAPSHOT_FOLDER and os.path.dirname(folder) in homes
-        is_whole = folder in homes and any(os.path.commonpath([path, folder]) == path for path in folders)
+        is_whole = any(os.path.commonpath([path, folder]) == path for path in folders)
         if not (is_beside or is_whole or name.startswith(tuple(homes.get(folder, ())))):
             left.append(each)
     return left
@@ -74,7 +73,9 @@ def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tup
     strays = []
     for each in sorted(found, key=lambda each: (natural(each.url), each.url)):
         rank = rank_in_name(each.url) if each.rank is None else each.rank
-        rank = next(iter(ranks)) if rank is None and len(ranks) == 1 else rank
+        if rank is None:
+            by_trainer = rank_in_snapshot_name(each.url)
+            rank = by_trainer if by_trainer in ranks or len(ranks) != 1 else next(iter(ranks))
         if rank in ranks and rank is not None:
             of_rank[rank].append(each.url)
         else:
