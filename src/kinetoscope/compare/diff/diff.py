@@ -165,12 +165,12 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     runs = (base.path, new.path)
     other = base.program is not None and new.program is not None and new.program.has_other_modules(base.program)
     counts = base.count, new.count
-    each = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
+    of_calls = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
     hardware = _hardware(base, new, params)
     said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts)
     is_slower = sum(after) > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
-    host = slower_host(each) if is_slower and not other and hardware is None else EMPTY
-    return Diff(step, sum(after), join([said, host]), verdict, rows, fall, each, runs, host, hardware)
+    host = slower_host(of_calls) if is_slower and not other and hardware is None else EMPTY
+    return Diff(step, sum(after), join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware)
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:

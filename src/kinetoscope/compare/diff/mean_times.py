@@ -55,7 +55,7 @@ ALL_LAUNCHES: Final = "(all)"
 _EQUAL_CALLS_SHARE: Final = 0.01
 """Calls in a mean step may differ by this share, as an average over few steps does."""
 
-_MOST: Final = 0.9
+_MOST_SHARE: Final = 0.9
 """Share of the time that must be in calls as many as before, and of that in calls that take longer: one call that
 became slower, or some that came, leave the others as they were."""
 
@@ -177,14 +177,10 @@ def slower_host(result: Result) -> Sentence:
 
 def _is_stretched(rows: pl.DataFrame) -> bool:
     """Do nearly all of these calls take longer, at as many calls?"""
-    time = rows["base_time"].sum()
     same = rows.filter("as_often")
-    if not time or same["base_time"].sum() < _MOST * time:
-        return False
-    longer = same.filter("longer")["base_time"].sum()
-    return bool(longer >= _MOST * same["base_time"].sum()) and _has_grown(
-        same["base_time"].sum(), same["new_time"].sum()
-    )
+    every, before, now = (float(each.sum()) for each in (rows["base_time"], same["base_time"], same["new_time"]))
+    longer = float(same.filter("longer")["base_time"].sum())
+    return before > 0 and before >= _MOST_SHARE * every and longer >= _MOST_SHARE * before and _has_grown(before, now)
 
 
 def _has_grown(before: float, after: float) -> bool:
