@@ -55,7 +55,7 @@ ALL_LAUNCHES: Final = "(all)"
 _EQUAL_CALLS_SHARE: Final = 0.01
 """Calls in a mean step may differ by this share, as an average over few steps does."""
 
-_MOST_SHARE: Final = 0.9
+_MOST_TIME_SHARE: Final = 0.9
 """Share of the time that must be in calls as many as before, and of that in calls that take longer: one call that
 became slower, or some that came, leave the others as they were."""
 
@@ -180,7 +180,7 @@ def _is_stretched(rows: pl.DataFrame) -> bool:
     same = rows.filter("as_often")
     every, before, now = (float(each.sum()) for each in (rows["base_time"], same["base_time"], same["new_time"]))
     longer = float(same.filter("longer")["base_time"].sum())
-    return before > 0 and before >= _MOST_SHARE * every and longer >= _MOST_SHARE * before and _has_grown(before, now)
+    return before > 0 and before >= _MOST_TIME_SHARE * every and longer >= _MOST_TIME_SHARE * before and _has_grown(before, now)
 
 
 def _has_grown(before: float, after: float) -> bool:

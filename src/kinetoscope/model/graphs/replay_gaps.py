@@ -20,7 +20,7 @@ from kinetoscope.model.trace.trace import Trace
 MAX_MEDIAN_NS: Final = 3_000
 """The median gap that a device needs from one kernel of a replay to the next, at most."""
 
-_MAX_ALIKE_RATIO: Final = 4
+_MAX_GAP_SPREAD: Final = 4
 """How often the lower quartile of gaps made by marking kernels goes into their 90th percentile, at most: what waits for
 other streams, other ranks or lost kernels has gaps of all lengths."""
 
@@ -49,7 +49,7 @@ class ReplayGaps:
     @property
     def are_suspect(self) -> bool:
         """Are they longer than a device needs, at most kernels alike, and do they matter?"""
-        is_longer = self.median > MAX_MEDIAN_NS and self.high <= _MAX_ALIKE_RATIO * self.low
+        is_longer = self.median > MAX_MEDIAN_NS and self.high <= _MAX_GAP_SPREAD * self.low
         return is_longer and self.total >= _MIN_SHARE * self.span
 
 
