@@ -61,6 +61,24 @@ def test_what_says_little_about_an_average_step(
     assert finding.at_most == "note"
 
 
+@pytest.mark.parametrize(
+    ("truncated", "schedule", "profile"),
+    [
+        ("its 300000 events take some 1116 MB of memory to stop (limit 1000 MB)", "--max-memory 4GB", "max_memory=4"),
+        ("more than 10000000 events", "--max-events 0", "max_events=0"),
+        ("a step took longer than 6.1 s, 12 times the longest before it", "--max-step 0", "max_step=0"),
+        ("the program ended", "--active 10", "more active steps"),
+    ],
+)
+def test_the_advice_names_the_limit_that_ended_the_recording(
+    tmp_path: Path, truncated: str, schedule: str, profile: str
+) -> None:
+    for reason, helps in (("schedule", schedule), ("profile", profile)):
+        view = rank_view(tmp_path, *steps(2), *work(2), kinetoscope={"truncated": truncated, "reason": reason})
+        (finding,) = findings("RECORDING001", view)
+        assert helps in finding.change
+
+
 def test_a_file_that_is_not_whole_is_said(tmp_path: Path) -> None:
     view = rank_view(tmp_path, *steps(5), *work(5))
     whole = (tmp_path / "drawn.pt.trace.json").read_text()

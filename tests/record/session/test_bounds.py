@@ -8,80 +8,118 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.record.session.bounds import BYTES_PER_EVENT, MAX_GROWTH_BYTES_PER_S, MAX_PAUSE_S, MIN_PAUSE_S, Bounds
+from kinetoscope.record.session.bounds import MAX_BYTES_PER_S, MAX_PAUSE_S, MIN_PAUSE_S, Bounds
 from kinetoscope.record.session.options import RecordOptions
-from tests.record.jobs import recorded, sidecar, traces
+from kinetoscope.record.session.recorded_events import CALL_BYTES, EVENTS_PER_BLOCK, RecordedEvents, operator_bytes
+from tests.record.jobs import recorded, run, sidecar, traces
 from tests.record.programs import TRAIN
 
 MEGA = 1_000_000
+EACH = operator_bytes(RecordOptions()).stopped
 
 
 @dataclass
 class _Process:
     resident: int = 500 * MEGA
+    heap: int = 100 * MEGA
+    blocks: int = 7
     now: float = 0.0
 
 
 class _Window:
-    """A window of a process whose memory and clock the test sets; the steps before it took a second."""
+    """A window of a process whose memory, events and clock the test sets; the steps before it took a second."""
 
-    def __init__(self, *, free: int = 100_000 * MEGA, **options: Any) -> None:
-        self.process = _Process()
-        self.bounds = Bounds(RecordOptions(**options), lambda: self.process.resident, free, lambda: self.process.now)
-        self.check(0.5, 0)
-        self.process.now = 1.0
+    def __init__(self, *, free: int = 100_000 * MEGA, blocks: bool = True, **options: Any) -> None:
+        self.process, asked = _Process(), RecordOptions(**options)
+        events = RecordedEvents(
+            asked, blocks=lambda: self.process.blocks if blocks else -1, heap=lambda: self.process.heap
+        )
+        self.bounds = Bounds(asked, events, lambda: self.process.resident, free, lambda: self.process.now)
+        self.check(0.5)
+        self.process.now, self.process.heap = 1.0, 105 * MEGA  # the program itself keeps 5 MB a step
         assert self.bounds.step() == ""
         self.bounds.begin()
 
-    def check(self, seconds: float, mega: int) -> str:
-        """What is over its limit once so many seconds and megabytes have gone by."""
+    def check(self, seconds: float, *, mega: int = 0, heap: int = 0, events: int = 0) -> str:
+        """What is over its limit once so many seconds, megabytes and events have gone by."""
         self.process.now += seconds
         self.process.resident += mega * MEGA
+        self.process.heap += heap * MEGA
+        self.process.blocks += events // EVENTS_PER_BLOCK
         return self.bounds.check()
 
 
-def test_memory_that_a_step_takes_and_gives_back_ends_nothing() -> None:
+def test_what_the_program_keeps_for_itself_ends_nothing() -> None:
     window = _Window()
-    for _ in range(3):
-        assert window.check(0.4, 900) == window.check(0.4, -899) == window.bounds.step() == ""
+    for _ in range(20):
+        assert window.check(0.4, mega=900, heap=400, events=512) == window.bounds.step() == ""
+    assert window.bounds.recorded().events == 20 * 512
 
 
-def test_what_is_recorded_in_each_step_adds_up_with_what_torch_needs_to_stop() -> None:
+def test_what_is_recorded_counts_with_what_torch_needs_to_stop_it() -> None:
     window = _Window()
-    found = []
-    for _ in range(10):
-        window.check(0.5, 20)
-        found.append(bool(window.bounds.step()))
-    assert found == [False] * 3 + [True] * 7  # 80 MB and the 20 to come, 12 times: more than a gigabyte
+    assert window.check(0.5, events=102_400) == window.check(9.0) == ""
+    said = window.check(0.5, events=102_400)  # and as many by the next look: more than a gigabyte
+    assert said == f"its 204800 events take some {204_800 * EACH // MEGA} MB of memory to stop (limit 1000 MB)"
+    assert _Window(max_memory=0).check(0.5, events=512_000) == ""
 
 
-def test_a_step_that_is_late_is_charged_with_all_it_takes() -> None:
-    window = _Window()
-    assert window.check(1.9, 60) == ""
-    assert "memory to stop" in window.check(0.2, 30)
+def test_an_event_takes_less_where_less_is_recorded_with_it() -> None:
+    assert _Window(record_shapes=False, profile_memory=False).check(0.5, events=307_200) == ""
+    assert _Window().check(0.5, events=307_200) != ""
 
 
-def test_growth_beyond_the_limit_ends_it_at_once() -> None:
-    assert "memory grew by 1001 MB" in _Window().check(0.1, 1001)
-    assert _Window(max_memory=0).check(0.1, 1001) == ""
+def test_python_calls_are_told_from_the_heap_without_what_the_program_keeps() -> None:
+    window = _Window(with_stack=True)
+    for _ in range(5):
+        window.check(0.5, heap=5)
+        assert window.bounds.step() == ""
+    assert window.check(0.5, heap=300) == ""  # a step may need memory for itself
+    window.check(0.1, heap=-300)
+    window.check(0.3, heap=25)
+    assert "events take some" in window.bounds.step()
+    assert window.bounds.recorded().events == 20 * MEGA // CALL_BYTES.recorded
+    assert "events take some" in _late(_Window(with_stack=True))
+    assert _late(_Window()) == ""
+
+
+def _late(window: _Window) -> str:
+    return window.check(2.1, heap=30)
+
+
+def test_a_torch_that_counts_nothing_is_watched_by_its_heap() -> None:
+    window = _Window(blocks=False)
+    window.check(0.5, heap=5 + 300_000 * operator_bytes(RecordOptions()).recorded // MEGA)
+    assert "events take some" in window.bounds.step()
 
 
 def test_the_machine_is_left_enough_to_stop() -> None:
-    assert "1200 MB were free" in _Window(max_memory=0, free=1200 * MEGA).check(0.1, 51)
+    window = _Window(max_memory=0, free=2000 * MEGA)
+    assert window.check(0.1, events=102_400) == ""
+    assert window.check(0.1, mega=1400).endswith("MB of memory to stop, and 600 MB are free")
 
 
 def test_a_long_step_ends_it_but_no_short_one() -> None:
-    assert "12 times the longest before it" in _Window().check(12.0, 0)
-    assert _Window().check(9.0, 0) == _Window(max_step=0).check(500.0, 0) == ""
+    assert "12 times the longest before it" in _Window().check(12.0)
+    assert _Window().check(9.0) == _Window(max_step=0).check(500.0) == ""
     quick = _Window(max_step=2)
-    assert quick.check(4.9, 0) == ""
-    assert quick.check(0.2, 0) != ""
+    assert quick.check(4.9) == ""
+    assert quick.check(0.2) != ""
 
 
-def test_events_are_told_from_memory() -> None:
+def test_events_are_limited_too() -> None:
     window = _Window(max_events=100_000, max_memory=0)
-    window.check(0.5, 100_000 * BYTES_PER_EVENT // MEGA + 1)
+    window.check(0.5, events=102_400)
     assert window.bounds.step() == "more than 100000 events"
+
+
+def test_the_next_look_comes_before_what_is_recorded_uses_up_the_room() -> None:
+    assert _Window(max_memory=0, max_events=0).bounds.pause() == MAX_PAUSE_S
+    window = _Window(max_memory=400 * MEGA)
+    first = window.bounds.pause()
+    assert first == pytest.approx(400 * MEGA / 2 / MAX_BYTES_PER_S)
+    window.check(0.01, events=51_200)  # 190 MB in 0.01 s: faster than one thread's events
+    assert window.bounds.pause() == MIN_PAUSE_S
 
 
 _TAIL = """
@@ -96,20 +134,6 @@ sys.exit(7)
 """
 _UNTIL = "import glob, threading; until = None\n"
 _ENDS = "until = lambda: glob.glob(DIR + '/*.json.gz')\n"
-
-
-def test_the_next_look_comes_before_growth_uses_up_the_room() -> None:
-    assert _Window(max_memory=0, max_events=0).bounds.pause() == MAX_PAUSE_S
-    window = _Window(max_memory=600 * MEGA)  # 50 MB until torch needs that much to stop
-    first = window.bounds.pause()
-    assert first == pytest.approx(50 * MEGA / 2 / MAX_GROWTH_BYTES_PER_S)
-    window.check(0.01, 20)
-    window.bounds.step()  # 20 MB in 0.01 s: faster than one thread's events
-    assert window.bounds.pause() == MIN_PAUSE_S
-    window.process.now += 10
-    window.bounds.step()
-    assert window.bounds.pause() == pytest.approx(30 * MEGA / 2 / MAX_GROWTH_BYTES_PER_S)
-    assert _Window(max_events=50_000).bounds.pause() < first
 
 
 @pytest.mark.torch
@@ -148,3 +172,56 @@ thread.start(); thread.join()
     done = recorded(program, tmp_path, options={"max_events": 20_000})
     (trace,) = traces(tmp_path)
     assert "20000 events" in sidecar(trace)["truncated"], done.err
+
+
+_KEEPS = """
+import sys, torch
+torch.set_num_threads(1)
+net = torch.nn.Linear(8, 1)
+optimizer, kept = torch.optim.SGD(net.parameters(), 0.1), []
+for _ in range(16):
+    kept.append(torch.ones(10_000_000))
+    net(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("stack", [False, True])
+def test_a_program_that_keeps_40_megabytes_a_step_is_recorded_whole(tmp_path: Path, *, stack: bool) -> None:
+    done = recorded(_KEEPS, tmp_path, wait=3, active=12, options={"with_stack": stack})
+    (trace,) = traces(tmp_path)
+    assert (sidecar(trace)["truncated"], len(sidecar(trace)["steps"]), done.said) == ("", 12, [])
+
+
+_COUNTS = """
+import os, sys, torch
+from kinetoscope.record.session.options import RecordOptions
+from kinetoscope.record.session.recorded_events import RecordedEvents
+torch.set_num_threads(1)
+def resident(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+options = dict(record_shapes=True, profile_memory=True)
+counted = RecordedEvents(RecordOptions(**options))
+net = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(10)])
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **options) as profiler:
+    counted.begin()
+    before = resident()
+    for _ in range(200):
+        optimizer.zero_grad()
+        net(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+    found = counted.now(whole=False)
+profiler.export_chrome_trace(sys.argv[1] + "/trace.json")
+took = resident() - before
+operators = sum(each.name() != "[memory]" for each in profiler.profiler.kineto_results.events())
+print(found.events, operators, found.bytes / took)
+"""
+
+
+@pytest.mark.torch
+def test_the_count_is_torchs_own_and_the_memory_is_what_it_takes(tmp_path: Path) -> None:
+    done = run(_COUNTS, tmp_path)
+    events, operators, ratio = map(float, done.out.split())
+    assert 0 <= events - operators <= EVENTS_PER_BLOCK, done.err
+    assert 0.7 < ratio < 1.4

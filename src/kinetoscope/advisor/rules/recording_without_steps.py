@@ -15,6 +15,20 @@ from kinetoscope.views.sentences import say
 _MIN_STEPS: Final = 3
 """Steps from which on their variation shows."""
 
+_LIMITS: Final = {
+    "MB of memory": "--max-memory 4GB",
+    "more than": "--max-events 0",
+    "the longest before it": "--max-step 0",
+}
+"""Options of `kinetoscope record` that move the limit at which a window ended, by words of its reason."""
+
+_ARGUMENTS: Final = {
+    "MB of memory": "max_memory=4_000_000_000",
+    "more than": "max_events=0",
+    "the longest before it": "max_step=0",
+}
+"""The same of `kinetoscope.profile`."""
+
 
 def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     """Does the recording hold a few complete steps after the warm-up?
@@ -27,6 +41,7 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
     only as good as that. No time is at stake: it is a note.
 
     What to do. Call `prof.step()` at the end of each iteration, and record five steps or so after a few that warm up.
+    Where a limit of the recorder ended it, move that one: `--max-memory`, `--max-events` or `--max-step`.
     """
     trace = rank.trace
     steps = rank.scope.steps
@@ -58,7 +73,12 @@ def _change(rank: RankView) -> str:
     """More steps where there are some; else how they are marked."""
     known = recording(rank.trace)
     if known is not None and known.reason == "schedule":
-        return "- kinetoscope record -- ...\n+ kinetoscope record --active 10 -- ..."
+        limit = next((option for words, option in _LIMITS.items() if words in known.truncated), "--active 10")
+        return f"- kinetoscope record -- ...\n+ kinetoscope record {limit} -- ..."
+    if known is not None and known.reason == "profile":
+        raised = [option for words, option in _ARGUMENTS.items() if words in known.truncated]
+        if raised:
+            return f"- with kinetoscope.profile(...) as prof:\n+ with kinetoscope.profile(..., {raised[0]}) as prof:"
     if rank.scope.steps.origin == "profiler":
         return "+ with profile(schedule=schedule(wait=1, warmup=3, active=5), ...) as prof:  # more active steps"
     return wording(rank.program).steps

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from kinetoscope.record.output import guards, memory_snapshots, run_info
+from kinetoscope.record.output import memory_snapshots, run_info
 from kinetoscope.record.output.generated_files import keep_generated_files
 from kinetoscope.record.output.guards import harmless
 from kinetoscope.record.output.leftovers import ends_whole, remove
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, WindowOutcome, Writer, WriteTask
 from kinetoscope.record.session.options import RankIdentity, RecordOptions, rank_identity
+from kinetoscope.record.session.recorded_events import FILE_BYTES
 from kinetoscope.record.session.session import ExportedCycle, ProfilerSession
 from kinetoscope.record.session.window import RecordingWindow
 
@@ -51,14 +52,14 @@ class TraceDelivery:
         """Name of the files of a trace, without their endings."""
         return f"{where.host}_{where.pid}.rank{where.rank}of{where.world}.step{step}.{time.time_ns()}"
 
-    def deliver(self, window: RecordingWindow, why: str, truncated: str, grown: int, stop_seconds: float) -> None:
+    def deliver(self, window: RecordingWindow, why: str, truncated: str, events: int, stop_seconds: float) -> None:
         """Have torch export what a window recorded, unless `why` says that it is lost; hand the rest to the writer."""
         began = time.perf_counter()
         where = rank_identity()
         first = window.began or 0
         name = self.name(where, first)
         part = self.writer.spool / f"{name}.part"
-        why = why or self._room(int(grown * guards.FILE_PER_RESIDENT)) or self.export(window.session, part)
+        why = why or self._room(events * FILE_BYTES) or self.export(window.session, part)
         seconds = time.perf_counter() - began
         last = window.steps[-1]["step"] if window.steps else first - 1
         written = WindowOutcome(None, None, "", first, last, truncated, 0, 0, stop_seconds, seconds, window.reason)

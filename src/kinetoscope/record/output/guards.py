@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-FILE_PER_RESIDENT: Final = 1.3
-"""Bytes of the exported file per byte that resident memory grew."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -117,20 +115,31 @@ def free_memory() -> int:
 
 
 class _Heap(ctypes.Structure):
-    """`struct mallinfo2`; `fordblks` are the bytes that are free."""
+    """`struct mallinfo2`; `used` are the bytes that are in use."""
 
-    _fields_ = (("others", ctypes.c_size_t * 8), ("fordblks", ctypes.c_size_t), ("keepcost", ctypes.c_size_t))
+    _fields_ = (("before", ctypes.c_size_t * 7), ("used", ctypes.c_size_t), ("after", ctypes.c_size_t * 2))
 
 
-def trim(least: int = 0) -> None:
-    """Have the C library give back what is free in its heap, if that is so much: what is taken next is seen to grow."""
+@functools.cache
+def _mallinfo() -> Any:
+    try:
+        function = ctypes.CDLL(None).mallinfo2
+    except (OSError, AttributeError):
+        return None
+    function.restype = _Heap
+    return function
+
+
+def heap_bytes() -> int:
+    """Bytes of C's heap that are in use, without large blocks, which have pages of their own; 0 if it does not tell."""
+    function = _mallinfo()
+    return int(function().used) if function is not None else 0
+
+
+def trim() -> None:
+    """Have the C library give back what is free in its heap."""
     with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        if least:
-            libc.mallinfo2.restype = _Heap
-            if libc.mallinfo2().fordblks < least:
-                return
-        libc.malloc_trim(0)
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # --- a step that does not end -------------------------------------------------------------------------------------

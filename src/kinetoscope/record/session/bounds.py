@@ -1,9 +1,7 @@
 """Limits of a window in memory, events and time, checked from outside the thread that records.
 
-Torch does not say how many events it holds, so they are estimated from memory: resident bytes that the process has
-grown by since the window began to record. Between two steps that is what was recorded. Within a step it may be what
-the step itself needs; so it counts as recorded only once the step takes longer than those before it. To stop, torch
-needs many times what recording took, and that belongs to what a window may take.
+What counts is what the recording takes, not what the job grows by: the events so far (`recorded_events`), times the
+memory of each once torch has stopped and exported, which is several times what it was before.
 """
 
 from __future__ import annotations
@@ -13,18 +11,13 @@ from collections.abc import Callable
 from typing import Final
 
 from kinetoscope.record.session.options import RecordOptions
-
-BYTES_PER_EVENT: Final = 300
-"""Resident bytes of an event while it is recorded: 210 without shapes to 470, as measured with torch 2.13."""
-
-STOP_GROWTH_RATIO: Final = 12
-"""Bytes of growth once torch has stopped and exported, for each byte of growth before: 7 to 11 measured."""
+from kinetoscope.record.session.recorded_events import Recorded, RecordedEvents
 
 MIN_LONG_STEP_S: Final = 5.0
 """Seconds below which no step is a long one."""
 
-MAX_GROWTH_BYTES_PER_S: Final = 300_000_000
-"""Bytes by which the events of one thread grow in a second at most: 200 to 300 million measured with torch 2.13."""
+MAX_BYTES_PER_S: Final = 2_500_000_000
+"""Memory for the events of one thread, in a second at most: 0.6 million of 3,700 bytes measured with torch 2.13."""
 
 TIME_OVER: Final = "the time that was to be recorded is over"
 """The reason for which a window of a fixed time ends: it is no early end."""
@@ -47,79 +40,68 @@ class Bounds:
     def __init__(
         self,
         options: RecordOptions,
+        events: RecordedEvents,
         resident: Callable[[], int],
         free: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`resident` measures the memory of the process; `free` is what the machine could still give."""
+        """`events` counts what is recorded, `resident` measures the process; `free` is what the machine could give."""
         self.ended = ""
-        self._options, self._resident, self._clock = options, resident, clock
-        self._most = options.max_memory
-        self._half = free // 2
-        self._before = self._highest = resident()
+        self._options, self._events, self._resident, self._clock = options, events, resident, clock
+        self._most, self._free = options.max_memory, free
+        self._before = resident()
         self._longest = 0.0
         self._began = self._step_began = clock()
         self._recording = False
-        self._at_step = self._checked = 0
+        self._checked = 0
         self._checked_at = self._began
         self._rate = 0.0
 
     def begin(self) -> None:
         """The window records from now on."""
         self._recording = True
-        self._before = self._resident()
-        self._highest = max(self._highest, self._before)
+        self._events.begin()
         self._began = self._step_began = self._checked_at = self._clock()
 
-    def step(self, resident: int | None = None) -> str:
+    def step(self) -> str:
         """A step ended; "" or, in a few words, what is over its limit."""
         now = self._clock()
         self._longest, self._step_began = max(self._longest, now - self._step_began), now
+        self._events.step()
         if not self._recording or self.ended:
             return self.ended
-        self._at_step = max((self._resident() if resident is None else resident) - self._before, 0)
-        return self._over(self._at_step, self._at_step, 0.0)
+        return self._over(self._events.now(whole=False), 0.0)
 
     def check(self) -> str:
         """In the midst of a step: "" or what is over its limit."""
-        if self.ended:
+        if self.ended or not self._recording:
             return self.ended
-        resident, took = self._resident(), self._clock() - self._step_began
-        if not self._recording:
-            self._highest = max(self._highest, resident)
-            return ""
-        grown = max(resident - self._highest, 0)
-        if not self._longest:  # nothing is known of its steps: what it grew by may be what a step needs
-            return self._over(grown, 0, took) or self._events(grown)
-        return self._over(grown, grown if took > _OVERDUE_RATIO * self._longest else self._at_step, took)
+        took = self._clock() - self._step_began
+        # Of what C's heap grew by, what a step needs for itself is recorded only once the step is not like the others.
+        return self._over(self._events.now(whole=took > _OVERDUE_RATIO * self._longest > 0), took)
 
     def pause(self) -> float:
-        """Seconds until the next check: growth up to then leaves half of the room below the limits."""
-        limits = (self._most / STOP_GROWTH_RATIO, self._options.max_events * BYTES_PER_EVENT)
-        room = min((limit for limit in limits if limit), default=float("inf")) - self._checked
-        return min(max(room / 2 / max(self._rate, MAX_GROWTH_BYTES_PER_S), MIN_PAUSE_S), MAX_PAUSE_S)
+        """Seconds until the next check: what is recorded up to then leaves half of the room below the limit."""
+        room = self._most - self._checked if self._most else float("inf")
+        return min(max(room / 2 / max(self._rate, MAX_BYTES_PER_S), MIN_PAUSE_S), MAX_PAUSE_S)
 
-    def grown(self) -> int:
-        """Bytes since it began to record."""
-        return max(self._resident() - self._before, 0)
+    def recorded(self) -> Recorded:
+        """What was recorded since it began."""
+        return self._events.now(whole=False)
 
-    def _over(self, grown: int, recorded: int, took: float) -> str:
-        now, growth = self._clock(), max(recorded - self._checked, 0)
-        ahead = recorded + growth  # by the next check
+    def _over(self, recorded: Recorded, took: float) -> str:
+        now, growth = self._clock(), max(recorded.bytes - self._checked, 0)
+        ahead = recorded.bytes + growth  # by the next check
         self._rate = growth / max(now - self._checked_at, MIN_PAUSE_S)
-        self._checked, self._checked_at = recorded, now
-        if self._most and grown > self._most:
-            return f"memory grew by {_mega(grown)} MB (limit {_mega(self._most)} MB)"
-        if self._most and ahead * STOP_GROWTH_RATIO > self._most:
-            whole = _mega(recorded * STOP_GROWTH_RATIO)
-            return f"what it recorded takes some {whole} MB of memory to stop (limit {_mega(self._most)} MB)"
-        if self._half and grown * STOP_GROWTH_RATIO > self._half:
-            return f"memory grew by {_mega(grown)} MB, and {_mega(2 * self._half)} MB were free"
-        return self._events(recorded) or self._time(took)
-
-    def _events(self, recorded: int) -> str:
+        self._checked, self._checked_at = recorded.bytes, now
+        what = f"its {recorded.events} events take some {_mega(recorded.bytes)} MB of memory to stop"
+        if self._most and ahead > self._most:
+            return f"{what} (limit {_mega(self._most)} MB)"
+        free = self._free - max(self._resident() - self._before, 0)
+        if self._free and recorded.bytes > max(free, 0) / 2:
+            return f"{what}, and {_mega(free)} MB are free"
         most = self._options.max_events
-        return f"more than {most} events" if most and recorded > most * BYTES_PER_EVENT else ""
+        return f"more than {most} events" if most and recorded.events > most else self._time(took)
 
     def _time(self, took: float) -> str:
         seconds = self._options.seconds
@@ -134,4 +116,4 @@ class Bounds:
 
 
 def _mega(size: int) -> int:
-    return size // 1_000_000
+    return max(size, 0) // 1_000_000

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from kinetoscope.record.output import guards
 from kinetoscope.record.output.delivery import TraceDelivery
 from kinetoscope.record.session.bounds import TIME_OVER, Bounds
+from kinetoscope.record.session.recorded_events import RecordedEvents
 from kinetoscope.record.session.requests import WindowRequest
 from kinetoscope.record.session.session import ProfilerSession
 from kinetoscope.record.session.signals import MidStepInterrupt
 from kinetoscope.record.session.window import RecordingWindow
-
-_FREE_HEAP_BYTES: Final = 32 << 20
-"""Free bytes of the heap that a window would take before the process is seen to grow."""
 
 
 class WindowRunner:
@@ -57,7 +55,6 @@ class WindowRunner:
         why = "a window is running" if self.window is not None else self._delivery.ready()
         if not why:
             self.asked_to_stop = ""
-            guards.trim(_FREE_HEAP_BYTES)
             session = ProfilerSession(asked.options, light=provisional, yielding=self._make_way)
             self.window = window = RecordingWindow(
                 session,
@@ -67,7 +64,12 @@ class WindowRunner:
                 asked.active,
                 on_done,
                 self._resident,
-                Bounds(asked.options, self._resident.bytes, guards.free_memory()),
+                Bounds(
+                    asked.options,
+                    RecordedEvents(asked.options, light=provisional),
+                    self._resident.bytes,
+                    guards.free_memory(),
+                ),
                 provisional,
                 on_ready=on_ready,
                 on_end=on_end,
@@ -95,7 +97,7 @@ class WindowRunner:
                 self._delivery.refuse(why, window.on_done, window.reason)
             return
         window.close_step(ended, samples, whole=True)
-        why = self.asked_to_stop or window.bounds.step(window.steps[-1]["resident_bytes"])
+        why = self.asked_to_stop or window.bounds.step()
         if why or len(window.steps) >= window.active:
             self._end(window, "" if len(window.steps) >= window.active else why)
         else:
@@ -181,7 +183,7 @@ class WindowRunner:
         """Stop torch's profiler; its trace is delivered, or dropped."""
         self._forget(window)
         self._interruption.rest()
-        grown = window.bounds.grown()
+        events = window.bounds.recorded().events
         window.clock("stop")
         before = time.perf_counter()
         why = window.session.lost if window.cut else window.session.stop()
@@ -191,4 +193,4 @@ class WindowRunner:
             return
         if truncated:
             self._tell(f"recording ended early: {truncated}")
-        self._delivery.deliver(window, why, truncated, grown, time.perf_counter() - before)
+        self._delivery.deliver(window, why, truncated, events, time.perf_counter() - before)
