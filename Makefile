@@ -15,7 +15,7 @@ WORKERS ?= auto
 # What the recorder is tested with: a build for the CPU will do, which the index may offer as 2.13.0+cpu.
 TORCH ?= torch==2.13.0
 # Whose training loops are recorded in tests; what cannot be installed is skipped there, and said.
-FRAMEWORKS ?= lightning transformers accelerate
+FRAMEWORKS ?= lightning transformers accelerate peft diffusers timm torchvision torch_geometric
 # More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
 ARGS ?=
 
@@ -64,6 +64,10 @@ fuzz: $(VENV)/.dev ## mutilated traces, put to every verb: 2,000, or `make fuzz 
 .PHONY: chaos
 chaos: $(VENV)/.torch ## 200 recorded jobs to which things happen, each beside a plain run (ARGS="500 SEED")
 	@$(BIN)/python -m tests.record.chaos $(ARGS)
+
+.PHONY: zoo
+zoo: $(VENV)/.torch ## small programs of frameworks, recorded in four ways, and the page on them (ARGS="NAME... --page")
+	@$(BIN)/python -m tests.zoo $(ARGS)
 
 .PHONY: bench-recorder
 bench-recorder: $(VENV)/.torch ## what recording costs a job, beside torch.profiler

@@ -75,7 +75,7 @@ def _scored(name: str, of: Score) -> str:
         told += [str(of.timed), f"{of.kept} ({of.containment:.0%})", f"{of.width:.1%}", f"{of.correlation:.2f}"]
     else:
         told += [""] * 4
-    return _row(told)
+    return row(told)
 
 
 def _table(cases: Sequence[Judged]) -> str:
@@ -87,7 +87,7 @@ def _table(cases: Sequence[Judged]) -> str:
         low, high = each.promised
         known = each.timed and each.found
         lines.append(
-            _row([
+            row([
                 f"`{each.code}`",
                 each.name,
                 f"{each.faulty / 1e6:.2f} ms" if each.faulty else "",
@@ -103,9 +103,10 @@ def _table(cases: Sequence[Judged]) -> str:
 
 def _healthy(programs: Sequence[Warned]) -> str:
     lines = ["| program | wrong |", "| --- | --- |"]
-    lines += [_row([each.name, ", ".join(f"**{code}**" for code in each.codes)]) for each in programs]
+    lines += [row([each.name, ", ".join(f"**{code}**" for code in each.codes)]) for each in programs]
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: Sequence[str]) -> str:
+def row(cells: Sequence[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"

@@ -1,0 +1,58 @@
+"""Programs of frameworks: what their authors say of them, recordings that are kept, and each program recorded anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kinetoscope.advisor.advice import advise
+from kinetoscope.advisor.rules import rules
+from kinetoscope.reading import read
+from tests.traces.strip import problems
+from tests.zoo import invariants, page
+from tests.zoo.catalogue import Program, programs
+from tests.zoo.judging import judged, kept
+from tests.zoo.recording import WAYS
+
+RECORDINGS = sorted(Path(__file__).with_name("recordings").glob("*.pt.trace.json.gz"))
+CODES = {each.code for each in rules()}
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda each: each.name)
+def test_authors_say_what_is_true(program: Program) -> None:
+    assert program.what
+    assert program.true
+    assert set(program.rules) <= CODES
+    assert program.slow or not program.rules
+    assert ("--fixed" in program.file.read_text("utf-8")) == bool(program.slow)
+
+
+def test_page_is_of_the_outcomes() -> None:
+    assert page.PAGE.read_text("utf-8") == page.text(programs(), kept()), "python -m tests.zoo --only-page"
+
+
+def test_nothing_is_kept_that_is_not_as_it_has_to_be() -> None:
+    assert [(each.program, each.way, each.broken) for each in kept() if each.broken] == []
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=lambda each: each.name.partition(".")[0])
+def test_kept_recordings(file: Path) -> None:
+    job = read(str(file), jobs=1)
+    assert list(invariants.broken(job, advise(job))) == []
+    assert problems(file.read_bytes()) == []
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("at", "program"), enumerate(programs()), ids=lambda each: getattr(each, "name", ""))
+def test_programs_recorded_anew(at: int, program: Program) -> None:
+    """Each in one of the ways, with its twin: what is said of the time is another machine's business."""
+    if program.absent:
+        pytest.skip(f"{', '.join(program.absent)} is not installed")
+    way = WAYS[at % len(WAYS)]
+    assert judged(program, way).broken == ()
+    if program.slow:
+        twin = judged(program, way, fixed=True)
+        assert twin.broken == ()
+        assert twin.severity in ("", "note"), twin.first
