@@ -45,7 +45,7 @@ def test_kept_recordings(file: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize(("at", "program"), enumerate(programs()), ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(("at", "program"), list(enumerate(programs())), ids=lambda each: getattr(each, "name", ""))
 def test_programs_recorded_anew(at: int, program: Program) -> None:
     """Each in one of the ways, with its twin: what is said of the time is another machine's business."""
     if program.absent:
