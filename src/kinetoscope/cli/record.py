@@ -42,11 +42,13 @@ from kinetoscope.record.output.generated_files import PROVENANCE
 from kinetoscope.record.output.memory_snapshots import ENDING
 from kinetoscope.record.output.memory_snapshots import FOLDER as SNAPSHOT_FOLDER
 from kinetoscope.record.output.writing import MAX_WAITING_TRACES, Writer
-from kinetoscope.record.server import ServerPlan, record_server
+from kinetoscope.record.serving.interruption import InterruptedBySignal
+from kinetoscope.record.serving.recording import ServerPlan, record_server
 from kinetoscope.record.session.child_config import ENVIRONMENT, Plan, control_of
 from kinetoscope.record.session.graph_captures import CAPTURE_FOLDER
 from kinetoscope.record.session.options import DEFAULTS, rank_identity
 from kinetoscope.views.exports.target import spare_half_url
+from kinetoscope.views.text import printable
 
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
@@ -211,13 +213,21 @@ def _of_server(args: argparse.Namespace, command: Sequence[str]) -> int:
         shapes=not args.no_shapes,
         by_stage=args.by_stage,
     )
-    traces = record_server(plan, lambda line: sys.stderr.write(f"kinetoscope: {line}\n"))
-    folder = Path(traces[0]).parent
-    sys.stderr.write(
-        f"kinetoscope: {_many(len(traces), 'trace')} in {folder}; `kinetoscope summary {folder}` says where "
-    )
-    sys.stderr.write("the time goes\n")
-    return 0
+    try:
+        done = record_server(plan, _say)
+    except InterruptedBySignal as error:
+        _say(f"ended by {signal.Signals(error.number).name}")
+        return 128 + error.number
+    if done.traces:
+        folder = Path(done.traces[0]).parent
+        _say(f"{_many(len(done.traces), 'trace')} in {folder}; `kinetoscope summary {folder}` says where the time goes")
+    return 0 if done.complete else 1
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it
+        sys.stderr.write(f"kinetoscope: {printable(line)}\n")
+        sys.stderr.flush()
 
 
 def _share(text: str) -> float:
