@@ -189,8 +189,8 @@ UNSURE = "{url}: {name} did not confirm that it records (/start_profile: {why});
 OFF = "the profiler of {name} is off; it writes into {folder}"
 STRANGER = "{{url}}: neither vLLM nor SGLang: /server_info answers {}, /get_server_info answers {}, /version answers {}"
 IN_USE = (
-    "{{url}}: SGLang refuses to profile ({}); if nobody records, `curl -X POST {{url}}/stop_profile` ends what was left "
-    "on"
+    "{{url}}: SGLang refuses to profile ({}); if nobody records, `curl -X POST {{url}}/stop_profile` ends what was "
+    "left on"
 )
 NO_PROFILER = "{url}: this {name} has no profiler (/start_profile: {why}): "
 FLAGS = (

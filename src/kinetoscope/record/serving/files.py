@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-CUT_OFF: Final = "is cut off"
+CUT_OFF_PROBLEM: Final = "is cut off"
 """How the problem of a file begins that may still be written."""
 
 _ENDINGS: Final = (".json", ".json.gz")
@@ -55,7 +55,7 @@ def file_problem(path: str) -> str:
             has_events = has_events or _EVENTS.search(window) is not None
             last = window[-64:]
     except EOFError:
-        return f"{CUT_OFF}: its compressed data ends in the midst"
+        return f"{CUT_OFF_PROBLEM}: its compressed data ends in the midst"
     except (zlib.error, gzip.BadGzipFile) as error:
         return f"is damaged: {error}"
     except OSError as error:
@@ -65,13 +65,13 @@ def file_problem(path: str) -> str:
 
 def _text_problem(first: bytes, end: bytes, *, has_events: bool) -> str:
     if not first:
-        return f"{CUT_OFF}: it is empty"
+        return f"{CUT_OFF_PROBLEM}: it is empty"
     if _HTML.match(first):
         return "is an HTML page, no trace"
     if not first.lstrip().startswith((b"{", b"[")):
         return "is no trace: it is no JSON"
     if not end.endswith((b"}", b"]")):
-        return f"{CUT_OFF}: it ends in the midst of an event"
+        return f"{CUT_OFF_PROBLEM}: it ends in the midst of an event"
     if first.lstrip().startswith(b"{") and not has_events:
         return "is no trace: it has no traceEvents"
     return ""

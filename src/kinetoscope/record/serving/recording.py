@@ -24,7 +24,7 @@ from kinetoscope.errors import InputError, UsageError
 from kinetoscope.record.serving import client as http
 from kinetoscope.record.serving.client import TOKEN, PendingAnswer, ServerAnswer, ServerClient
 from kinetoscope.record.serving.engines import EngineName, ServingServer, counts_of_vllm, identified, new_steps
-from kinetoscope.record.serving.files import CUT_OFF, file_problem, new_traces, trace_sizes
+from kinetoscope.record.serving.files import CUT_OFF_PROBLEM, file_problem, new_traces, trace_sizes
 from kinetoscope.record.serving.interruption import InterruptedBySignal, SignalWatch
 
 WRITING_SECONDS: Final = 1800.0
@@ -387,7 +387,7 @@ def _awaited(here: _ServerSession, outcome: _WaitOutcome, *, confirmed: bool) ->
         quiet = time.monotonic() - settled
         if new and quiet > SETTLED_SECONDS and (len(new) >= here.server.files or quiet > patience):
             problems = {path: file_problem(path) for path in sorted(new)} if problems is None else problems
-            grows = any(each.startswith(CUT_OFF) for each in problems.values())
+            grows = any(each.startswith(CUT_OFF_PROBLEM) for each in problems.values())
             if not grows or quiet > missing:
                 damaged = {path: problem for path, problem in problems.items() if problem}
                 return [path for path, problem in problems.items() if not problem], damaged
