@@ -27,18 +27,21 @@ from typing import Any, Final
 
 _OPTIONS: Final[dict[str, Any]] = {"record_shapes": True, "profile_memory": True}
 
+Clock = Callable[[], float]
+"""Seconds: of the thread's CPU time, unless said otherwise."""
+
 _LONG: Final = 300
 """Seconds of a long run."""
 
 
-def job(width: int = 256, layers: int = 12) -> Callable[[], None]:
+def job(width: int = 256, layers: int = 12, device: str = "cpu") -> Callable[[], None]:
     """One step of a small training loop."""
     import torch
 
     torch.set_num_threads(1)
-    model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(layers)))
+    model = torch.nn.Sequential(*(torch.nn.Linear(width, width, device=device) for _ in range(layers)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    batch = torch.randn(64, width)
+    batch = torch.randn(64, width, device=device)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -137,39 +140,60 @@ def recording(folder: str, pairs: int = 300, steps: int = 10) -> tuple[float, fl
     return statistics.median(ratios), means[int(0.975 * len(means))]
 
 
-def _ours(step: Callable[[], None], steps: int, folder: str) -> float:
+def beside(folder: str, device: str, wait: Callable[[], object], rounds: int = 30, steps: int = 20) -> dict[str, float]:
+    """Seconds of a step by the clock on a device: plain, with torch.profiler, with ours; medians of rounds in turns."""
+    step = job(device=device)
+    ways: dict[str, Callable[..., float]] = {"plain": _plain, "torch": _theirs, "ours": _ours}
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name in list(ways) if number % 2 else reversed(ways):
+            seconds = ways[name](step, steps, folder, clock=lambda: (wait(), time.perf_counter())[1])
+            took[name] += [seconds / (steps - 1)] if number else []  # the first of all brings the profiler up
+    return {name: statistics.median(each) for name, each in took.items()}
+
+
+def _plain(step: Callable[[], None], steps: int, folder: str, clock: Clock) -> float:  # noqa: ARG001 - as ours
+    return _timed(step, lambda: None, steps, clock)
+
+
+def _ours(step: Callable[[], None], steps: int, folder: str, clock: Clock = time.thread_time) -> float:
     from kinetoscope.record.session.options import RecordOptions
     from kinetoscope.record.session.recorder import Recorder
 
     recorder = Recorder(folder, RecordOptions(**_OPTIONS), say=lambda _: None)
     recorder.start_window(0, steps + 1)
-    took = _timed(step, recorder.step, steps)
+    took = _timed(step, recorder.step, steps, clock)
     recorder.discard()
     recorder.close()
     return took
 
 
-def _theirs(step: Callable[[], None], steps: int, folder: str) -> float:  # noqa: ARG001 - as ours
+def _theirs(
+    step: Callable[[], None],
+    steps: int,
+    folder: str,  # noqa: ARG001 - as ours
+    clock: Clock = time.thread_time,
+) -> float:
     import torch
 
     schedule = torch.profiler.schedule(wait=0, warmup=0, active=steps + 1)
     profiler = torch.profiler.profile(schedule=schedule, **_OPTIONS)
     profiler.start()
-    took = _timed(step, profiler.step, steps)
+    took = _timed(step, profiler.step, steps, clock)
     profiler.stop()
     return took
 
 
-def _timed(step: Callable[[], None], end: Callable[[], None], steps: int) -> float:
-    """Thread CPU seconds of so many steps, after one that is not counted."""
+def _timed(step: Callable[[], None], end: Callable[[], None], steps: int, clock: Clock) -> float:
+    """Seconds of so many steps, after one that is not counted."""
     gc.collect()  # what the other one left is not ours to pay for
     step()
     end()
-    began = time.thread_time()
+    began = clock()
     for _ in range(steps - 1):
         step()
         end()
-    return time.thread_time() - began
+    return clock() - began
 
 
 def stall(folder: str, steps: int, rounds: int = 3) -> tuple[float, float, float, float]:

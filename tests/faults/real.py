@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from tests.faults import programs
 from tests.faults.judging import ERROR, Judged, said
 from tests.faults.outcomes import REAL, Outcomes
 
-_NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp")
+_NO_PROGRAMS: Final = ("__main__", "running", "parts", "ddp", "on_device")
 FAMILY: Final = "Real programs"
 _MOST: Final = 0.05
 """Share of a step that a gain may be wrong by; what was disturbed more has to be measured again."""
@@ -45,9 +46,13 @@ def run(name: str, folder: Path, *, rounds: int = 7, steps: int = 0) -> None:
 
 def judged(folder: Path) -> Judged:
     """What came of a program that was run into the folder."""
-    measured: dict[str, Any] = json.loads((folder / "measured.json").read_text())
+    return judged_of(json.loads((folder / "measured.json").read_text()), folder / "faulty", folder / "fixed")
+
+
+def judged_of(measured: Mapping[str, Any], faulty_run: Path, fixed_run: Path) -> Judged:
+    """The same of what was measured, and the recordings of both twins."""
     still = measured.get("still", [])
-    advice, other = (advise(read(str(folder / twin), jobs=1)) for twin in ("faulty", "fixed"))
+    advice, other = (advise(read(str(run), jobs=1)) for run in (faulty_run, fixed_run))
     (faulty, one), (fixed, other_error) = (_middle(measured["plain"][twin]) for twin in ("faulty", "fixed"))
     return Judged(
         code=measured["code"],

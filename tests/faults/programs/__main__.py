@@ -7,7 +7,9 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+from tests.faults.programs import on_device
 from tests.faults.programs.running import together
 
 
@@ -18,13 +20,23 @@ def main() -> None:
     asked.add_argument("folder", type=Path)
     asked.add_argument("--rounds", type=int, default=7)
     asked.add_argument("--steps", type=int, default=0, help="of each round; 0: as the program says")
+    asked.add_argument("--device", default="cpu", help="of torch")
+    asked.add_argument("--small", action="store_true", help="two rounds of few steps: a test that it runs")
     options = asked.parse_args()
-    module = importlib.import_module(f"tests.faults.programs.{options.name}")
+    module = program_of(options.name)
+    rounds, steps = (2, 6) if options.small else (options.rounds, options.steps)
     if hasattr(module, "measure"):  # several processes
-        measured = module.measure(options.folder, options.rounds, options.steps)
+        measured = module.measure(options.folder, rounds, steps)
     else:
-        measured = together(module, options.folder, options.rounds, options.steps)
+        measured = together(module, options.folder, rounds, steps, options.device)
     json.dump(measured, sys.stdout)
+
+
+def program_of(name: str) -> Any:
+    """The module of a program, or its likeness among those of a device."""
+    if name in on_device.NAMES:
+        return on_device.PROGRAMS[name]
+    return importlib.import_module(f"tests.faults.programs.{name}")
 
 
 if __name__ == "__main__":

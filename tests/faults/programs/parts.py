@@ -25,8 +25,9 @@ class Sleeping(Dataset[Batch]):
 
     def __getitem__(self, place: int) -> Batch:
         time.sleep(self.seconds)
-        generator = torch.Generator().manual_seed(place)
-        return torch.randn(self.size, generator=generator), torch.tensor(place % 10)
+        generator = torch.Generator("cpu").manual_seed(place)
+        values = torch.randn(self.size, generator=generator, device="cpu")  # a loader's workers have no device
+        return values, torch.tensor(place % 10, device="cpu")
 
 
 def perceptron(width: int = 256, layers: int = 3, inputs: int = 256) -> nn.Module:
@@ -49,9 +50,12 @@ def training(
 ) -> Callable[[], None]:
     """A step of a training loop as people write it."""
     chosen = optimizer or torch.optim.SGD(model.parameters(), lr=1e-3)
+    device = next(model.parameters()).device
 
     def step() -> None:
         inputs, target = next(batches)
+        if inputs.device != device:
+            inputs, target = inputs.to(device), target.to(device)
         chosen.zero_grad()
         nn.functional.cross_entropy(model(inputs), target).backward()
         chosen.step()

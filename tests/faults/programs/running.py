@@ -1,11 +1,12 @@
-"""Both twins of a program in one process, in turns, so that what disturbs one disturbs the other."""
+"""Twins of a program, or several programs, in one process and in turns: what disturbs one disturbs the other."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -34,49 +35,101 @@ class Module(Protocol):
         """A function for one step."""
 
 
-def together(module: Module, folder: Path, rounds: int, steps: int) -> Measured:
-    """Mean step of each twin and round, without a profiler and with one, ns; and a trace of the best recording."""
+def together(module: Module, folder: Path, rounds: int, steps: int, device: str = "cpu") -> Measured:
+    """Both twins in turns, as `in_turns` measures them."""
+    programs = {twin: partial(module.program, twin == "fixed") for twin in TWINS}
+    told = {"code": module.CODE, "name": module.NAME, "timed": getattr(module, "TIMED", True)}
+    return {**told, **in_turns(programs, folder, rounds, steps or module.STEPS, stacks=module.STACKS, device=device)}
+
+
+def in_turns(
+    programs: Mapping[str, Callable[[], AbstractContextManager[Step]]],
+    folder: Path,
+    rounds: int,
+    steps: int,
+    *,
+    stacks: bool = False,
+    device: str = "cpu",
+    wait: Step | None = None,
+    warm: int = _WARM,
+    recordings: int = RECORDINGS,
+) -> Measured:
+    """Mean step of each program and round, without a profiler and with one, ns; and a trace of the best recording.
+
+    Args:
+        programs: by name; entered once each, and all of them live at the same time.
+        folder: for the traces, in a folder of each program's name.
+        rounds, steps: how often, and steps of each time.
+        stacks: record Python's calls.
+        device: of torch: what a program makes, and its first step makes, is made there.
+        wait: until the programs have nothing to do; by default for this device.
+        warm: steps at the head of each round that do not count.
+        recordings: of each program.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    steps = steps or module.STEPS
-    plain: dict[str, list[float]] = {twin: [] for twin in TWINS}
-    recorded: dict[str, list[float]] = {twin: [] for twin in TWINS}
+    wait = wait or waiting(device)
+    plain: dict[str, list[float]] = {name: [] for name in programs}
+    recorded: dict[str, list[float]] = {name: [] for name in programs}
+    step: dict[str, Step] = {}
     with ExitStack() as stack:
-        step = {twin: stack.enter_context(module.program(twin == "fixed")) for twin in TWINS}
+        for name, program in programs.items():
+            # not longer than needed: while a device is set, each call of torch goes through Python
+            with nullcontext() if device == "cpu" else torch.device(device):
+                step[name] = stack.enter_context(program())
+                step[name]()
         for _ in range(rounds):
-            for twin in TWINS:
-                plain[twin].append(mean(step[twin], steps))
-        for turn in range(RECORDINGS):
-            for twin in TWINS:
-                recorded[twin].append(record(step[twin], steps, folder / f"{twin}-{turn}", stacks=module.STACKS))
-    for twin in TWINS:
-        keep(folder, twin, recorded[twin])
-    told = {"code": module.CODE, "name": module.NAME, "timed": getattr(module, "TIMED", True)}
-    return {**told, "plain": plain, "recorded": recorded}
+            for name, act in step.items():
+                plain[name].append(mean(act, steps, wait=wait, warm=warm))
+        for turn in range(recordings):
+            for name, act in step.items():
+                into = folder / f"{name}-{turn}"
+                recorded[name].append(record(act, steps, into, stacks=stacks, wait=wait, warm=warm))
+    for name, times in recorded.items():
+        keep(folder, name, times)
+    return {"plain": plain, "recorded": recorded}
 
 
-def mean(step: Step, count: int) -> float:
+def waiting(device: str) -> Callable[[], object]:
+    """A function that waits until a device has nothing to do."""
+    return (lambda: None) if device == "cpu" else getattr(torch, torch.device(device).type).synchronize
+
+
+def mean(step: Step, count: int, *, wait: Step = lambda: None, warm: int = _WARM) -> float:
     """Mean time of a step, ns."""
-    for _ in range(_WARM):
+    for _ in range(warm):
         step()
+    wait()
     start = time.perf_counter_ns()
     for _ in range(count):
         step()
+    wait()
     return (time.perf_counter_ns() - start) / count
 
 
-def record(step: Step, count: int, folder: Path, *, stacks: bool = False, rank: int = 0) -> float:
+def record(
+    step: Step,
+    count: int,
+    folder: Path,
+    *,
+    stacks: bool = False,
+    rank: int = 0,
+    wait: Step = lambda: None,
+    warm: int = _WARM,
+) -> float:
     """The same with a profiler, whose trace goes into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     # private to torch, but the only way to see the garbage collector
     more = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True) if stacks else None
     given: dict[str, Any] = {"with_stack": stacks, "experimental_config": more}
-    with profile(str(folder), wait=0, warmup=_WARM, active=count, **given) as prof:
-        for number in range(_WARM + count):
-            if number == _WARM:
+    with profile(str(folder), wait=0, warmup=warm, active=count, **given) as prof:
+        for number in range(warm + count):
+            if number == warm:
+                wait()
                 start = time.perf_counter_ns()
             step()
-            if number == _WARM + count - 1:
+            if number == warm + count - 1:
+                wait()
                 took = time.perf_counter_ns() - start
             prof.step()
     while not list(folder.glob(f"*.rank{rank}of*.pt.trace.json.gz")):  # compressed beside the program, which it slows

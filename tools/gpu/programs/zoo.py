@@ -1,0 +1,108 @@
+# mypy: disable-error-code="import-not-found, no-untyped-call, misc, untyped-decorator, unused-ignore"
+"""A program of the zoo on the device: recorded with its fault and without, and both timed in turns without a recorder.
+
+The programs are scripts for a CPU. So torch's default device is set before them, which slows each call of torch a
+little, in both twins alike; a script that does not run so runs as it is, and frameworks find the device themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from tools.gpu.programs.asked import Asked, asked
+from tools.gpu.tasks import ROOT, zoo
+
+_WARM: Final = 4
+"""Steps of a run that do not count."""
+
+_SCRIPT: Final = (
+    "import runpy, sys, torch; device = sys.argv[1]; device == 'cpu' or torch.set_default_device(device); "
+    "sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+def recorded(told: Asked, script: Path, twin: str, device: str) -> bool:
+    """Record a twin as a user does; whether it ended well."""
+    program = [sys.executable, "-W", "ignore", "-c", _SCRIPT, device, str(script), *_arguments(twin)]
+    command = [sys.executable, "-m", "kinetoscope", "record", "-o", str(told.out / twin), "--run", twin, "--", *program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    (told.out / f"{twin}.txt").write_text(done.stdout[-4000:] + done.stderr[-8000:], "utf-8")
+    return not done.returncode
+
+
+def _arguments(twin: str) -> list[str]:
+    return ["--fixed"] if twin == "fixed" else []
+
+
+def timed(script: Path, twin: str, wait: Callable[[], Any]) -> float:
+    """Seconds of an optimizer's step and what is between two: the mean of a run of the script in this process."""
+    ends: list[float] = []
+
+    def stepped(*_: Any) -> None:
+        if len(ends) == _WARM:
+            wait()
+        ends.append(time.perf_counter())
+
+    handle = register_optimizer_step_post_hook(stepped)
+    try:
+        with _as_script([str(script), *_arguments(twin)]):
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        handle.remove()
+    wait()
+    count = len(ends) - 1 - _WARM
+    return (time.perf_counter() - ends[_WARM]) / count if count > 0 else 0.0
+
+
+@contextlib.contextmanager
+def _as_script(arguments: list[str]) -> Iterator[None]:
+    """As if the interpreter had been started with these; what it prints is not of interest, nor is its exit code 0."""
+    before = sys.argv
+    sys.argv = arguments
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except SystemExit as end:
+        if end.code:
+            raise
+    finally:
+        sys.argv = before
+
+
+def main() -> None:
+    """Times and where it ran go to `measured.json`."""
+    told = asked(named=True)
+    script, about = ROOT / "tests" / "zoo" / "programs" / f"{told.name}.py", zoo()[told.name]
+    device = told.device
+    if not recorded(told, script, "faulty", device):
+        device = "cpu"
+        recorded(told, script, "faulty", device)
+    measured: dict[str, Any] = {"about": about, "default_device": device}
+    told.tell(**measured)
+    if not about.get("rules"):
+        return
+    recorded(told, script, "fixed", device)
+    if device != "cpu":
+        torch.set_default_device(device)
+    times: dict[str, list[float]] = {"faulty": [], "fixed": []}
+    for _ in range(1 if told.small else 3):
+        for twin, each in times.items():
+            each.append(timed(script, twin, told.wait))
+    told.tell(**measured, plain=times)
+
+
+if __name__ == "__main__":
+    main()
