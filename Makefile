@@ -73,6 +73,17 @@ zoo: $(VENV)/.torch ## small programs of frameworks, recorded in four ways, and 
 bench-recorder: $(VENV)/.torch ## what recording costs a job, beside torch.profiler
 	@$(BIN)/python -m benchmarks.recorder $(ARGS)
 
+# The day a GPU is there, in two halves. The first takes the Python that has torch, and installs nothing: OUT is a folder.
+GPU_PYTHON ?= $(PYTHON)
+
+.PHONY: gpu-record
+gpu-record: ## on a machine with a GPU: eight minutes of the most valuable, packed into OUT; again: the next eight
+	@PYTHONPATH=src:. $(GPU_PYTHON) -m tools.gpu record $(ARGS)
+
+.PHONY: gpu-judge
+gpu-judge: $(VENV)/.dev ## without a device: what came back, as one table (ARGS="OUT/gpu-*.tar")
+	@PYTHONPATH=. $(BIN)/python -m tools.gpu judge $(ARGS)
+
 .PHONY: check lint types imports pages bundle
 check: lint types imports pages bundle ## lint, format, types, who imports whom, generated pages and bundle
 

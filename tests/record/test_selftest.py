@@ -1,12 +1,14 @@
-"""`kinetoscope demo`, and `kinetoscope doctor --recorder`."""
+"""`kinetoscope demo`, and `kinetoscope selftest`."""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.record.processes import run
+from tests.record.processes import SOURCE, environment, run
 from tests.record.programs import kinetoscope, sidecars, traces
 
 pytestmark = pytest.mark.torch
@@ -30,10 +32,18 @@ def test_the_demo_falls_back_where_nothing_can_be_recorded(tmp_path: Path) -> No
     assert "training.pt.trace.json.gz" in done.stdout
 
 
-def test_the_recorder_says_what_it_can(tmp_path: Path) -> None:
-    done = run(kinetoscope("doctor", "--recorder"), cwd=tmp_path)
+def test_what_can_be_recorded_and_read_here(tmp_path: Path) -> None:
+    done = run(kinetoscope("selftest"), cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()[2:]}
-    assert {"trace", "steps", "operators", "shapes", "memory", "stacks", "threads"} <= said.keys()
-    assert all(said[each] == "✓" for each in ("trace", "steps", "operators", "shapes", "memory", "stacks", "threads"))
+    said = {line.split()[1]: line for line in done.stdout.splitlines()[2:]}
+    recorded = ("trace", "steps", "operators", "shapes", "memory", "stacks", "threads")
+    assert all(said[each].startswith("  ✓") for each in (*recorded, "overhead", "programs", "reading"))
+    assert re.search(r"3 steps of [\d.]+\s\S+ \(median\)", said["reading"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_torch_it_says_so_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    done = run(kinetoscope("selftest"), cwd=tmp_path, env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCE}"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("kinetoscope: torch is not installed for this Python")

@@ -72,7 +72,7 @@ def runs(recorded: Recorded) -> Iterator[tuple[str, Path]]:
 
 
 def screens(recorded: Recorded, output: Path) -> Iterator[Row]:
-    """The first line of each summary; the whole of it goes to a file."""
+    """The first sentences of each summary; the whole of it goes to a file."""
     output.mkdir(parents=True, exist_ok=True)
     for name, folder in runs(recorded):
         try:
@@ -82,7 +82,13 @@ def screens(recorded: Recorded, output: Path) -> Iterator[Row]:
             continue
         text = ["".join(piece for piece, _ in line) for line in lines(digest, width=_WIDTH)]
         (output / f"{name.replace('/', '-')}.txt").write_text("\n".join(text) + "\n", "utf-8")
-        yield Row("screens", name, next((line for line in text if line.strip()), ""), verdict=MOOT)
+        yield Row("screens", name, _headline(text), verdict=MOOT)
+
+
+def _headline(screen: Sequence[str]) -> str:
+    """The second paragraph, which follows the file's name, and what to change."""
+    paragraphs = [" ".join(part.split()) for part in "\n".join(screen).split("\n\n")]
+    return " ".join([*paragraphs[1:2], *(each for each in paragraphs[2:] if each.startswith("What to change"))])
 
 
 def kept(recorded: Recorded, folder: Path) -> Iterator[Row]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,8 +99,18 @@ class Recorded:
 def sections(recorded: Recorded) -> Iterator[Row]:
     """All rows; one that cannot be made says why, and costs no other."""
     makers: tuple[Callable[[Recorded], Iterator[Row]], ...] = (
-        machine, ended, selftest, tutorial, graphs, memory, compiled, calibration, floors, nccl, overhead, promises, zoo,
-    )  # fmt: skip
+        *(
+            machine,
+            ended,
+            selftest,
+            calibration,
+            tutorial,
+            graphs,
+            memory,
+            compiled,
+        ),  # peaks come before what uses them
+        *(floors, nccl, overhead, promises, zoo),
+    )
     for make in makers:
         try:
             yield from make(recorded)
@@ -147,7 +158,7 @@ def tutorial(recorded: Recorded) -> Iterator[Row]:
     measured = json.loads((folder / "measured.json").read_text("utf-8"))
     samples = measured["samples"]
     names = list(measured["plain"])
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         change = after.partition("_")[2]
         times = (("faulty", before), ("fixed", after))
         plain = {twin: [each / samples[name] for each in measured["plain"][name]] for twin, name in times}
@@ -252,6 +263,7 @@ def compiled(recorded: Recorded) -> Iterator[Row]:
 
 def calibration(recorded: Recorded) -> Iterator[Row]:
     """What products and copies attain, beside the datasheet; kept for the floors."""
+    peaks_of(recorded).touch()
     if (folder := recorded.task("calibration")) is None:
         return
     made = json.loads((folder / "out.txt").read_text("utf-8"))

@@ -39,6 +39,7 @@ VERBS = {
     "daemon": "record jobs started with KINETO_USE_DAEMON=1",
     "mcp": "answer AI assistants about the traces below a folder (Model Context Protocol)",
     "calibrate": "measure what matrix products and copies attain on this device, for --peak attainable",
+    "selftest": "record small programs here, and say what this machine can record and read",
     "demo": "record a small slow program on this machine, and show its summary",
     "warm": "compile everything now, so that no later run waits for the compiler",
 }

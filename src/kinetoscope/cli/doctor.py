@@ -1,7 +1,4 @@
-"""`kinetoscope doctor PATH`: what is damaged, missing or unusual in the traces themselves.
-
-`kinetoscope doctor --recorder` records three steps of a tiny model instead, and reports what this machine can record.
-"""
+"""`kinetoscope doctor PATH`: what is damaged, missing or unusual in the traces themselves."""
 
 from __future__ import annotations
 
@@ -28,10 +25,6 @@ def run(arguments: list[str]) -> int:
     """Read every trace and print its symptoms."""
     from kinetoscope.cli.shared.output import deliver, width, write_lines
 
-    if arguments == ["--recorder"]:
-        from kinetoscope.cli.selftest import run as test_recorder
-
-        return test_recorder()
     parser = Parser(prog="kinetoscope doctor", description=__doc__)
     add_reading(parser)
     add_engine(parser)

@@ -1,6 +1,6 @@
 """A test of what this machine can record: three steps of a tiny model, recorded with everything on, and checked.
 
-Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of capabilities.
+It also measures what recording costs a step of the model. Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of capabilities.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 _STEP_COUNT: Final = 3
+
+_TIMED_STEP_COUNT: Final = 50
+"""Steps of which the median counts."""
 
 Capability = tuple[str, str, str]
 """Its name; "yes", "no", or "absent" where there is nothing to record; and a sentence."""
@@ -45,6 +49,9 @@ def capabilities(folder: Path) -> Iterator[Capability]:
     events = (_read(folder / "threads") or {}).get("traceEvents", ())
     threads = {event.get("tid") for event in events if event.get("cat") == "cpu_op"}
     yield "threads", *_answer(len(threads) > 1, "Threads that Python started are recorded with all_threads=True.")
+    plain, recorded = _step_seconds(torch, folder / "overhead", device)
+    cost = f"A step of a tiny model takes {plain * 1e3:.2f} ms, and {recorded * 1e3:.2f} ms while it is recorded."
+    yield "overhead", "yes", cost
 
 
 def first_device(torch: Any) -> str:
@@ -63,21 +70,55 @@ def _record(torch: Any, folder: Path, device: str, *, with_stack: bool, all_thre
     problems: list[str] = []
     options = RecordOptions(with_stack=with_stack, all_threads=all_threads)
     recorder = Recorder(folder, options, say=problems.append, signals=False)
-    model = torch.nn.Linear(64, 64).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    train = _training(torch, device)
     recorder.start_window(1, _STEP_COUNT, lambda written: problems.append(written.problem))
     for _ in range(_STEP_COUNT + 1):
-        optimizer.zero_grad()
-        model(torch.ones(8, 64, device=device)).sum().backward()
-        optimizer.step()
+        train()
         thread = threading.Thread(target=lambda: torch.ones(4).add(1))
         thread.start()
         thread.join()
-        if device != "cpu":
-            getattr(torch, device).synchronize()
         recorder.step()
     recorder.close()
     return next(filter(None, problems), "")
+
+
+def _training(torch: Any, device: str) -> Callable[[], None]:
+    """A step of a tiny model, which waits for the device."""
+    model = torch.nn.Linear(64, 64).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(torch.ones(8, 64, device=device)).sum().backward()
+        optimizer.step()
+        if device != "cpu":
+            getattr(torch, device).synchronize()
+
+    return step
+
+
+def _step_seconds(torch: Any, folder: Path, device: str) -> tuple[float, float]:
+    """The median step, without a recorder and while one records."""
+    from kinetoscope.record.session.recorder import Recorder
+
+    train = _training(torch, device)
+    plain = _median_seconds(train, lambda: None)
+    recorder = Recorder(folder, say=lambda _: None, signals=False)
+    recorder.start_window(0, _TIMED_STEP_COUNT + 2)
+    recorded = _median_seconds(train, recorder.step)
+    recorder.discard()
+    recorder.close()
+    return plain, recorded
+
+
+def _median_seconds(step: Callable[[], object], end: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(_TIMED_STEP_COUNT):
+        began = time.perf_counter()
+        step()
+        end()
+        seconds.append(time.perf_counter() - began)
+    return sorted(seconds)[_TIMED_STEP_COUNT // 2]
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
