@@ -1,6 +1,7 @@
 """A test of what this machine can record: three steps of a tiny model, recorded with everything on, and checked.
 
-It also measures what recording costs a step of the model. Run as a program of its own, so that what breaks in it breaks nothing else; prints JSON: a list of capabilities.
+It also measures what recording costs a step of the model. Run as a program of its own, so that what breaks in it breaks
+nothing else; prints JSON: a list of capabilities.
 """
 
 from __future__ import annotations

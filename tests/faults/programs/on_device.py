@@ -64,7 +64,7 @@ def here() -> torch.device:
 
 def is_small() -> bool:
     """Whether the host computes: then little has to do."""
-    return here().type == "cpu"
+    return bool(here().type == "cpu")
 
 
 def updating(model: nn.Module, loss: Callable[[], Tensor]) -> Step:

@@ -180,7 +180,12 @@ def _is_stretched(rows: pl.DataFrame) -> bool:
     same = rows.filter("as_often")
     every, before, now = (float(each.sum()) for each in (rows["base_time"], same["base_time"], same["new_time"]))
     longer = float(same.filter("longer")["base_time"].sum())
-    return before > 0 and before >= _MOST_TIME_SHARE * every and longer >= _MOST_TIME_SHARE * before and _has_grown(before, now)
+    return (
+        before > 0
+        and before >= _MOST_TIME_SHARE * every
+        and longer >= _MOST_TIME_SHARE * before
+        and _has_grown(before, now)
+    )
 
 
 def _has_grown(before: float, after: float) -> bool:
