@@ -110,6 +110,22 @@ def test_slower_workers_need_more_of_them(tmp_path: Path) -> None:
     assert finding.stake.low == pytest.approx(0.5 * 0.75 * 100_000_001 * 98.5 / 99.9, abs=2)
 
 
+@pytest.mark.parametrize(
+    ("cores", "workers", "confidence", "times"), [(16, 4, "medium", 3), (3, 2, "low", 4), (2, 0, "medium", 4)]
+)
+def test_workers_need_cores(cores: int, workers: int, confidence: str, times: int, tmp_path: Path) -> None:
+    """Two workers on three cores, one of them the training's: more would only be in each other's way."""
+    facts = {"cpu": {"cores": cores, "threads": 1, "workers": workers}}
+    events = host_loop(FROM_WORKERS, 8_000_000, step=10_000_000)
+    (finding,) = findings("DATA002", rank_view(tmp_path, *events, kinetoscope=facts))
+    assert finding.confidence == confidence
+    assert f"num_workers={times} * n" in finding.change
+    assert ("2 workers of the loader already have 2 cores" in finding.why) is (confidence == "low")
+    events = host_loop(IN_PROCESS, 960_000)
+    (alone,) = findings("DATA001", rank_view(tmp_path, *events, kinetoscope=facts))
+    assert f"num_workers={min(cores - 1, 16)}," in alone.change
+
+
 def test_means_of_what_comes_in_turns_lie_close_together() -> None:
     low, high = range_of_mean(np.array([0.0, 4, 0, 4, 0, 4, 0, 4]))
     assert low <= 2 <= high

@@ -212,6 +212,12 @@ def test_runs_of_elementwise_operators(tmp_path: Path) -> None:
     assert 0 < finding.stake.low < finding.stake.high
 
 
+def test_on_a_host_alone_nothing_is_said_of_kernels(tmp_path: Path) -> None:
+    look = simulated(tmp_path, pointwise("aten::mul", "aten::add", "aten::tanh"), device=None)
+    [finding] = small_elementwise_operators(look)
+    assert "kernel" not in finding.message + finding.why
+
+
 @pytest.mark.parametrize("names", [("aten::mul", "aten::add"), ("aten::mul", "aten::sum", "aten::add", "aten::mean")])
 def test_pairs_and_reductions_count_by_what_they_write_and_read_again(names: tuple[str, ...], tmp_path: Path) -> None:
     [finding] = small_elementwise_operators(simulated(tmp_path, pointwise(*names)))
@@ -576,3 +582,23 @@ def test_a_server_may_wait_where_nothing_is_recorded(tmp_path: Path) -> None:
     assert min(waits.stake.high, trains.stake.low, inside.stake.low) > 400 * US
     assert (waits.confidence, trains.confidence) == ("low", "medium")
     assert "a server that waits for requests" in waits.why
+
+
+def interrupted(place: Callable[[int], int]) -> list[Event]:
+    """Four steps of 1 ms: twenty operators of a module, and a pause of 400 µs in it after so many of them."""
+    events = steps(4, 1_000_000)
+    for k in range(4):
+        begin = k * 1_000_000
+        events.append(annotation("[pl][module]Block: Network.block", begin, 1_000_000))
+        events += [op("aten::mm", begin + 28_000 * n + 400_000 * (n >= place(k)), 28_000) for n in range(20)]
+    return events
+
+
+@pytest.mark.parametrize(("place", "confidence"), [(lambda k: 10, "medium"), (lambda k: 3 + 4 * k, "low")])
+def test_what_comes_at_another_place_in_each_step_is_a_guess(
+    place: Callable[[int], int], confidence: str, tmp_path: Path
+) -> None:
+    """A program pauses at its place; a process that wants the core comes at any."""
+    [finding] = unexplained_host_time(view(tmp_path, *interrupted(place)))
+    assert finding.confidence == confidence
+    assert finding.title == "Host code in `[pl][module]Block: Network.block` runs while nothing is computed"

@@ -13,6 +13,8 @@ from kinetoscope.advisor.rules.needless_copies import needless_copies
 from kinetoscope.advisor.rules.padded_sequences import padded_sequences
 from kinetoscope.advisor.rules.values_one_by_one import values_one_by_one
 from tests.advisor.test_host_rules import simulated
+from tests.advisor.views import STEP, rank_view, steps
+from tests.drawn import op
 from tests.faults.cases.causes import alike, counted, embedded, padding
 from tests.faults.cases.host import large, on_host, training
 from tests.faults.network import Network
@@ -40,6 +42,20 @@ def test_loops_of_a_loader_are_the_loaders(tmp_path: Path) -> None:
 def test_a_table_that_a_batch_covers_needs_a_dense_gradient(rows: int, found: bool, tmp_path: Path) -> None:
     rank = simulated(tmp_path, embedded(rows, 2_000, 64, sparse=False), **CPU)
     assert bool(list(dense_embedding_gradient(rank))) is found
+
+
+@pytest.mark.parametrize(("rows", "mode", "found"), [(40_000, 0, True), (4_000, 0, False), (40_000, 2, False)])
+def test_a_bag_has_a_dense_gradient_too_unless_it_takes_the_greatest(
+    rows: int, mode: int, found: bool, tmp_path: Path
+) -> None:
+    """Four bags of a recommender; `mode="max"` has no sparse gradient."""
+    name = "aten::_embedding_bag_dense_backward"
+    concrete = ["", "", "", "", "", str(rows), "False", str(mode), "", "-1"]
+    args = {"Input Dims": [[128, 32], [2_000], [2_000], [128], [128], *[[]] * 5], "Concrete Inputs": concrete}
+    events = [op(name, n * STEP + 1_000, STEP // 2, **args) for n in range(5)]
+    findings = list(dense_embedding_gradient(rank_view(tmp_path, *steps(5), *events)))
+    assert bool(findings) is found
+    assert not found or "nn.EmbeddingBag(rows, width, sparse=True)" in findings[0].change
 
 
 def test_sequences_of_one_length_are_hardly_padded(tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ def test_what_is_done_once_is_counted_by_no_other_finding(tmp_path: Path) -> Non
         events += [launch(late, 2 * STEP, 900 + n), kernel(f"new {n}", late + 2 * STEP + 5000, 5_000, 900 + n)]
     view = rank_view(tmp_path, *events)
     (finding,) = findings("RECORDING003", view)
+    assert "of an average step" in finding.message  # each step does not have it: it happens once
     assert finding.takes is not None
     assert finding.takes == pytest.approx(2 * STEP)
     assert 0 < finding.stake.low < finding.stake.high <= finding.takes

@@ -37,7 +37,7 @@ def what_is_recorded(kinds: Result) -> Sentence:
 
 
 def _cut_off(count: Quantity, *_: Quantity) -> Sentence:
-    return say("This file ends early, before any device work: {count} events are left of it.", count=count)
+    return say("This file ends early: {count} events are left of it, and no device work is among them.", count=count)
 
 
 def _autograd_profiler(count: Quantity, *_: Quantity) -> Sentence:

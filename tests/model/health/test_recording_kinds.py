@@ -200,7 +200,7 @@ def test_a_file_that_ends_before_device_work_says_nothing_of_devices(tmp_path: P
     (kind,) = recording_kinds(found.trace())
     assert kind.kind == "cut off"
     assert found.trace().health["NO_DEVICE_WORK"].message == "No device work is in what is left of the file."
-    assert "This file ends early, before any device work" in str(summary(found))
+    assert "This file ends early: 46 events are left of it, and no device work is among them." in str(summary(found))
     assert {each.code for each in advise(found).findings} <= {"RECORDING001", "RECORDING002"}
 
 

@@ -11,12 +11,13 @@ from kinetoscope.advisor.finding import Confidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
-from kinetoscope.model.device.hardware import devices
+from kinetoscope.model.device.hardware import devices, is_host_only
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
 
 _LOADER: Final = "enumerate(DataLoader)#"
@@ -82,6 +83,16 @@ def confidence(rank: RankView, known: Confidence) -> Confidence:
     """How sure a claim about data is: low where there is a device whose work, which may hide it, was not recorded."""
     unseen = not rank.has_device and (devices(rank.trace) or len(rank.trace.rows(EventKind.RUNTIME)))
     return "low" if unseen else known
+
+
+def cores_for_workers(rank: RankView) -> tuple[int, int] | None:
+    """Cores that a rank has besides those of its own threads, one at least, and its workers; None: not recorded."""
+    facts = recording(rank.trace)
+    if facts is None or not {"cores", "threads"} <= facts.cpu.keys():
+        return None
+    threads = facts.cpu["threads"] if is_host_only(rank.trace) else 1
+    ranks = max(facts.cpu.get("local_ranks", 1), 1)
+    return max(facts.cpu["cores"] // ranks - threads, 1), facts.cpu.get("workers", 0)
 
 
 # --- where workers are started

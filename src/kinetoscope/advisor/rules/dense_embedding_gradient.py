@@ -23,7 +23,12 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.sentences import measured, say
 
-_BACKWARD: Final = "aten::embedding_dense_backward"
+_BACKWARD: Final = {"aten::embedding_dense_backward": 2, "aten::_embedding_bag_dense_backward": 5}
+"""Operators that compute a dense gradient, and which argument is the number of the table's rows."""
+
+_MODE: Final = 7
+_MAX: Final = 2
+"""The argument of a bag that says how it sums; the greatest has no sparse gradient."""
 
 _ROWS_PER_INDEX: Final = 4
 """Rows of the table for each index of a batch, from which on a sparse gradient is much smaller."""
@@ -38,13 +43,15 @@ class _Table(NamedTuple):
     rows: int
     width: int
     touched: float
+    module: str
 
 
 def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     """Is a dense gradient computed for an embedding of which a step touches few rows?
 
-    What it checks. Calls of `aten::embedding_dense_backward` for tables of at least four rows for each index, and the
-    operators of the optimizer and of `zero_grad` that work on a tensor of the table's size.
+    What it checks. Calls of `aten::embedding_dense_backward`, and of its equal for `EmbeddingBag`, for tables of at
+    least four rows for each index, and the operators of the optimizer and of `zero_grad` that work on a tensor of the
+    table's size.
 
     Why it matters. A dense gradient has a row for each row of the table: it is filled with zeros, and the optimizer
     reads and writes the whole table and its own state, though all but the touched rows stay the same. At stake is the
@@ -92,8 +99,8 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
         ),
         takes=rank.per_step(time.length),
         stake=stake,
-        change="- nn.Embedding(rows, width); Adam(...)\n"
-        "+ nn.Embedding(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
+        change=f"- nn.{table.module}(rows, width); Adam(...)\n"
+        f"+ nn.{table.module}(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
         why="The work on the table shrinks to the rows that a batch touches; at least three quarters of that come,"
         " as indices are sorted and summed then.",
         confidence="medium",
@@ -105,11 +112,14 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
 def _dense(rank: RankView) -> tuple[Int64s, Floats, set[_Table]]:
     """Operators on whole tables: rows, the share of the time that is left of each; and the tables."""
     trace = rank.trace
-    named = rows_named(trace, _BACKWARD.__eq__, EventKind.HOST_OP) & rank.scope.host_mask
+    named = rows_named(trace, _BACKWARD.__contains__, EventKind.HOST_OP) & rank.scope.host_mask
     backward: Int32s = np.flatnonzero(named).astype(np.int32)
-    texts = np.stack([arguments.codes(trace, name, backward) for name in ("input_dims", "concrete_inputs")])
-    keys, place = np.unique(texts, axis=1, return_inverse=True)
-    known = [_table(*(trace.strings.nested(code) if code >= 0 else None for code in key)) for key in keys.T.tolist()]
+    texts = [arguments.codes(trace, name, backward) for name in ("input_dims", "concrete_inputs")]
+    keys, place = np.unique(np.stack([trace.name[backward], *texts]), axis=1, return_inverse=True)
+    known = [
+        _table(trace.strings.label(name), *(trace.strings.nested(code) if code >= 0 else None for code in key))
+        for name, *key in keys.T.tolist()
+    ]
     each = [known[number] for number in place.reshape(-1).tolist()]
     rows = [int(row) for row, table in zip(backward.tolist(), each, strict=True) if table]
     left = [table.touched for table in each if table]
@@ -127,14 +137,18 @@ def _dense(rank: RankView) -> tuple[Int64s, Floats, set[_Table]]:
     return np.array(rows, np.int64), np.array(left), tables
 
 
-def _table(dims: Any, concrete: Any) -> _Table | None:
+def _table(name: str, dims: Any, concrete: Any) -> _Table | None:
     """The table of a gradient, if a batch has few indices for its size."""
+    is_bag = "bag" in name
     try:
-        gradient, indices, rows = dims[0], dims[1], int(concrete[2])
+        gradient, indices, rows = dims[0], dims[1], int(concrete[_BACKWARD[name]])
         width, count = int(gradient[-1]), prod(indices)
+        if is_bag and int(concrete[_MODE]) == _MAX:
+            return None
     except (TypeError, ValueError, IndexError, KeyError):
         return None
-    return _Table(rows, width, count / rows) if 0 < _ROWS_PER_INDEX * count <= rows else None
+    module = "EmbeddingBag" if is_bag else "Embedding"
+    return _Table(rows, width, count / rows, module) if 0 < _ROWS_PER_INDEX * count <= rows else None
 
 
 def _left(dims: Any, sizes: dict[tuple[int, int], float]) -> float:

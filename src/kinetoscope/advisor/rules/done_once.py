@@ -64,7 +64,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
         return
     longest = rank.longest(rows)
     took = union(trace.start[[longest]], trace.end[[longest]]).length
-    steps = "the window" if rank.scope.steps.origin == "window" else "each step"
+    steps = "the window" if rank.scope.steps.origin == "window" else "an average step"
     yield Finding(
         message=say(
             "{what} in the recorded steps, once. {count} {calls} {take} {time} of {steps}, the longest ({name})"

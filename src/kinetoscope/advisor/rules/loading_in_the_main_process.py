@@ -12,6 +12,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     IN_PROCESS,
     MIN_STEP_SHARE,
     confidence,
+    cores_for_workers,
     fetches,
     gains_without,
     sure,
@@ -19,7 +20,7 @@ from kinetoscope.advisor.evidence.data_loader import (
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share, wording
+from kinetoscope.advisor.wording import counted, share, wording
 from kinetoscope.views.sentences import measured, say
 
 _MIN_WORKERS: Final = 2
@@ -40,6 +41,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     batches beside the training, and the thread takes one that is ready. At most, the steps gain the time of these
     spans. Three quarters of that count as likely (half where the training also runs on the host's cores), as far as the
     suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
+    No more are suggested than there are cores besides those of the training, where the recording says how many.
     It is a note where there is a device whose work was not recorded.
 
     What to do. Give the loader workers, and keep them from epoch to epoch.
@@ -54,7 +56,8 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     if float(np.mean(gains)) < MIN_STEP_SHARE * rank.step:  # device work hides it
         return
     rest = max(rank.step - float(np.mean(gains)), 1.0)  # of a step, if no batch ever had to be waited for
-    workers = min(max(math.ceil(_ROOM * length / rest), _MIN_WORKERS), _MAX_WORKERS)
+    cores, _ = cores_for_workers(rank) or (_MAX_WORKERS, 0)
+    workers = min(max(math.ceil(_ROOM * length / rest), _MIN_WORKERS), _MAX_WORKERS, cores)
     waiting = max(length / workers - rest, 0.0)
     longest = rank.longest(rows)
     yield Finding(
@@ -69,8 +72,9 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
         why=say(
-            "{workers} workers share the host with this process: they are assumed to bring {part} of the gain.",
-            workers=measured(workers),
+            "{workers} of the loader {share} the host with this process: {part} of the gain is assumed to come.",
+            workers=counted(workers, "worker"),
+            share="shares" if workers == 1 else "share",
             part=share(sure(rank), 1.0),
         ),
         confidence=confidence(rank, "medium"),

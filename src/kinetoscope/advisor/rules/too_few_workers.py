@@ -12,6 +12,7 @@ from kinetoscope.advisor.evidence.data_loader import (
     FROM_WORKERS,
     MIN_STEP_SHARE,
     confidence,
+    cores_for_workers,
     fetches,
     first_fetches,
     gains_without,
@@ -21,7 +22,7 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.step_statistics import range_of_mean
-from kinetoscope.advisor.wording import share, wording
+from kinetoscope.advisor.wording import counted, share, wording
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.views.sentences import measured, say
 
@@ -49,7 +50,8 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     the training uses them, and set the pace: with k workers a step lasts 1/k of the time that a worker needs for a
     batch. At most, all waiting of the selected steps goes. With m times the workers a step lasts at least an m-th of
     its present time, where m is the number that suffices, from 2 to 4. Three quarters of that gain count as likely, as
-    workers share memory and disks (half where the training needs the same cores).
+    workers share memory and disks (half where the training needs the same cores). It is a guess where, by the
+    recording, there are fewer than two cores for each worker, besides those of the training's own threads.
 
     What to do. Use more workers, as long as the host has cores for them; else reduce the work for each batch: decode
     smaller images, transform on the device, store what is computed anew in each epoch.
@@ -70,6 +72,10 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     rest = max(rank.step - waiting, 1.0)
     times = min(max(math.ceil(_ROOM * rank.step / rest), 2), _MAX_WORKER_RATIO)
+    cores, workers = cores_for_workers(rank) or (0, 0)
+    has_room = not workers or 2 * workers <= cores
+    if workers and has_room:
+        times = min(times, cores // workers)
     part = sure(rank) * min(1.0, rank.step * (1 - 1 / times) / waiting)
     yield Finding(
         message=say(
@@ -84,11 +90,18 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
         f"+ DataLoader(dataset, num_workers={times} * n, persistent_workers=True, ...)",
         why=say(
             "{times} times the workers are assumed to make batches {times} times as fast, and to bring {part} of what"
-            " that allows.",
+            " that allows.{crowded}",
             times=measured(times),
             part=share(sure(rank), 1.0),
+            crowded=""
+            if has_room
+            else say(
+                " But {workers} of the loader already have {cores}: more bring that only if they wait for storage.",
+                workers=counted(workers, "worker"),
+                cores=counted(cores, "core"),
+            ),
         ),
-        confidence=confidence(rank, "medium"),
+        confidence=confidence(rank, "medium" if has_room else "low"),
         evidence=(event_evidence(rank, longest, "the longest wait", "step_breakdown"),),
         time=exposed,
     )

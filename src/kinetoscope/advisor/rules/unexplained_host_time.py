@@ -15,7 +15,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import each_step, quoted, share
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import enclosing
 from kinetoscope.model.execution.autograd import ENGINE_SPAN
@@ -50,8 +50,12 @@ process had the core."""
 _MAX_SPREAD: Final = 3
 """Ratio of the longest to the shortest of gaps that do the same thing."""
 
+_RECURRING_SHARE: Final = 0.5
+"""Share of gaps that other steps have at the same place, from which on the program makes them."""
+
 _UNRECORDED: Final = "Host code"
-"""The name of what runs in no recorded call."""
+_IN_RANGE: Final = f"{_UNRECORDED} in "
+"""The name of what runs in no recorded call, and in none but a range around it."""
 
 _BACKWARD: Final = re.compile(r"(?<![A-Za-z])backward(?![A-Za-z])")
 """In the name of a call that waits for autograd's threads."""
@@ -65,14 +69,15 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Gaps of the main thread within steps, longer than 0.3 ms and a hundredth of a step, in which no
     thread runs an operator, a runtime call, a loader or an optimizer, and no device works. They are grouped by the
-    Python function, the annotation, or the operators before and after them. A call named `backward` is none of them
-    where no gradient's node of autograd was recorded: its threads may have worked meanwhile.
+    Python function, the annotation, or the operators before and after them; of an annotation that does more besides, it
+    is host code *in* it. A call named `backward` is none of them where no gradient's node of autograd was recorded: its
+    threads may have worked meanwhile.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
     host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as likely. It
     is a guess, of which nothing counts, in fewer than three steps; where it comes seldom and not regularly; for what is
-    in no recorded call, where it is uneven, as other processes may have had the core; and in a program of inference
-    that was recorded without stacks, as it may wait for requests.
+    in no recorded call, where it is uneven or comes at another place in each step, as other processes may have had the
+    core; and in a program of inference that was recorded without stacks, as it may wait for requests.
 
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
@@ -154,6 +159,13 @@ def _widest(trace: Trace, parent: Int32s, row: int, start: int, end: int) -> int
     return best
 
 
+def _is_around(trace: Trace, row: int, start: int, end: int) -> bool:
+    """Is it a range of which the gap is but a part? It says where the gap is, not what runs in it."""
+    slack = (end - start) // 10
+    fits = trace.start[row] >= start - slack and trace.end[row] <= end + slack
+    return bool(trace.kind[row] == EventKind.ANNOTATION and not fits)
+
+
 def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
     """What each gap is called; one text for those that are the same."""
     trace = rank.trace
@@ -164,7 +176,8 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
         known = row >= 0 and not name.startswith(STEP)
         if known:
             where = in_source(user_source_of(trace, row))
-            names.append(f"{quoted(name)}{where if where not in name else ''}")
+            part = _IN_RANGE if _is_around(trace, row, int(gaps.start[place]), int(gaps.end[place])) else ""
+            names.append(f"{part}{quoted(name)}{where if where not in name else ''}")
         else:
             names.append(_between(before[place], after[place]))
     return names
@@ -179,14 +192,7 @@ def _between(before: str, after: str) -> str:
 
 def _neighbours(rank: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     """The operators of the main thread that end before each gap and begin after it; "" for none in the same step."""
-    trace = rank.trace
-    rows = np.flatnonzero(
-        np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
-        & (call_tree(trace).depth >= 0)
-        & (trace.track == main_thread(trace))
-        & rank.scope.host_mask
-    )
-    hosts = rank.scope.steps.host
+    trace, rows, hosts = rank.trace, _calls(rank), rank.scope.steps.host
     by_end, by_start = (
         rows[np.argsort(trace.end[rows], kind="stable")],
         rows[np.argsort(trace.start[rows], kind="stable")],
@@ -204,6 +210,33 @@ def _neighbours(rank: RankView, gaps: Intervals) -> tuple[list[str], list[str]]:
     return before, after
 
 
+@derived
+def _calls(rank: RankView) -> Int64s:
+    """Operators and calls of the runtime on the main thread in the selected steps: rows."""
+    trace = rank.trace
+    return np.flatnonzero(
+        np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME))
+        & (call_tree(trace).depth >= 0)
+        & (trace.track == main_thread(trace))
+        & rank.scope.host_mask
+    )
+
+
+def _recurs(rank: RankView, gaps: Intervals) -> Bools:
+    """Which gaps another step has too, after as many calls of the step or before as many: bool [gaps].
+
+    What a program does comes at its place; a process that wants the core comes at any.
+    """
+    hosts, begun = rank.scope.steps.host, np.sort(rank.trace.start[_calls(rank)])
+    step, done = step_of(hosts, gaps.start), np.searchsorted(begun, gaps.start)
+    found = np.zeros(len(step), np.bool_)
+    for ordinal in (done - np.searchsorted(begun, hosts.start)[step], np.searchsorted(begun, hosts.end)[step] - done):
+        of_steps = np.unique(np.stack([ordinal, step]), axis=1)[0]
+        values, steps = np.unique(of_steps, return_counts=True)
+        found |= steps[np.searchsorted(values, ordinal)] > 1
+    return found
+
+
 def _name(trace: Trace, row: int) -> str:
     return call_name(trace.strings.glance(int(trace.name[row])), EventKind.HOST_OP).strip()
 
@@ -216,7 +249,8 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count
     regular = _is_periodic(rank, gaps)
     has_stacks = "with_stack" in recorded_options(trace)
-    may_wait = rank.program == "inference" and label.startswith(_UNRECORDED) and not has_stacks
+    is_unrecorded, is_inside = label.startswith(_UNRECORDED), label.startswith(_IN_RANGE)
+    may_wait = rank.program == "inference" and is_unrecorded and not is_inside and not has_stacks
     certain = 0.0 if may_wait else _CERTAIN_SHARE
     stake = stake_by_time(rank, certain * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
@@ -224,7 +258,8 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
         return
     took = gaps.end - gaps.start
-    even = not label.startswith(_UNRECORDED) or took.max() <= _MAX_SPREAD * took.min()
+    short, long = np.quantile(took, [0.25, 0.75])
+    even = not is_unrecorded or (long <= _MAX_SPREAD * short and np.mean(_recurs(rank, gaps)) >= _RECURRING_SHARE)
     is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)

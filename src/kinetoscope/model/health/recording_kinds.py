@@ -30,9 +30,9 @@ from kinetoscope.model.trace.trace import Trace, of_autograd_profiler
 RecordingKind = Literal[
     "cut off", "autograd profiler", "graph capture", "warm-up", "lost device work", "no operators"
 ]  # fmt: skip
-"""What a file may record besides a program at work. cut off: the file ends before any device work. autograd profiler:
-torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran. warm-up: most
-of the steps' time goes to what is done once. lost device work: launches, and the work of none. no operators: calls of
+"""What a file may record besides a program at work. cut off: the file ends early, without device work. autograd
+profiler: torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran.
+warm-up: most of the steps' time goes to what is done once. lost device work: launches, and the work of none. no operators: calls of
 the runtime and device work only."""
 
 WITHOUT_DEVICE: Final[frozenset[RecordingKind]] = frozenset({"cut off", "autograd profiler", "lost device work"})
