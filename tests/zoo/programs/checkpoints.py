@@ -35,6 +35,7 @@ def main() -> None:
             if step % every == 0:
                 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
                 torch.save(state, Path(folder) / "last.pt")
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

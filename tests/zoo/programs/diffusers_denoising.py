@@ -35,7 +35,7 @@ def main() -> None:
         for time in scheduler.timesteps:
             residual = model(sample, time).sample
             sample = scheduler.step(residual, time, sample).prev_sample
-    print(f"{sample.detach().double().abs().mean().item():.6f}")
+    print(f"result {sample.detach().double().abs().mean().item():.6f}")
 
 
 if __name__ == "__main__":

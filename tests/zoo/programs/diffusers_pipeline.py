@@ -28,7 +28,7 @@ def main() -> None:
     pipeline = DDIMPipeline(unet=model, scheduler=DDIMScheduler(num_train_timesteps=1000))
     pipeline.set_progress_bar_config(disable=True)
     images = pipeline(batch_size=2, num_inference_steps=30, output_type="np").images
-    print(images.shape, f"{float(images.mean()):.4f}")
+    print("result", images.shape, f"{float(images.mean()):.4f}")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ def main() -> None:
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ ABOUT = {
     "steps": 14,
     "slow": "The gradient of each table is dense, and Adam goes through every row of it, though a batch names few.",
     "rules": ("MEMORY006",),
-    "true": "Most of the step fills and updates rows that no sample named; a sparse gradient has only those that one did.",
+    "true": "Most of the step fills and updates rows that no sample named; a sparse gradient has only the others.",
 }
 
 STEPS, BATCH, ROWS, WIDTH, TABLES = 14, 128, 40_000, 32, 4
@@ -55,6 +55,7 @@ def main() -> None:
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def main() -> None:
             else:
                 for label, guess in zip(labels, predicted, strict=False):
                     confusion[label.item(), guess.item()] += 1
-    print(f"accuracy {confusion.diag().sum().item() / confusion.sum().item():.4f}")
+    print(f"result: accuracy {confusion.diag().sum().item() / confusion.sum().item():.4f}")
 
 
 if __name__ == "__main__":

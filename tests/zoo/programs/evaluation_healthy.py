@@ -29,7 +29,7 @@ def main() -> None:
         logits = model(x)
         loss += nn.functional.cross_entropy(logits, y, reduction="sum")
         right += (logits.argmax(-1) == y).sum()
-    print(f"accuracy {right.item() / 640:.4f}, loss {loss.item() / 640:.4f}")
+    print(f"result: accuracy {right.item() / 640:.4f}, loss {loss.item() / 640:.4f}")
 
 
 if __name__ == "__main__":

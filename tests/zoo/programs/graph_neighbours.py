@@ -53,6 +53,7 @@ def main() -> None:
         loss = nn.functional.cross_entropy(model(graph.x, graph.edge_index), graph.y)
         loss.backward()
         optimizer.step()
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main() -> None:
         loss = nn.functional.cross_entropy(model(neighbourhood, x), labels)
         loss.backward()
         optimizer.step()
-    print(f"{loss.item():.5f}")
+    print(f"loss {loss.item():.5f}")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             total += loss.detach()
-        print(f"epoch {epoch}: {total.item() / 16:.5f}")
+        print(f"loss of epoch {epoch}: {total.item() / 16:.5f}")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main() -> None:
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-    print(f"{loss.item():.5f}")
+    print(f"loss {loss.item():.5f}")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

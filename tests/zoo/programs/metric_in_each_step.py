@@ -46,7 +46,7 @@ def main() -> None:
         optimizer.step()
         if step % every == 0:
             metric = average_precision(logits.detach().cpu().numpy(), labels.cpu().numpy())
-    print(f"{metric:.5f}")
+    print(f"result {metric:.5f}")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ async def run() -> None:
     model = nn.Sequential(nn.Linear(512, 4096), nn.ReLU(), nn.Linear(4096, 2048), nn.ReLU(), nn.Linear(2048, 10))
     server = Server(model.eval(), CLIENTS if "--fixed" in sys.argv else 1)
     serving = asyncio.create_task(server.serve())
-    print(sum(await asyncio.gather(*(client(server, number) for number in range(CLIENTS)))))
+    print("result", sum(await asyncio.gather(*(client(server, number) for number in range(CLIENTS)))))
     serving.cancel()
 
 

@@ -78,7 +78,7 @@ def main() -> None:
     for each in clients:
         each.join()
     server.stop()
-    print(sum(answers) > 0)
+    print("result", sum(answers))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    print(f"{sum(weight.detach().double().abs().sum().item() for weight in student.parameters()):.6f}")
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in student.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         average.update(model)
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def main() -> None:
     with torch.inference_mode("--fixed" in sys.argv):
         for begin in range(0, 96, 4):
             found.append(model(images[begin : begin + 4]).argmax(-1))
-    print(torch.cat(found).tolist())
+    print("result", torch.cat(found).tolist())
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         schedule.step_update(update + 1)
-    print(f"{sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.6f}")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    print(all(loss > 0 for loss in results))
+    print("loss", all(loss > 0 for loss in results))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def main() -> None:
             first.backward(retain_graph=True)
             second.backward()
         optimizer.step()
-    print(f"{sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.4f}")
+    print(f"digest {sum(weight.detach().double().abs().sum().item() for weight in model.parameters()):.1f}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     for width in (256, 1024):
-        print(f"{width}: {trained(width):.5f}")
+        print(f"loss of width {width}: {trained(width):.5f}")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ RecordingKind = Literal[
 ]  # fmt: skip
 """What a file may record besides a program at work. cut off: the file ends early, without device work. autograd
 profiler: torch's profiler before Kineto wrote it. graph capture: more calls became nodes of a graph than work ran.
-warm-up: most of the steps' time goes to what is done once. lost device work: launches, and the work of none. no operators: calls of
-the runtime and device work only."""
+warm-up: most of the steps' time goes to what is done once. lost device work: launches, and the work of none. no
+operators: calls of the runtime and device work only."""
 
 WITHOUT_DEVICE: Final[frozenset[RecordingKind]] = frozenset({"cut off", "autograd profiler", "lost device work"})
 """Kinds in which devices may have worked, though no work was recorded."""
