@@ -51,7 +51,10 @@ def test_a_bag_has_a_dense_gradient_too_unless_it_takes_the_greatest(
     """Four bags of a recommender; `mode="max"` has no sparse gradient."""
     name = "aten::_embedding_bag_dense_backward"
     concrete = ["", "", "", "", "", str(rows), "False", str(mode), "", "-1"]
-    args = {"Input Dims": [[128, 32], [2_000], [2_000], [128], [128], *[[]] * 5], "Concrete Inputs": concrete}
+    args: dict[str, Any] = {
+        "Input Dims": [[128, 32], [2_000], [2_000], [128], [128], *[[]] * 5],
+        "Concrete Inputs": concrete,
+    }
     events = [op(name, n * STEP + 1_000, STEP // 2, **args) for n in range(5)]
     findings = list(dense_embedding_gradient(rank_view(tmp_path, *steps(5), *events)))
     assert bool(findings) is found

@@ -34,7 +34,9 @@ def main() -> None:
         with torch.no_grad() if "--fixed" in sys.argv else contextlib.nullcontext():
             wanted = teacher(inputs).log_softmax(-1)
         logits = student(inputs)
-        loss = cross_entropy(logits, labels) + kl_div(logits.log_softmax(-1), wanted, log_target=True)
+        loss = cross_entropy(logits, labels) + kl_div(
+            logits.log_softmax(-1), wanted, reduction="batchmean", log_target=True
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -28,7 +28,8 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
 
     What it checks. What `kinetoscope.profile` noted of the process: cores that it may use (affinity and quota of the
     container), threads of torch, workers of its loaders, ranks on the machine. Ranks times threads and workers must
-    exceed the cores by a quarter; where a device computes, one thread of a rank counts.
+    exceed the cores by a quarter; where a device computes, one thread of a rank counts. It is a guess if only the
+    workers are too many, as those whose batches are ready sleep.
 
     Why it matters. Threads of an operator wait for the slowest of them at its end. If one of them has no core, all
     wait. At most, operators on the host take the share of their time that cores are of threads, but half of it at
@@ -71,7 +72,7 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
             "Operators wait for the slowest of their threads; whether that has a core the trace does not show, so none"
             " of the gain is certain."
         ),
-        confidence="medium",
+        confidence="medium" if ranks * threads >= _MIN_RATIO * cores else "low",
     )
 
 
