@@ -507,10 +507,10 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
 
 @pytest.mark.parametrize(("places", "sure"), [((0, 3, 6, 9), True), ((0, 1, 5), False), ((2,), False)])
 def test_what_comes_seldom_may_be_by_chance(places: tuple[int, ...], sure: bool, tmp_path: Path) -> None:
-    """Another process may have had the core, unless it is each third step; once is no finding on the host alone."""
+    """Another process may have had the core, unless it is each third step."""
     events = [op("aten::mm", k * 10_000_000, 2_000_000 if k in places else 10_000_000) for k in range(12)]
-    found = list(unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events, TRAINS)))
-    assert [each.confidence for each in found] == (["medium" if sure else "low"] if len(places) > 1 else [])
+    [finding] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events, TRAINS))
+    assert (finding.confidence == "medium") is sure
 
 
 def test_an_optimizers_own_python_is_not_to_be_changed(tmp_path: Path) -> None:
@@ -585,14 +585,12 @@ def test_a_server_may_wait_where_nothing_is_recorded(tmp_path: Path) -> None:
 
 
 def interrupted(place: Callable[[int], int]) -> list[Event]:
-    """Four steps of 1 ms: twenty operators of a module, and a pause of 360 µs in it after so many of them."""
+    """Four steps of 1 ms: twenty operators of a module, and a pause of 400 µs in it after so many of them."""
     events = steps(4, 1_000_000)
     for k in range(4):
         begin = k * 1_000_000
         events.append(annotation("[pl][module]Block: Network.block", begin, 1_000_000))
-        late = [360_000 * (n >= place(k)) for n in range(20)]
-        events += [op("aten::mm", begin + 28_000 * n + late[n], 28_000) for n in range(20)]
-        events += [op("aten::mm", begin + 560_000, 400_000)] * (not any(late))
+        events += [op("aten::mm", begin + 28_000 * n + 400_000 * (n >= place(k)), 28_000) for n in range(20)]
     return events
 
 
@@ -604,8 +602,3 @@ def test_what_comes_at_another_place_in_each_step_is_a_guess(
     [finding] = unexplained_host_time(view(tmp_path, *interrupted(place)))
     assert finding.confidence == confidence
     assert finding.title == "Host code in `[pl][module]Block: Network.block` runs while nothing is computed"
-
-
-def test_what_comes_twice_at_two_places_is_another_process(tmp_path: Path) -> None:
-    found = {twice: interrupted(lambda k: (99, 5, 5 if twice else 12, 99)[k]) for twice in (True, False)}  # noqa: B023
-    assert [len(list(unexplained_host_time(view(tmp_path, *events)))) for events in found.values()] == [1, 0]

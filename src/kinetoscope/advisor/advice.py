@@ -278,7 +278,7 @@ _COMMON: Final = (
     *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
     *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks ", "Large "),
     *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
-    *("Code ", "Operators "),
+    *("Code ", "Operators ", "Backward "),
 )
 """How sentences begin whose first letter is small within another sentence."""
 

@@ -44,9 +44,8 @@ _MIN_STEPS: Final = 3
 
 _FREQUENT_SHARE: Final = 0.75
 _CHANCE_SHARE: Final = 0.05
-_CHANCE_SHARE_ON_HOST: Final = 0.2
 """What comes in fewer steps than this share of them, and is less than this share of a step, may be by chance: another
-process had the core. The second is of what no call shows in a program without a device, each time at another place."""
+process had the core."""
 
 _MAX_SPREAD: Final = 3
 """Ratio of the longest to the shortest of gaps that do the same thing."""
@@ -256,14 +255,11 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     stake = stake_by_time(rank, certain * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
         stake = stake_as_recorded(rank, certain * gains, gains)
-    recurs = _recurs(rank, gaps)
-    by_chance = is_unrecorded and not rank.has_device and not recurs.any()
-    chance = _CHANCE_SHARE_ON_HOST if by_chance else _CHANCE_SHARE
-    if (seldom and np.mean(gains) < chance * rank.step) or not is_worth_reporting(rank, stake):
+    if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
         return
     took = gaps.end - gaps.start
     short, long = np.quantile(took, [0.25, 0.75])
-    even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and np.mean(recurs) >= _RECURRING_SHARE)
+    even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and np.mean(_recurs(rank, gaps)) >= _RECURRING_SHARE)
     is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
