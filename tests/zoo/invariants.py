@@ -28,6 +28,9 @@ OURS: Final = re.compile(r"(?:^|/)kinetoscope/(?:record|errors|__init__)|zoo/run
 """A file of the recorder, or of what runs the program."""
 
 _HOST: Final = frozenset({"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime"})
+_BESIDE: Final = ("gloo:", "nccl:")
+"""Collectives on their way: spans of no call."""
+
 _UPDATE: Final = re.compile(r"Optimizer\.step#\w+\.step")
 _RIGHT: Final = (
     re.compile(r"\d+ traces? in \S+; `kinetoscope summary \S+` says where the time goes"),
@@ -131,7 +134,8 @@ def _busy(trace: Mapping[str, Any]) -> int:
     """ns in which a thread is in a call that is none of Python, over all threads."""
     spans = defaultdict[tuple[Any, Any], list[tuple[float, float]]](list)
     for each in trace["traceEvents"]:
-        if each.get("ph") == "X" and each.get("cat") in _HOST:
+        is_call = each.get("cat") in _HOST and not str(each["name"]).startswith(_BESIDE)
+        if each.get("ph") == "X" and is_call:
             spans[each["pid"], each["tid"]].append((each["ts"], each["ts"] + each["dur"]))
     return round(sum(_covered(of_thread) for of_thread in spans.values()) * 1000)
 

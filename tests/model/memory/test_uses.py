@@ -50,6 +50,16 @@ def test_the_pass_that_takes_and_the_one_that_gives_back_tell(tmp_path: Path) ->
     ]
 
 
+def test_what_a_closure_takes_is_no_state(tmp_path: Path) -> None:
+    closed = (*STEP[:-1], annotation("Optimizer.step#Adam.step", 95, 605))
+    assert _uses(tmp_path / "closed", closed) == _uses(tmp_path / "plain", STEP)
+
+
+def _uses(folder: Path, step: tuple[drawn.Event, ...]) -> list[tuple[int, str]]:
+    folder.mkdir()
+    return sorted(memory_events(drawn.job(folder, *step, *TAKEN)).frame.select("size", "use").rows())
+
+
 def test_modules_of_a_class_are_one_row(tmp_path: Path) -> None:
     frame = memory_peak(drawn.job(tmp_path, *STEP, *TAKEN), group_by="class").frame
     rows = frame.select("name", "kind", "modules", "use", "blocks", "size").rows()

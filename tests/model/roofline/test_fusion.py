@@ -155,6 +155,13 @@ def test_optimizers_are_in_no_chain(tmp_path: Path) -> None:
     assert not len(fusable_chains(trace))
 
 
+def test_what_a_closure_computes_is_no_update(tmp_path: Path) -> None:
+    node = drawn.op("autograd::engine::evaluate_function: MulBackward0", 3000, 100)
+    made = [*events(on("mul", [N], [N]), on("sigmoid", [N])), node]
+    trace = drawn.job(tmp_path, drawn.annotation("Optimizer.step#SGD.step", 0, 5000), *made).trace()
+    assert len(fusable_chains(trace))
+
+
 def test_on_a_host_calls_in_a_chain_s_calls_are_part_of_them(tmp_path: Path) -> None:
     args: dict[str, Any] = {"Input Dims": [[64], [64]], "Input type": ["float", "float"]}
     calls = [("aten::mul", 0, 100), ("aten::copy_", 20, 50), ("aten::add", 200, 100)]

@@ -20,7 +20,16 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=512, n_positions=256, n_embd=192, n_layer=4, n_head=4, bos_token_id=1, eos_token_id=None)
+        GPT2Config(
+            vocab_size=512,
+            n_positions=256,
+            n_embd=192,
+            n_layer=4,
+            n_head=4,
+            activation_function="gelu_pytorch_tanh",
+            bos_token_id=1,
+            eos_token_id=None,
+        )
     ).eval()
     prompt = torch.randint(512, (2, 96))
     with torch.inference_mode():

@@ -35,6 +35,7 @@ def main():
             resid_pdrop=0.0,
             embd_pdrop=0.0,
             attn_pdrop=0.0,
+            activation_function="gelu_pytorch_tanh",
         )
     )
     model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules=["c_attn"], fan_in_fan_out=True))

@@ -14,8 +14,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.autograd import in_backward
-from kinetoscope.model.execution.call_tree import inside
-from kinetoscope.model.execution.marks import is_optimizer_range
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.snapshot.forward_only import kept_graph
 from kinetoscope.model.snapshot.sites import BACKWARD, RECOMPUTATION, stack_sites
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, measured, say
@@ -95,7 +94,7 @@ def _forward_time(rank: RankView) -> Sentence:
     if not rank.has_device or not rank.step_count:
         return EMPTY
     trace, work = rank.trace, rank.work
-    others = in_backward(trace) | inside(trace, is_optimizer_range(trace))
+    others = in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     forward = rank.scope.device_work_mask & (work.launch >= 0) & ~others[np.maximum(work.launch, 0)]
     busy = intersection(union(work.start[forward], work.end[forward]), rank.time)
     if not busy.length:

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
@@ -18,6 +17,7 @@ from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named

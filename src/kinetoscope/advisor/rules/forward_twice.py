@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
@@ -19,6 +18,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
 from kinetoscope.model.execution.marks import is_module_call
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.operators.categories import view_ops
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import arguments

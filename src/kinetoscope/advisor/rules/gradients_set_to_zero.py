@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import works_on_all, zero_grads, zeroes
+from kinetoscope.advisor.evidence.optimizers import works_on_all, zeroes
 from kinetoscope.advisor.evidence.source_location import host_and_device_time
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
@@ -23,6 +23,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import merge, union
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import launched_by
+from kinetoscope.model.execution.optimizers import zero_grads
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace

@@ -17,7 +17,6 @@ from kinetoscope.advisor.evidence.limits import (
     time_of,
     with_work,
 )
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -27,6 +26,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, 
 from kinetoscope.model.device.hardware import devices, is_rocm
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import launched_by
+from kinetoscope.model.execution.optimizers import optimizer_steps
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.roofline.precision import FP32, TF32, THREE_TF32
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind

@@ -7,15 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import (
-    FUSED_PREFIX,
-    best_argument,
-    is_of_torch,
-    optimizer_classes,
-    optimizer_steps,
-    update_times,
-    works_on_all,
-)
+from kinetoscope.advisor.evidence.optimizers import FUSED_PREFIX, best_argument, is_of_torch, works_on_all
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -31,6 +23,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, 
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
+from kinetoscope.model.execution.optimizers import optimizer_classes, optimizer_steps, update_times
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.fused_optimizers import update_traffic
 from kinetoscope.model.roofline.rates import peak_rates

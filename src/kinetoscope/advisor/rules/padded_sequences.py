@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
 from kinetoscope.advisor.finding import Finding
@@ -20,6 +19,7 @@ from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import inside, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
 from kinetoscope.model.execution.marks import is_data_loading
+from kinetoscope.model.execution.optimizers import optimizer_steps
 from kinetoscope.model.operators.unfused_attention import unfused_attention
 from kinetoscope.model.roofline.floors import Bound, floors
 from kinetoscope.model.trace import arguments

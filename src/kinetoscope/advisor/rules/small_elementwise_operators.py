@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     bridged,
@@ -28,6 +27,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import inside, outermost_op, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.operators.categories import elementwise_ops, view_ops
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.views.sentences import Sentence, measured, say

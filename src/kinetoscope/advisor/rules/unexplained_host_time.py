@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_as_recorded, stake_by_time
 from kinetoscope.advisor.finding import Finding
@@ -22,6 +21,7 @@ from kinetoscope.model.execution.autograd import ENGINE_SPAN
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
+from kinetoscope.model.execution.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -10,7 +10,6 @@ import numpy as np
 from kinetoscope.advisor.evidence.launch_time import launching_time
 from kinetoscope.advisor.evidence.limits import is_linear
 from kinetoscope.advisor.evidence.memory import MemoryUse, memory_use
-from kinetoscope.advisor.evidence.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
@@ -20,6 +19,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, in
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.one_time import ONE_TIME_NS
 from kinetoscope.model.execution.marks import is_collective_range
+from kinetoscope.model.execution.optimizers import optimizer_steps, update_times, zero_grads
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.roofline.floors import floors
 from kinetoscope.model.trace import arguments

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
+from kinetoscope.model.execution.optimizers import optimizer_steps, update_times
 from kinetoscope.model.memory.allocator import gather_parent, innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.trace.derived import derived
@@ -37,11 +37,15 @@ def block_uses(trace: Trace) -> Int8s:
     """The use of each block, a place in USES: int8 [blocks]; −1 where it was taken before the recording."""
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
-    backward, optimizer = _is_backward(trace), is_optimizer_range(trace, OPTIMIZER_STEP)
+    backward, optimizer = _is_backward(trace), optimizer_steps(trace).rows
     taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
     in_backward, in_optimizer = (
         gather_parent(ancestor(call_tree(trace).parent, which), taken) >= 0 for which in (backward, optimizer)
     )
+    when = (
+        np.where(blocks.taken >= 0, instants.time[blocks.taken], 0) if len(calls) else np.zeros(len(blocks), np.int64)
+    )
+    in_optimizer &= is_in_spans(when, optimizer_spans(trace))  # not in the closure that it may have been given
     ended = blocks.released >= 0
     end = np.where(ended, instants.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
     over_in_backward, over_in_optimizer = (
@@ -71,9 +75,9 @@ def backward_spans(trace: Trace) -> Intervals:
 
 @derived
 def optimizer_spans(trace: Trace) -> Intervals:
-    """When steps of optimizers ran."""
-    which = is_optimizer_range(trace, OPTIMIZER_STEP)
-    return union(trace.start[which], trace.end[which])
+    """When optimizers updated something: without the closures that they were given."""
+    updates = update_times(trace, np.flatnonzero(optimizer_steps(trace).rows))
+    return union(updates.start, updates.end)
 
 
 def is_in_spans(time: Int64s, spans: Intervals) -> Bools:

@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
+from kinetoscope.model.execution.optimizers import optimizer_steps
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -57,8 +57,9 @@ def saved_by_fused_updates(trace: Trace) -> Floats:
     """Bytes of each costed call that the fused form of its optimizer spares: float64 [costed calls]."""
     costed = costed_calls(trace)
     saved = np.zeros(len(costed))
-    steps = np.flatnonzero(is_optimizer_range(trace, OPTIMIZER_STEP))
-    around = ancestor(call_tree(trace).parent, is_optimizer_range(trace, OPTIMIZER_STEP))
+    spans = optimizer_steps(trace)
+    steps = np.flatnonzero(spans.rows)
+    around = np.where(spans.inside, ancestor(call_tree(trace).parent, spans.rows), -1)
     code = np.where(around >= 0, trace.name[around], -1) if len(trace) else around
     for name in np.unique(trace.name[steps]).tolist():
         match = _CLASS.fullmatch(trace.strings.label(name))

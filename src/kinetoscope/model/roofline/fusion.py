@@ -18,9 +18,9 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
-from kinetoscope.model.execution.call_tree import call_tree, inside
+from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.marks import is_optimizer_range
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.operators.categories import Category, category, view_ops
@@ -202,7 +202,7 @@ def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
         for each in costed.variants
     ]
     fits = costed.of_calls(kinds) > 0
-    updating = inside(trace, is_optimizer_range(trace))
+    updating = optimizer_steps(trace).inside | zero_grads(trace).inside
     return np.asarray(fits & ~updating[costed.rows])
 
 

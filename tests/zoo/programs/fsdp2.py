@@ -1,0 +1,39 @@
+"""FSDP2 (`fully_shard`) on gloo with two ranks, a small transformer."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+ABOUT = {
+    "what": "FSDP2 on gloo, two ranks",
+    "needs": (),
+    "ranks": 2,
+    "step": "an optimizer step of all ranks",
+    "steps": 14,
+    "slow": None,
+    "rules": (),
+    "true": "Parameters are gathered before each layer and gradients scattered after it; gloo takes much of a step.",
+}
+
+
+def main():
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    mesh = init_device_mesh("cpu", (2,))
+    model = nn.Sequential(*(nn.TransformerEncoderLayer(128, 4, 256, 0.0, batch_first=True) for _ in range(3)))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    for _ in range(14):
+        optimizer.zero_grad()
+        model(torch.randn(4, 64, 128)).square().mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
