@@ -4,13 +4,15 @@
     make bench-peers ARGS="--trace T --only small"     the trace T alone
     make bench-peers ARGS="--trace T"                  and the large files, made of T
     make bench-peers ARGS="--tracelens CHECKOUT"       with TraceLens, which PyPI does not have
+    make bench-peers ARGS="--trace T --out benchmarks/measured/peers.json"   what README and its picture show
 
 Peers are installed from PyPI, each into an environment of its own under benchmarks/.peers. Each measurement is a
 process of its own, of which time, processor time and the peak of memory are taken, with its children; the stages in it
 are timed by itself. A peer that cannot be installed, fails, or meets a limit stands in the table with the reason.
 
-"load" is the way from the file to the tool's memory, without importing the tool; ours in a process that has read a
-trace before. "whole" is a process from its start to its answer. The last column divides the wall time by ours.
+"whole" is a process from its start to its first answer. "warm" is the second time in one process, of small files:
+modules are imported, what is compiled is loaded, and the file is in the system's cache, but the trace is read anew. The
+last column divides the wall time by ours. The file is in the system's cache for all of them.
 """
 
 from __future__ import annotations
@@ -30,11 +32,10 @@ if not __package__:
 from benchmarks import data
 from benchmarks.generate import parsed_size
 from benchmarks.measure import Measured, measured
-from benchmarks.peer_tools import PEERS, Peer, install, last_line, version
+from benchmarks.peer_tools import OURS, PEERS, Peer, install, last_line, version
 from benchmarks.peer_work import MARK
 from benchmarks.run import RESULTS, machine
 
-_WORK = Path(__file__).with_name("peer_work.py")
 _COMMAND = "import sys; from kinetoscope.cli import main; sys.exit(main())"  # what the script `kinetoscope` does
 _SMALL = 56_000_000
 _STRINGS, _SHAPES = 500_000, 2000
@@ -65,38 +66,47 @@ class File:
     timeout: float
     memory: int
 
+    @property
+    def again(self) -> bool:
+        """Whether it is small enough to be read twice by everybody."""
+        return self.size < 2 * _SMALL
+
 
 def rows(file: File, reasons: dict[str, str]) -> Iterator[Row]:
     """All measurements on one file, ours first; `reasons` says of each peer why it is left out, or ""."""
     show = [sys.executable, "-c", _COMMAND, "show", "step-breakdown", str(file.path)]
-    whole = _row(file, "kinetoscope", "whole: show step-breakdown", _measured(file, show))
-    warm = list(_run(file, "kinetoscope", "kinetoscope", "step breakdown", Path(sys.executable)))
-    ours = {row.what.partition(":")[0]: row.wall for row in [whole, *warm] if not row.note}
+    whole = _row(file, OURS.label, "whole: show step-breakdown", _measured(file, show))
+    warm = [row for row in _run(file, OURS) if row.what.startswith("warm") or row.note]
+    ours = {row.what: row.wall for row in warm if not row.note}
+    if not whole.note:
+        ours["whole"] = whole.wall
     for row in [whole, *warm]:
-        yield _beside(row, ours)
-    for row in _run(file, "json", "json.loads", "dicts", Path(sys.executable)):
         yield _beside(row, ours)
     for peer in PEERS:
         if reasons[peer.key]:
             yield Row(file.name, peer.label, "", note=reasons[peer.key])
             continue
-        for row in _run(file, peer.key, peer.label, peer.answer, peer.python):
+        for row in _run(file, peer):
             yield _beside(row, ours)
 
 
-def _run(file: File, key: str, label: str, answer: str, python: Path) -> Iterator[Row]:
-    """The load and the whole process of one tool. Of ours the process reads twice, and counts in stages only."""
-    run = _measured(file, [python, "-P", _WORK, key, file.path])
-    lines = [line.removeprefix(MARK) for line in run.out.splitlines() if line.startswith(MARK)]
-    took = {stage["stage"]: stage for stage in map(json.loads, lines)}
-    if "load" in took:
-        wall, cpu = (took["load"][clock] for clock in ("wall", "cpu"))
-        yield Row(file.name, label, "load", wall, cpu, file.size / 1e6 / wall)
-    if key == "kinetoscope" and run.status == "done":
-        wall, cpu = (took["load"][clock] + took["breakdown"][clock] for clock in ("wall", "cpu"))
-        yield Row(file.name, label, f"load + {answer}", wall, cpu, file.size / 1e6 / wall)
-        return
-    yield _row(file, label, f"whole: load + {answer}", run)
+def _run(file: File, peer: Peer) -> Iterator[Row]:
+    """One tool: the whole process; where the file is small, what loading and answering take the second time."""
+    again = peer.repeats and file.again
+    if not again or peer is not OURS:
+        yield _row(file, peer.label, f"whole: load + {peer.answer}", _measured(file, peer.command(file.path)))
+    if again:
+        run = _measured(file, [*peer.command(file.path), "again"])
+        lines = [line.removeprefix(MARK) for line in run.out.splitlines() if line.startswith(MARK)]
+        took = {stage["stage"]: stage["wall"] for stage in map(json.loads, lines)}
+        if run.status != "done":
+            yield _row(file, peer.label, "warm: load", run)
+            return
+        load = took["again load"]
+        yield Row(file.name, peer.label, "warm: load", load, rate=file.size / 1e6 / load)
+        if "again breakdown" in took:
+            both = load + took["again breakdown"]
+            yield Row(file.name, peer.label, "warm: load + answer", both, rate=file.size / 1e6 / both)
 
 
 def _measured(file: File, command: Sequence[str | Path]) -> Measured:
@@ -113,7 +123,7 @@ def _row(file: File, tool: str, what: str, run: Measured) -> Row:
 
 def _beside(row: Row, ours: dict[str, float | None]) -> Row:
     """The row with its ratio to ours: whole processes to whole ones, loads to loads."""
-    base = ours.get(row.what.partition(":")[0])
+    base = ours.get("whole" if row.what.startswith("whole") else row.what)
     if base is None or row.wall is None or row.note:
         return row
     return replace(row, ratio=row.wall / base)
@@ -149,10 +159,11 @@ def files(given: argparse.Namespace) -> Iterator[File]:
         yield File(name, path, data.json_size(path), given.timeout, given.memory)
 
 
-def report(chosen: Iterable[File], reasons: dict[str, str]) -> list[Row]:
-    """Measures and prints, line by line."""
+def report(chosen: Iterable[File], reasons: dict[str, str], sizes: dict[str, int]) -> list[Row]:
+    """Measures and prints, line by line; `sizes` gets the bytes of JSON of each file."""
     found = []
     for file in chosen:
+        sizes[file.name] = file.size
         print(f"{file.name}: {file.path.name}, {file.size / 1e6:,.0f} MB of JSON\n{_HEAD}", flush=True)
         for row in rows(file, reasons):
             found.append(row)
@@ -170,29 +181,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one process (600)")
     parser.add_argument("--memory", type=parsed_size, default=total * 4 // 5, help="for one process (4/5 of all)")
     parser.add_argument("--tracelens", metavar="SPEC", help="what pip installs as TraceLens: a folder or a URL")
+    parser.add_argument("--out", type=Path, help="where the table is kept (benchmarks/results)")
     given = parser.parse_args(arguments)
     peers = [_from(peer, given.tracelens) for peer in PEERS]
     reasons = {peer.key: install(peer) for peer in peers}
     versions = {peer.label: version(peer) for peer in peers if not reasons[peer.key]}
     print("\n".join(f"{label}: {numbers}" for label, numbers in versions.items()))
     _warm_up()
-    found = report(files(given), reasons)
-    RESULTS.mkdir(exist_ok=True)
-    kept = RESULTS / f"peers-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    facts = {"machine": machine(), "versions": versions}
-    kept.write_text(json.dumps({**facts, "rows": [asdict(row) for row in found]}, indent=1))
+    sizes: dict[str, int] = {}
+    found = report(files(given), reasons, sizes)
+    kept = given.out or RESULTS / f"peers-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    kept.parent.mkdir(exist_ok=True)
+    facts = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions, "sizes": sizes}
+    kept.write_text(json.dumps({**facts, "rows": [asdict(row) for row in found]}, indent=1) + "\n")
     print(f"kept in {kept}")
     return 0
 
 
 def _from(peer: Peer, spec: str | None) -> Peer:
     """The peer as pip can install it, if the user says from where."""
-    return replace(peer, requirements=(spec,)) if spec and not peer.requirements else peer
+    return replace(peer, requirements=(spec,), unavailable="") if spec and peer.key == "tracelens" else peer
 
 
 def _warm_up() -> None:
     """Compiles what is compiled once after an installation."""
-    measured([sys.executable, "-P", _WORK, "kinetoscope", data.DEMO])
+    measured(OURS.command(data.DEMO))
 
 
 if __name__ == "__main__":

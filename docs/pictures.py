@@ -2,7 +2,7 @@
 
     python docs/pictures.py TRACES [NAME…]    the folder that holds resnet50_v100, …; pictures, else all
 
-Beside it the folder `samples/serving` is expected. The engine of the picture `serving` is simulated.
+Beside it the folder `samples/serving` is expected. The jobs of the pictures `overview` and `serving` are simulated.
 
 Needs Playwright for Python and a Chromium (`$CHROMIUM`, else what is on the path).
 """
@@ -21,13 +21,14 @@ from typing import Any
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from docs.live import slow_training
 from tests.faults.engine import Engine, serving
 from tests.web.browser import chromium
 
 IMAGES = Path(__file__).with_name("images")
 
 SHOTS = {
-    "overview": ("resnet50_v100/num_workers_0", "overview", "", "light"),
+    "overview": ("training", "overview", "", "light"),
     "findings": ("resnet50_v100/num_workers_4", "findings", "", "light"),
     "timeline": ("resnet50_v100/num_workers_0", "timeline", "?p.in=180000000-370000000", "light"),
     "timeline-dark": ("owlv2_h100", "timeline", "", "dark"),
@@ -57,6 +58,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as drawn, sync_playwright() as playwright:
         (engine := Path(drawn) / "engine").mkdir()
         serving(ENGINE, steps=120)(engine)
+        (training := Path(drawn) / "training").mkdir()
+        slow_training(training)
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         for root in (folder, str(Path(folder).parent / "samples" / "serving"), drawn):
             _pictures(browser, root, chosen)

