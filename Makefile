@@ -118,10 +118,18 @@ web: $(VENV)/.dev ## the page's front end, from web/ into src/kinetoscope/server
 	$(BIN)/python web/generate.py --stamp
 
 .PHONY: docs
-docs: $(VENV)/.docs ## the documentation, as pages under docs/_build/html
+docs: $(VENV)/.docs ## the documentation with two live reports, as pages under docs/_build/html
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python docs/live.py docs/_build/extra/live
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+.PHONY: wheel
+wheel: $(VENV)/.wheel ## what is installed from a file, as dist/*.whl, and the source beside it
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/twine check --strict dist/*
+	@echo "pip install dist/kinetoscope-*.whl"
 
 .PHONY: bench
 bench: $(VENV)/.dev ## speed and peak memory of reading and of each analysis
@@ -174,3 +182,7 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	@echo "installing kinetoscope and the documentation tools into $(VENV)"
 	@$(PIP) install --editable '.[docs]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.wheel: | $(BIN)/python
+	@$(PIP) install 'build>=1.2' 'twine>=6'
+	@touch $@

@@ -41,6 +41,7 @@ myst_substitutions = {
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "decisions/template.md"]
 
+html_extra_path = ["_build/extra"]  # the live reports, which live.py makes
 html_theme = "furo"
 html_title = "Kinetoscope"
 html_copy_source = False

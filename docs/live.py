@@ -2,8 +2,8 @@
 
     python docs/live.py FOLDER
 
-`demo.html` is of the recording that comes with the package; `simulated-gpu.html` is of a job that `slow_training` draws,
-because no recording of a GPU is ours to give away. `make docs` calls this.
+`demo.html` is of the recording that comes with the package; `simulated-gpu.html` is of a job that `slow_training`
+draws, because no recording of a GPU is ours to give away. `make docs` calls this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEMO = Path(__file__).resolve().parents[1] / "src" / "kinetoscope" / "demo" / "t
 def slow_training(folder: Path) -> None:
     """The trace of a simulated H100 that trains a small language model: one slow worker loads, losses are fetched."""
 
-    def step(p: Program, n: int) -> None:
+    def step(p: Program, _: int) -> None:
         net = Network(p, "bf16", 1.0)
         p.loader(28_000, workers=1)
         p.to_device(4e6, pinned=False, blocking=True)
@@ -44,8 +44,9 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as drawn:
-        slow_training(Path(drawn))
-        for name, run in (("demo", DEMO), ("simulated-gpu", Path(drawn))):
+        (simulated := Path(drawn) / "simulated H100").mkdir()
+        slow_training(simulated)
+        for name, run in (("demo", DEMO), ("simulated-gpu", simulated)):
             if code := kinetoscope(["report", str(run), "-o", str(folder / f"{name}.html")]):
                 sys.exit(code)
 
