@@ -184,3 +184,13 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 4096)
     except OSError:  # the other end was closed
         return b""
+
+
+def test_an_installation_without_its_dependencies_says_what_it_cannot() -> None:
+    program = "import sys; sys.modules['numba'] = None\nfrom kinetoscope.cli import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "summary", str(MLP)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
+    assert run.returncode == 1
+    assert run.stderr == (
+        "kinetoscope: numba is not installed for this Python; without what it needs Kinetoscope can only record\n"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_the_demo_finds_the_mistake_that_was_made_in_it(capsys: pytest.CaptureFi
     assert main(["demo", "--bundled"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "What to change: Up to 26.5 ms of 51.6 ms (51%): the training process makes each batch itself;" in said
+
+
+def test_the_demo_says_whose_trace_it_shows_where_torch_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["demo"]) == 0
+    said = without_compiling(capsys.readouterr().err)
+    assert said == "kinetoscope: torch is not installed here; this is a trace that comes with the package\n"
 
 
 def test_several_cycles_of_one_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KinetoscopeError as error:
         _say(printable(str(error)))
         return error.exit_code
+    except ModuleNotFoundError as error:
+        if not _needed(error.name):
+            raise
+        _say(f"{error.name} is not installed for this Python; without what it needs Kinetoscope can only record")
+        return 1
     except MemoryError:
         _say("out of memory; --jobs 1 (one trace at a time) or fewer --ranks need less")
         return 1
@@ -96,6 +101,14 @@ def _say(message: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"kinetoscope: {message}\n")
         sys.stderr.flush()
+
+
+def _needed(module: str | None) -> bool:
+    """Whether a module comes with what an installation brings, unless it was told to bring nothing (`--no-deps`)."""
+    from importlib.metadata import requires
+
+    needs = [need for need in requires("kinetoscope") or () if "extra ==" not in need]
+    return module is not None and any(need.startswith(module.partition(".")[0]) for need in needs)
 
 
 def _silence() -> None:

@@ -25,7 +25,9 @@ def run(arguments: list[str]) -> int:
         "--bundled", action="store_true", help="record nothing; use the trace that comes with the package"
     )
     args = parser.parse_args(arguments)
-    if not args.bundled and importlib.util.find_spec("torch") is not None:
+    if not args.bundled and importlib.util.find_spec("torch") is None:
+        sys.stderr.write("kinetoscope: torch is not installed here; this is a trace that comes with the package\n")
+    elif not args.bundled:
         program = [sys.executable, "-W", "ignore", "-m", "kinetoscope.record.example"]
         folder = Path(args.output)
         before = _traces(folder)
