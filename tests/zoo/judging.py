@@ -77,7 +77,7 @@ def of_recording(recording: Recording, without: tuple[str, ...] | None) -> Outco
     except KinetoscopeError as error:
         return replace(about, broken=(*wrong, f"no trace: {error}".replace(str(recording.folder), "DIR")))
     advice = advise(job)
-    wrong += [*invariants.broken(job, advice), *invariants.own_steps(job, recording.program)]
+    wrong += [*invariants.broken(job, advice), *invariants.own_steps(job, recording)]
     wrong = [each.replace(str(recording.folder), "DIR") for each in wrong]
     return replace(about, broken=tuple(wrong), **_said(advice, recording.program.rules))
 

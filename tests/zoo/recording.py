@@ -1,4 +1,8 @@
-"""One program recorded in one way, in processes of its own."""
+"""One program recorded in one way, in a process of its own, or several.
+
+What needs torch alone runs in a fork of a process that has it, where the recorder begins as it begins in a program that
+`kinetoscope record` starts. What needs more is started by the command line.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,18 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from tests.record import processes
+from tests.record import jobs, processes
 from tests.zoo.catalogue import Program
 
 RUNNER: Final = Path(__file__).with_name("runner.py")
 
-RECORD: Final[Mapping[str, tuple[str, ...]]] = {"record": (), "record, stacks": ("--with-stack", "--with-flops")}
+RECORD: Final[Mapping[str, tuple[str, ...]]] = {"record": (), "record, stacks": ("with_stack", "with_flops")}
 """Options of `kinetoscope record`, which records shapes and memory unless it is asked not to."""
 
 PROFILE: Final[Mapping[str, dict[str, Any]]] = {
@@ -29,6 +33,17 @@ PROFILE: Final[Mapping[str, dict[str, Any]]] = {
 """Options of `kinetoscope.profile`."""
 
 WAYS: Final = (*RECORD, *PROFILE)
+
+_SCRIPT: Final = """
+import os, sys, tempfile, types
+os.environ.update(CUDA_VISIBLE_DEVICES="")
+os.chdir(tempfile.mkdtemp())
+sys.argv = {argv!r}
+sys.path.insert(0, os.path.dirname({file!r}))
+module = sys.modules["__main__"] = types.ModuleType("__main__")
+module.__file__ = {file!r}
+exec(compile(open({file!r}).read(), {file!r}, "exec"), vars(module))
+"""
 
 _RESULT: Final = re.compile(r"^\W*(?:result|digest|loss)\b.*", re.MULTILINE)
 _TURNS: Final = 3
@@ -60,26 +75,24 @@ class Recording:
 
 def record(program: Program, way: str, folder: Path, *, fixed: bool = False) -> Recording:
     """Record it into the folder."""
-    if way in RECORD:
-        command = [sys.executable, "-m", "kinetoscope", "record", "-o", str(folder), *RECORD[way], "--"]
-        command += _launched(program, [str(program.file)])
+    if way in PROFILE:
+        done = _run(program, [str(RUNNER), str(folder), json.dumps(PROFILE[way]), str(program.file)], fixed)
+    elif _needs_torch_alone(program):
+        options = dict.fromkeys(RECORD[way], True)
+        done = jobs.recorded(_script([str(program.file), *_twin(fixed)]), folder, options=options)
     else:
-        command = _launched(program, [str(RUNNER), str(folder), json.dumps(PROFILE[way]), str(program.file)])
-    done = _run([*command, *_twin(fixed)], folder)
-    begin = "kinetoscope: "
-    said = [line.removeprefix(begin) for line in done.stderr.splitlines() if line.startswith(begin)]
-    return Recording(
-        program, way, fixed, folder, done.returncode, tuple(said), results(done.stdout), done.stderr[-3000:]
-    )
+        options = [f"--{each.replace('_', '-')}" for each in RECORD[way]]
+        command = [sys.executable, "-m", "kinetoscope", "record", "-o", str(folder), *options, "--"]
+        done = _run(program, [str(program.file)], fixed, command)
+    return Recording(program, way, fixed, folder, done.code, tuple(done.said), results(done.out), done.err[-3000:])
 
 
 @functools.cache
 def plain(program: Program, *, fixed: bool = False) -> tuple[str, ...]:
     """What the program says of its result when nobody records."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = _run([*_launched(program, [str(program.file)]), *_twin(fixed)], Path(folder))
-    assert done.returncode == 0, done.stderr[-3000:]
-    return results(done.stdout)
+    done = _run(program, [str(program.file)], fixed)
+    assert done.code == 0, done.err[-3000:]
+    return results(done.out)
 
 
 def gain(program: Program) -> float | None:
@@ -92,9 +105,8 @@ def gain(program: Program) -> float | None:
         for fixed in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / "ends"
-                command = _launched(program, [str(RUNNER), str(file), "null", str(program.file)])
-                done = _run([*command, *_twin(fixed)], Path(folder))
-                ends = json.loads(file.read_text()) if done.returncode == 0 and file.exists() else []
+                done = _run(program, [str(RUNNER), str(file), "null", str(program.file)], fixed)
+                ends = json.loads(file.read_text()) if done.code == 0 and file.exists() else []
             took = [end - begin for begin, end in pairwise(ends[_WARM:])]
             if not took:
                 return None
@@ -107,21 +119,27 @@ def results(out: str) -> tuple[str, ...]:
     return tuple(sorted(each.strip() for each in _RESULT.findall(out)))
 
 
-def _launched(program: Program, words: list[str]) -> list[str]:
-    command = [sys.executable, "-W", "ignore"]
-    if program.ranks > 1:
-        command += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(program.ranks)]
-    return command + words
+def _needs_torch_alone(program: Program) -> bool:
+    return not program.needs and program.ranks == 1
+
+
+def _script(words: list[str]) -> str:
+    return _SCRIPT.format(argv=words, file=words[0])
 
 
 def _twin(fixed: bool) -> list[str]:
     return ["--fixed"] if fixed else []
 
 
-def _run(command: list[str], folder: Path) -> Any:
-    given = processes.environment(
-        CUDA_VISIBLE_DEVICES="", TOKENIZERS_PARALLELISM="false", DS_ACCELERATOR="cpu", HF_HUB_OFFLINE="1"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
+def _run(program: Program, words: list[str], fixed: bool, begin: Sequence[str] = ()) -> jobs.Done:
+    """Run a file with arguments, by torchrun if there are several ranks, behind the words of a command."""
+    words = [*words, *_twin(fixed)]
+    if _needs_torch_alone(program):
+        return jobs.recorded(_script(words), None)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(program.ranks)]
+    command = [*begin, sys.executable, "-W", "ignore", *(launcher if program.ranks > 1 else ()), *words]
+    more = {"CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", "DS_ACCELERATOR": "cpu"}
+    given = processes.environment(**more, HF_HUB_OFFLINE="1")
     with tempfile.TemporaryDirectory() as scratch:
-        return processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch)
+        done = processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch)
+    return jobs.Done(done.returncode, done.stdout, done.stderr)

@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 from types import ModuleType
@@ -72,6 +73,8 @@ class _Steps:
         optimizer = next((each for each in things if isinstance(each, torch.optim.Optimizer)), None)
         state = getattr(optimizer, "gradient_state", None)  # of Accelerate: without it the call only accumulates
         if optimizer is None or (state is not None and not state.sync_gradients):
+            return
+        if threading.current_thread() is not threading.main_thread():  # another than the one that records
             return
         if not self._last:
             if id(optimizer) not in self._seen:

@@ -34,6 +34,8 @@ def main():
             with wrapped.no_sync() if waits else contextlib.nullcontext():
                 (wrapped(torch.randn(16, 128)).square().mean() / 4).backward()
         optimizer.step()
+    if dist.get_rank() == 0:
+        print("digest", sum(p.double().sum().item() for p in model.parameters()))
     dist.destroy_process_group()
 
 

@@ -1,4 +1,6 @@
-"""FSDP2 (`fully_shard`) on gloo with two ranks, a small transformer."""
+"""FSDP2 (`fully_shard`) on gloo with two ranks, a small transformer, an optimizer as it comes; the twin's is fused."""
+
+import sys
 
 import torch
 import torch.distributed as dist
@@ -12,9 +14,9 @@ ABOUT = {
     "ranks": 2,
     "step": "an optimizer step of all ranks",
     "steps": 14,
-    "slow": None,
-    "rules": (),
-    "true": "Parameters are gathered before each layer and gradients scattered after it; gloo takes much of a step.",
+    "slow": "AdamW goes through the sharded parameters one by one, each time through the Python of DTensor",
+    "rules": ("HOST004",),
+    "true": "The update of sharded parameters, one by one, takes a good part of a step; fused it takes a tenth of that.",
 }
 
 
@@ -27,11 +29,13 @@ def main():
     for layer in model:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused="--fixed" in sys.argv)
     for _ in range(14):
         optimizer.zero_grad()
         model(torch.randn(4, 64, 128)).square().mean().backward()
         optimizer.step()
+    if dist.get_rank() == 0:
+        print("digest", sum(p.to_local().double().sum().item() for p in model.parameters()))
     dist.destroy_process_group()
 
 
