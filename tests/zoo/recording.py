@@ -78,8 +78,8 @@ def record(program: Program, way: str, folder: Path, *, fixed: bool = False) -> 
     if way in PROFILE:
         done = _run(program, [str(RUNNER), str(folder), json.dumps(PROFILE[way]), str(program.file)], fixed)
     elif _needs_torch_alone(program):
-        options = dict.fromkeys(RECORD[way], True)
-        done = jobs.recorded(_script([str(program.file), *_twin(fixed)]), folder, options=options)
+        chosen = dict.fromkeys(RECORD[way], True)
+        done = jobs.recorded(_script([str(program.file), *_twin(fixed)]), folder, options=chosen)
     else:
         options = [f"--{each.replace('_', '-')}" for each in RECORD[way]]
         command = [sys.executable, "-m", "kinetoscope", "record", "-o", str(folder), *options, "--"]
