@@ -28,8 +28,10 @@ def finding(low: float, high: float, message: str = "It is slow. By much.", conf
     [
         (finding(9.3, 49, "All ranks wait for rank 0, which copies longer. They wait 30 ms."),
          "Up to 49.0 ms of 100 ms (49%): all ranks wait for rank 0, which copies longer; 9.30 ms of it is sure."),
-        (finding(0, 14), "Up to 14.0 ms of 100 ms (14%): It is slow; none of it is sure."),
-        (finding(5, 5), "5.00 ms of 100 ms (5%): It is slow."),
+        (finding(0, 14), "Up to 14.0 ms of 100 ms (14%): it is slow; none of it is sure."),
+        (finding(5, 5), "5.00 ms of 100 ms (5%): it is slow."),
+        (finding(5, 5, "SGD is slow."), "5.00 ms of 100 ms (5%): SGD is slow."),
+        (finding(5, 5, "Python goes on."), "5.00 ms of 100 ms (5%): Python goes on."),
         (finding(0.5, 2), "No finding costs more than 3% of a step."),
         (finding(0, 0), "No rule finds anything that costs time."),
         (replace(finding(0, 0), severity="critical"), "It is slow."),

@@ -274,13 +274,8 @@ def _limits(only: Sequence[int], ranks: int) -> Sentence:
 
 _WHY_SOME_RANKS: Final = "as the traces are large: kinetoscope advise examines all."
 
-_COMMON: Final = (
-    *("A ", "An ", "The ", "All ", "Each ", "Many ", "Some ", "In ", "One ", "More ", "Host ", "Device ", "Devices "),
-    *("Sampling ", "Decoding ", "Prompts ", "Graphs ", "Ranks ", "Large "),
-    *("Copies ", "Images ", "Matrix ", "Attention ", "Computation ", "Gradients ", "Parameters ", "Graph ", "Process "),
-    *("Code ", "Operators ", "Backward "),
-)
-"""How sentences begin whose first letter is small within another sentence."""
+_NAMES: Final = ("Python", "Python's")
+"""What begins sentences of ours and keeps its capital letter within another sentence; so does what has several."""
 
 
 def is_part_sure(finding: Finding) -> bool:
@@ -311,7 +306,9 @@ def _share(share: float) -> str:
 
 def _within_a_sentence(title: str) -> Sentence:
     """A title that follows a colon: its first letter is small unless it begins a name."""
-    text = title[:1].lower() + title[1:] if title.startswith(_COMMON) else title
+    word = title.partition(" ")[0]
+    is_name = word in _NAMES or not (word == "A" or word[1:].islower())
+    text = title if is_name else title[:1].lower() + title[1:]
     return Sentence(text, title.quantities if isinstance(title, Sentence) else ())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Final
 
 from tests.faults.case import Case, drawing, planted
@@ -195,15 +196,37 @@ def turned(times: int, size: tuple[int, int], *, copied: bool) -> Layers:
         rows, width = size
         for _ in range(times):
             net.linear(rows, width, width)
-            for _ in range(2):
-                net.p.call("aten::transpose", 3, shapes=[[8, rows // 8, width], [], []])
+            for before, turn in (([8, rows // 8, width], [8, width, rows // 8]),
+                                 ([8, width, rows // 8], [8, rows // 8, width])):  # fmt: skip
+                net.p.call("aten::transpose", 3, shapes=[before, [], []])
                 if copied:
-                    with net.p.op("aten::contiguous", 2, shapes=[[8, width, rows // 8], []]):
-                        us = net.us(0, 2.0 * net.width * rows * width)
-                        kernel = elementwise("direct_copy_kernel_cuda", net.type)
-                        net.work("aten::clone", kernel, us, [8, width, rows // 8], grad="CloneBackward0")
-                    net._later(lambda: _no_work(net.p, "CloneBackward0"))
+                    _made_contiguous(net, turn)
             net.pointwise("aten::relu", rows, width)
+
+    return layers
+
+
+def _made_contiguous(net: Network, shape: list[int]) -> None:
+    with net.p.op("aten::contiguous", 2, shapes=[shape, []]):
+        us = net.us(0, 2.0 * net.width * prod(shape))
+        net.work("aten::clone", elementwise("direct_copy_kernel_cuda", net.type), us, shape, grad="CloneBackward0")
+    net._later(lambda: _no_work(net.p, "CloneBackward0"))
+
+
+def headed(times: int, *, copied: bool) -> Layers:
+    """Attention over heads that are views of products; copied, or read as they are."""
+
+    def layers(net: Network) -> None:
+        batch, heads, length, width = 8, 16, 1024, 64
+        for _ in range(times):
+            net.linear(batch * length, heads * width, 3 * heads * width)
+            for _ in range(3):
+                net.p.call("aten::view", 2, shapes=[[batch, length, heads * width], []])
+                net.p.call("aten::transpose", 3, shapes=[[batch, length, heads, width], [], []])
+                if copied:
+                    _made_contiguous(net, [batch, heads, length, width])
+            net.attention(batch, heads, length, width)
+            net.linear(batch * length, heads * width, heads * width)
 
     return layers
 
@@ -341,6 +364,14 @@ CASES = (
         training(turned(8, (16384, 1024), copied=True)),
         training(turned(8, (16384, 1024), copied=False)),
         seed=940,
+        still=("DEVICE003",),
+    ),
+    planted(
+        "DEVICE007",
+        "heads that are copied before attention",
+        training(headed(6, copied=True)),
+        training(headed(6, copied=False)),
+        seed=942,
         still=("DEVICE003",),
     ),
     planted(
