@@ -9,6 +9,8 @@ from kinetoscope.advisor.rules.computing_on_the_host import computing_on_the_hos
 from kinetoscope.advisor.rules.forward_twice import forward_twice
 from kinetoscope.advisor.rules.graph_without_backward import graph_without_backward
 from tests.advisor.test_host_rules import simulated
+from tests.advisor.views import STEP, findings, rank_view, steps
+from tests.drawn import annotation, op
 from tests.faults.cases.causes import noise, on_the_host
 from tests.faults.cases.host import small, training
 from tests.faults.healthy import transformer
@@ -38,6 +40,24 @@ def test_forward_pass_of_another_model_is_none_twice(tmp_path: Path) -> None:
     unknown = simulated(tmp_path, two_models(("Net_0", "Net_1")))  # type: ignore[arg-type]
     (finding,) = forward_twice(unknown)
     assert finding.stake.low == 0 < finding.stake.high
+
+
+def test_what_precedes_a_trained_operator_is_not_trained(tmp_path: Path) -> None:
+    """Moves in an environment, without gradients, before each step: torch gives them the number of the next node."""
+    events = []
+    for n in range(4):
+        for k in range(40):
+            at = n * STEP + k * 10_000
+            number = 9 * n + (k > 30)  # a node of the 31st operator is never run
+            numbered = {"Sequence number": number, "Fwd thread id": 0, "Input Dims": [[64]]}
+            events.append(op("aten::value" if k == 30 else f"aten::move{k % 5}", at, 9_000, **numbered))
+        for k in range(8):
+            at = n * STEP + 500_000 + k * 10_000
+            numbered = {"Sequence number": 9 * n + k + 1, "Input Dims": [[64, 64]]}
+            events.append(op("aten::mm", at, 9_000, **{**numbered, "Fwd thread id": 0}))
+            events.append(op("MmBackward0", at + 100_000, 9_000, **{**numbered, "Fwd thread id": 1}))
+        events.append(annotation("Optimizer.step#SGD.step", n * STEP + 900_000, 9_000))
+    assert not findings("HOST013", rank_view(tmp_path, *steps(4), *events))
 
 
 def accumulating(p: Program, n: int) -> None:

@@ -44,6 +44,18 @@ def test_batches_made_in_the_process_are_at_stake(tmp_path: Path) -> None:
     assert "400" in finding.message
 
 
+@pytest.mark.parametrize(("later", "is_guess"), [(20_000, True), (200_000, False)])
+def test_a_data_set_that_keeps_what_it_loaded_needs_no_workers(later: int, is_guess: bool, tmp_path: Path) -> None:
+    """The first epoch ends within the recording."""
+    events = steps(COUNT)
+    for n in range(COUNT):
+        length = 400_000 if n < COUNT - 2 else later
+        events += [annotation(IN_PROCESS, n * STEP, length), op("aten::addmm", n * STEP + length, STEP - length)]
+    (finding,) = findings("DATA001", rank_view(tmp_path, *events))
+    assert (finding.confidence == "low") == (finding.stake.low == 0) == is_guess
+    assert ("Each of the last 2 steps loads for much less" in finding.why) is is_guess
+
+
 def test_workers_bring_no_more_than_they_can_make(tmp_path: Path) -> None:
     """A batch takes 960 µs and the training 40: 16 workers, of whom one batch comes every 60 µs."""
     (finding,) = findings("DATA001", rank_view(tmp_path, *host_loop(IN_PROCESS, 960_000)))

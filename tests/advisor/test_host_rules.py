@@ -278,6 +278,19 @@ def test_an_optimizer_that_loops(tmp_path: Path) -> None:
     assert finding.stake.high == pytest.approx(0.97 * 1.05 * 300 * US, rel=0.01)
 
 
+@pytest.mark.parametrize("lists", [False, True])
+def test_lists_of_parameters_are_a_loop_on_the_host(lists: bool, tmp_path: Path) -> None:
+    """`foreach=True` calls each operator as before, but not from Python; where it is on, nothing is left to propose."""
+    events = updated("aten::lerp_", of="NAdam", count=20)
+    events += [op("aten::_foreach_mul_", k * 1_000_000 + 895_000, 4_000) for k in range(3) if lists]
+    found = list(optimizer_by_parameter(view(tmp_path, *events)))
+    assert len(found) == (not lists)
+    for finding in found:
+        assert "foreach=True" in finding.change
+        assert finding.stake.low == 0
+        assert finding.stake.high < 0.6 * 1.05 * 300 * US
+
+
 def test_passes_over_large_parameters_shrink_as_their_bytes_do(tmp_path: Path) -> None:
     """AdamW in passes moves 76 bytes a parameter at least, fused 28: at 80 % of the recorded rate, or the memory's."""
 
@@ -508,9 +521,42 @@ def test_a_pause_is_told_by_its_annotation_its_frame_or_its_neighbours(tmp_path:
 @pytest.mark.parametrize(("places", "sure"), [((0, 3, 6, 9), True), ((0, 1, 5), False), ((2,), False)])
 def test_what_comes_seldom_may_be_by_chance(places: tuple[int, ...], sure: bool, tmp_path: Path) -> None:
     """Another process may have had the core, unless it is each third step."""
-    events = [op("aten::mm", k * 10_000_000, 2_000_000 if k in places else 10_000_000) for k in range(12)]
-    [finding] = unexplained_host_time(view(tmp_path, *steps(12, 10_000_000), *events, TRAINS))
-    assert (finding.confidence == "medium") is sure
+    for step, counts in ((100_000_000, True), (10_000_000, sure)):
+        events = [op("aten::mm", k * step, step // 5 if k in places else step) for k in range(12)]
+        found = list(unexplained_host_time(view(tmp_path, *steps(12, step), *events, TRAINS)))
+        assert [each.confidence == "medium" for each in found] == [sure] * counts
+
+
+@pytest.mark.parametrize("kinds", [1, 8])
+@pytest.mark.parametrize("same_place", [True, False])
+def test_pauses_in_a_call_are_one_thing_only_at_one_place(same_place: bool, kinds: int, tmp_path: Path) -> None:
+    """A busy machine's scheduler takes the core in each step, each time elsewhere in the model."""
+    events: list[Event] = []
+    for k in range(8):
+        at = k * 10_000_000
+        events.append(annotation("forward", at, 10_000_000))
+        for place in range(8):
+            at += 400_000 if place == (3 if same_place else k) else 0
+            events.append(op(f"aten::op{place % kinds}", at, 1_200_000))
+            at += 1_200_000
+    found = list(unexplained_host_time(view(tmp_path, *steps(8, 10_000_000), *events)))
+    assert ["Host code in `forward` runs" in each.message for each in found if each.confidence == "medium"] == [
+        True
+    ] * same_place
+
+
+@pytest.mark.parametrize("calls", [1, 4])
+def test_a_call_that_most_often_computes_does_not_stand_still_by_itself(calls: int, tmp_path: Path) -> None:
+    """In each step one call of the model has no operator for a while: of one call that is its doing."""
+    events: list[Event] = []
+    for k in range(8):
+        for call in range(calls):
+            at, idle = k * 10_000_000 + call * 2_000_000, call == k % calls
+            events.append(annotation("forward", at, 2_000_000))
+            events.append(op("aten::mm", at, 100_000 if idle else 2_000_000))
+        events.append(op("aten::mm", at + 2_000_000, 8_000_000 - 2_000_000 * (calls - 1)))
+    found = unexplained_host_time(view(tmp_path, *steps(8, 10_000_000), *events, TRAINS))
+    assert any("`forward` runs" in each.message for each in found) == (calls == 1)
 
 
 def test_an_optimizers_own_python_is_not_to_be_changed(tmp_path: Path) -> None:

@@ -214,6 +214,14 @@ def test_memory_that_grows(tmp_path: Path) -> None:
     assert findings("MEMORY005", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB))) == []
 
 
+def test_what_lbfgs_keeps_of_its_last_steps_is_no_list_of_losses(tmp_path: Path) -> None:
+    growing = [*launches(), *levels(GB, 4 * GB, 8 * GB, keep=10**6)]
+    for name, is_history in (("SGD", False), ("LBFGS", True)):
+        update = annotation(f"Optimizer.step#{name}.step", 0, 1000)
+        (finding,) = findings("MEMORY005", rank_view(tmp_path, *growing, update, **device(80 * GB)))
+        assert (finding.change == "") == ("`history_size`" in finding.why) == is_history
+
+
 def test_growth_by_a_few_numbers_is_left_alone(tmp_path: Path) -> None:
     assert findings("MEMORY005", rank_view(tmp_path, *launches(), *levels(GB, 4 * GB, 8 * GB, keep=512))) == []
 

@@ -33,6 +33,9 @@ def zeroes(trace: Trace) -> Bools:
 
 # --- what the constructors of torch's optimizers take
 
+FUSED: Final = "fused=True"
+FOREACH: Final = "foreach=True"
+
 _FUSED: Final = {
     "Adam": ((2, 0), (2, 4)),
     "AdamW": ((2, 0), (2, 4)),
@@ -68,7 +71,7 @@ def best_argument(trace: Trace, name: str, *, on_device: bool) -> tuple[str, str
     """
     recorded = _torch_version(trace)
     fused, foreach = _FUSED.get(name, (None, None))[0 if on_device else 1], _FOREACH.get(name)
-    for argument, since in (("fused=True", fused), ("foreach=True", foreach)):
+    for argument, since in ((FUSED, fused), (FOREACH, foreach)):
         if since is not None and (recorded is None or recorded >= since):
             return argument, "" if recorded else f"  # from torch {since[0]}.{since[1]} on"
     return "", ""

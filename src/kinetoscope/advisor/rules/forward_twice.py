@@ -97,7 +97,8 @@ def _repeated(rank: RankView) -> tuple[Int32s, bool]:
     if len(rows) < 2 * _RUN:
         return rows[:0], False
     is_trained = np.zeros(len(trace), np.bool_)
-    top = outermost_op(trace)[graph.rows[graph.is_run[graph.node]]]
+    makes = np.diff(graph.node, append=-1) != 0  # the others of a number precede the node: it is none of theirs
+    top = outermost_op(trace)[graph.rows[makes & graph.is_run[graph.node]]]
     is_trained[top[top >= 0]] = True
     trained = is_trained[rows]
     step = step_of(rank.scope.steps.host, trace.start[rows])

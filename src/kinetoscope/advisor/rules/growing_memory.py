@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.memory import memory_use
+from kinetoscope.advisor.evidence.optimizers import optimizer_classes
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
@@ -18,6 +19,8 @@ _MIN_BYTES_PER_STEP: Final = 4096
 
 
 _DETACH: Final = "- losses.append(loss)\n+ losses.append(loss.detach())  # without the graph that it came from"
+
+_HISTORY: Final = " LBFGS keeps what it needs of up to `history_size` steps: then this growth ends."
 
 _CHANGES: Final = {
     "stream": "- tensor.record_stream(stream)\n+ torch.cuda.current_stream().wait_stream(stream)  # before it is freed",
@@ -41,9 +44,12 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
     Why it matters. A run that keeps some memory of each step ends when none is left. The usual cause is a loss with its
     graph, outputs or hidden states that are kept in a list or carried over. No time is at stake, so it is a note.
 
+    LBFGS keeps directions and gradients of its last steps, 100 of them by default: until then memory grows by itself.
+
     What to do. Keep numbers, not tensors: `.detach()`, and now and then `.item()`.
     """
     growth = rank.ask("memory_growth")
+    keeps_history = "LBFGS" in optimizer_classes(rank.trace)
     leaks = growth.frame.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _MIN_BYTES_PER_STEP))
     for whole in leaks.iter_rows(named=True):
         device = str(whole["device"])
@@ -60,8 +66,12 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
                 until=_until(rank, device, whole["per_step"]),
             ),
             stake=NO_STAKE,
-            change=_CHANGES.get(holder or "", _DETACH if rank.program == "training" else ""),
-            why=say("No time is at stake, but the run. {evidence}", evidence=cell(growth, "evidence", **_keys(whole))),
+            change=_CHANGES.get(holder or "", _DETACH if rank.program == "training" and not keeps_history else ""),
+            why=say(
+                "No time is at stake, but the run. {evidence}{history}",
+                evidence=cell(growth, "evidence", **_keys(whole)),
+                history=_HISTORY if keeps_history else "",
+            ),
             evidence=(Evidence("the memory that is kept, and where it was allocated", "memory_growth"),),
             key=device,
             at_most="note",

@@ -21,11 +21,19 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, share, wording
+from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.views.sentences import measured, say
 
 _MIN_WORKERS: Final = 2
 _MAX_WORKERS: Final = 16
 """Workers that are suggested: one alone is still waited for, and cores are not endless."""
+
+_MIN_STEPS: Final = 6
+_LAST_SHARE: Final = 0.25
+_LEAST: Final = 2
+_FADED_SHARE: Final = 0.2
+"""From so many steps on the last quarter, two at least, is looked at: whether each of them loads for less than this
+share of the median of the others."""
 
 _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
@@ -42,7 +50,8 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     spans. Three quarters of that count as likely (half where the training also runs on the host's cores), as far as the
     suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
     No more are suggested than there are cores besides those of the training, where the recording says how many.
-    It is a note where there is a device whose work was not recorded.
+    It is a note where there is a device whose work was not recorded; and a guess where the last quarter of the steps
+    loads for less than a fifth of what those before do, as a data set that keeps what it has loaded does.
 
     What to do. Give the loader workers, and keep them from epoch to epoch.
     """
@@ -60,6 +69,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     workers = min(max(math.ceil(_ROOM * length / rest), _MIN_WORKERS), _MAX_WORKERS, cores)
     waiting = max(length / workers - rest, 0.0)
     longest = rank.longest(rows)
+    faded = _faded(rank.by_step(spans))
     yield Finding(
         message=say(
             "{process} makes each batch itself. That takes {length} of each step ({part}).",
@@ -67,20 +77,34 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
             length=measured(length, "ns"),
             part=share(length, rank.step),
         ),
-        stake=rank.stake(sure(rank) * np.maximum(gains - waiting, 0.0), gains),
+        stake=rank.stake((0.0 if faded else sure(rank)) * np.maximum(gains - waiting, 0.0), gains),
         takes=length,
         change="- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
         why=say(
+            "Each of the last {faded} steps loads for much less time than those before: the data set may keep what it"
+            " has loaded.",
+            faded=measured(faded),
+        )
+        if faded
+        else say(
             "{workers} of the loader {share} the host with this process: {part} of the gain is assumed to come.",
             workers=counted(workers, "worker"),
             share="shares" if workers == 1 else "share",
             part=share(sure(rank), 1.0),
         ),
-        confidence=confidence(rank, "medium"),
+        confidence="low" if faded else confidence(rank, "medium"),
         evidence=(event_evidence(rank, longest, "the longest of them", "step_breakdown"),),
         time=rank.exposed(spans),
     )
+
+
+def _faded(loading: Floats) -> int:
+    """How many steps at the end load for much less than the others (float64 [steps], ns); 0 if they do not."""
+    last = max(int(len(loading) * _LAST_SHARE), _LEAST)
+    if len(loading) < _MIN_STEPS or not np.median(loading[:-last]):
+        return 0
+    return last if loading[-last:].max() < _FADED_SHARE * np.median(loading[:-last]) else 0
 
 
 RULE = Rule("DATA001", "The data loader has no workers", of_rank=loading_in_the_main_process)

@@ -7,7 +7,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.optimizers import FUSED_PREFIX, best_argument, is_of_torch, works_on_all
+from kinetoscope.advisor.evidence.optimizers import (
+    FOREACH,
+    FUSED,
+    FUSED_PREFIX,
+    best_argument,
+    is_of_torch,
+    works_on_all,
+)
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
@@ -99,6 +106,9 @@ _ON_HOST: Final = (
 )
 """The same where the host computes; of an operator or two for a parameter little may come."""
 
+_LISTS_ON_HOST: Final = (_Left(1.0, 1.0, 1.0), _Left(0.5, 0.5, 0.5))
+"""The same of `foreach` there, at most and at least: it calls the operators one by one, from C++ instead of Python."""
+
 
 def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     """Does the optimizer call several operators for each parameter?
@@ -106,8 +116,9 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     What it checks. The operators directly inside torch's spans `Optimizer.step#…`: whether hardly any of them works on
     all parameters at once (`_foreach_…`, `_fused_…`); and on a device, whether three or more `_foreach_` operators go
     through all parameters though the optimizer has a fused form. Of a step with a closure only what comes after the
-    last node of autograd is the update. Nothing is said of an update that is fused, of optimizers that torch has no
-    other form of (LBFGS, Muon, SparseAdam), nor of others' whose update multiplies matrices.
+    last node of autograd is the update. Nothing is said of an update that is fused, or goes through lists where torch
+    has no fused form, of optimizers that it has no other form of (LBFGS, Muon, SparseAdam), nor of others' whose update
+    multiplies matrices.
 
     Why it matters. A model has hundreds of parameters, most of them small, and an update takes up to a dozen operators
     each: thousands of launches of tiny kernels. At most, the calls and small kernels in these spans all but vanish. The
@@ -115,9 +126,11 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     kernels shrinks as its bytes do: the fused form reads and writes each number once (28 bytes a parameter of Adam in
     FP32, in passes 80). At most, it moves them at the memory's bandwidth; surely, at 80 % of the rate of the recorded
     kernels. Where shapes do not tell the bytes, 30 to 70 % remain; 50 to 85 % with three to five operators a parameter;
-    90 % and more with fewer. On the host alone a gain is sure only from six operators a parameter on.
+    90 % and more with fewer. On the host alone a gain is sure only of a fused form, from six operators a parameter on:
+    there `foreach` calls all operators as before, from C++ (ASGD took as long, Adamax, Adadelta and RAdam 13 to 20 % of
+    a step less); at most Python and half of their time go.
 
-    Of Adafactor, and of optimizers that torch does not have, surely only a tenth of the calls goes.
+    Of Adafactor, and of optimizers that torch does not have, surely only a tenth of the calls goes on a device.
 
     Passes over all parameters have few launches, but read and write as much as an update parameter by parameter: the
     same shares remain of the device's time, and seven tenths of the host's at most.
@@ -141,16 +154,16 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
         return
     ops = _direct(rank, within, spans.rows)
     alone = ops & ~works_on_all(trace)
-    in_passes = rank.has_device and argument == "fused=True" and alone.sum() < _MAX_ALONE_SHARE * ops.sum()
+    in_passes = rank.has_device and argument == FUSED and alone.sum() < _MAX_ALONE_SHARE * ops.sum()
     mine = ops & ~alone if in_passes else alone
     count = int(mine.sum())
     least = _MIN_PASSES if in_passes else _MIN_OPERATORS
     if count < least * rank.step_count or count < 0.8 * int(ops.sum()):
         return
-    at_most, at_least = _left(rank, mine)
+    at_most, at_least = _left(rank, mine, argument)
     if in_passes:
         at_most = at_most._replace(host=_HOST_LEFT_OF_PASSES)
-    if name not in _WHOLE_OPTIMIZERS:
+    if name not in _WHOLE_OPTIMIZERS and rank.has_device:
         at_most = _Left(_CALLS_LEFT_OF_OTHERS, _CALLS_LEFT_OF_OTHERS, 1.0)
     if (shares := _traffic_left(rank, within, name)) is not None:
         at_most, at_least = (
@@ -188,11 +201,11 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
 
 
 def _cannot_change(trace: Trace, name: str, within: Bools, argument: str) -> bool:
-    """Is it fused already, has torch no other form of it, or is its time that of products of matrices?"""
+    """Has it its best form already, torch no other form of it, or is its time that of products of matrices?"""
     if rows_beginning(trace, (FUSED_PREFIX,), EventKind.HOST_OP)[within].any():
         return True
     if is_of_torch(name):
-        return not argument
+        return not argument or (argument == FOREACH and bool(works_on_all(trace)[within].any()))
     return bool(rows_named(trace, _PRODUCTS.__contains__, EventKind.HOST_OP)[within].any())
 
 
@@ -221,8 +234,10 @@ def _direct(rank: RankView, within: Bools, spans: Bools) -> Bools:
     return np.asarray(within & (trace.kind == EventKind.HOST_OP) & (parent >= 0) & spans[parent])
 
 
-def _left(rank: RankView, ops: Bools) -> tuple[_Left, _Left]:
+def _left(rank: RankView, ops: Bools, argument: str) -> tuple[_Left, _Left]:
     """By how many operators a parameter has: those of the rarest name come once for each."""
+    if not rank.has_device and argument != FUSED:
+        return _LISTS_ON_HOST
     _, counts = np.unique(rank.trace.name[ops], return_counts=True)
     rarest = counts[counts >= _RARE_CALL_SHARE * counts.max()].min()
     each = int(counts.sum()) / int(rarest)

@@ -47,6 +47,12 @@ _CHANCE_SHARE: Final = 0.05
 """What comes in fewer steps than this share of them, and is less than this share of a step, may be by chance: another
 process had the core."""
 
+_SLICE_NS: Final = 20_000_000
+"""The longest time for which a scheduler lets another process have the core, but for a few."""
+
+_RARE_SHARE: Final = 0.5
+"""What most of the calls of a name do not do is not what they are for."""
+
 _MAX_SPREAD: Final = 3
 """Ratio of the longest to the shortest of gaps that do the same thing."""
 
@@ -77,7 +83,9 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     host launches nothing. At stake is the time that the steps gain without these gaps; 85 % of it count as likely. It
     is a guess, of which nothing counts, in fewer than three steps; where it comes seldom and not regularly; for what is
     in no recorded call, where it is uneven or comes at another place in each step, as other processes may have had the
-    core; and in a program of inference that was recorded without stacks, as it may wait for requests.
+    core; and in a program of inference that was recorded without stacks, as it may wait for requests. What comes
+    seldom, or in few of the calls of a name, not regularly, and is shorter than 20 ms is not reported: a scheduler
+    takes the core for so long.
 
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
@@ -246,7 +254,7 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     factors = rank.factors()
     factors.cut[track] = gaps
     gains = rank.gains(factors)
-    seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count
+    seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count or _is_rare_among_its_calls(rank, around, label)
     regular = _is_periodic(rank, gaps)
     has_stacks = "with_stack" in recorded_options(trace)
     is_unrecorded, is_inside = label.startswith(_UNRECORDED), label.startswith(_IN_RANGE)
@@ -255,9 +263,10 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     stake = stake_by_time(rank, certain * gains, gains, gaps)
     if seldom and regular:  # so it will go on, however uneven the steps are
         stake = stake_as_recorded(rank, certain * gains, gains)
-    if (seldom and np.mean(gains) < _CHANCE_SHARE * rank.step) or not is_worth_reporting(rank, stake):
-        return
     took = gaps.end - gaps.start
+    by_chance = seldom and (np.mean(gains) < _CHANCE_SHARE * rank.step or (took.max() < _SLICE_NS and not regular))
+    if by_chance or not is_worth_reporting(rank, stake):
+        return
     short, long = np.quantile(took, [0.25, 0.75])
     even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and np.mean(_recurs(rank, gaps)) >= _RECURRING_SHARE)
     is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
@@ -290,6 +299,15 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
         key=label,
         broad=1,
     )  # fmt: skip
+
+
+def _is_rare_among_its_calls(rank: RankView, around: Int32s, label: str) -> bool:
+    """Do most calls of that name compute as they should?"""
+    if label.startswith(_UNRECORDED):
+        return False
+    trace = rank.trace
+    calls = (trace.name == trace.name[around[0]]) & (trace.kind == trace.kind[around[0]]) & rank.scope.host_mask
+    return len(around) < _RARE_SHARE * int(calls.sum())
 
 
 def _certainty(certain: float, *, is_likely: bool, may_wait: bool) -> Sentence:

@@ -1,0 +1,64 @@
+# mypy: ignore-errors
+"""A small CNN; the data set decodes each image in the first epoch, and keeps it for the others."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+ABOUT = {
+    "what": "own CNN, data set that caches in its first epoch",
+    "needs": (),
+    "step": "an optimizer step",
+    "steps": 40,
+    "slow": None,
+    "rules": (),
+    "true": "Nothing is to be mended from the second epoch on; the first one fills the cache.",
+}
+
+
+class Images(Dataset):
+    def __init__(self, count):
+        self.count, self.cache = count, {}
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, place):
+        if place not in self.cache:
+            generator = torch.Generator().manual_seed(place)
+            image = torch.rand(3, 64, 64, generator=generator)
+            for _ in range(3):  # as if it were decoded and resized
+                image = nn.functional.interpolate(image[None], scale_factor=2.0, mode="bilinear")[0]
+                image = nn.functional.avg_pool2d(image[None], 2)[0]
+            self.cache[place] = nn.functional.avg_pool2d(image[None], 2)[0]
+        return self.cache[place], place % 10
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.fc = nn.Linear(64 * 8 * 8, 10)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(self.conv1(x).relu(), 2)
+        x = nn.functional.max_pool2d(self.conv2(x).relu(), 2)
+        return self.fc(x.flatten(1))
+
+
+def main():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    loader = DataLoader(Images(128), batch_size=16, shuffle=True)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
+    for _ in range(ABOUT["steps"] // 8):
+        for images, labels in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(images), labels).backward()
+            optimizer.step()
+    print("digest", sum(p.double().sum().item() for p in model.parameters()))
+
+
+if __name__ == "__main__":
+    main()
