@@ -344,6 +344,21 @@ def test_attention_in_parts(shapes: bool, tmp_path: Path) -> None:
     assert not (found.between & found.products).any()
 
 
+def test_attention_in_parts_on_a_host(tmp_path: Path) -> None:
+    """The caches hold some of the scores: four tenths of the time between the products surely remain."""
+    parts = (("bmm", 100), ("div", 50), ("_softmax", 150), ("bmm", 100))
+    events = []
+    for k in range(3):
+        at = k * 500 * US
+        events.append(annotation(f"ProfilerStep#{k}", at, 500 * US))
+        for name, took in parts:
+            events.append(op(f"aten::{name}", at, took * US))
+            at += took * US
+    [finding] = unfused_attention(view(tmp_path, *events))
+    assert finding.stake.low == pytest.approx(0.6 * 200 * US)
+    assert finding.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US)
+
+
 @pytest.mark.parametrize("events", [attended([32, 512, 100]), attended(last=[32, 512, 64]), attended([32, 1, 1])])
 def test_a_softmax_of_something_else(events: list[Event], tmp_path: Path) -> None:
     assert list(unfused_attention(view(tmp_path, *events))) == []
