@@ -354,7 +354,7 @@ def test_attention_in_parts_on_a_host(tmp_path: Path) -> None:
         for name, took in parts:
             events.append(op(f"aten::{name}", at, took * US))
             at += took * US
-    [finding] = unfused_attention(view(tmp_path, *events))
+    [finding] = unfused_attention(RankView(job(tmp_path, *events).trace(), ALL))
     assert finding.stake.low == pytest.approx(0.6 * 200 * US)
     assert finding.stake.high == pytest.approx(1.05 * (200 + 0.6 * 200) * US)
 

@@ -39,8 +39,8 @@ _MIN_TIME_LEFT: Final = (0.0, 0.4)
 nothing tells how much they compute."""
 
 _MAX_LEFT_ON_HOST: Final = (0.4, 1.0)
-"""The same at most on a host, whose caches held some of the scores: fused attention took 20 to 36 % of a step less where
-a tenth and 85 % had promised 25 %."""
+"""The same at most on a host, whose caches held some of the scores: fused attention took 20 to 36 % of a step less,
+where a tenth and 85 % had promised 25 %."""
 
 _MASKS: Final = re.compile(r"aten::(?:add|masked_fill|where|tril|triu|_masked_softmax)_?")
 """What a causal mask is made of; half of the scores need not be computed then."""
