@@ -8,10 +8,10 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.evidence.optimizers import optimizer_classes
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
+from kinetoscope.model.execution.optimizers import optimizer_classes
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, measured, say
 
 _MIN_BYTES_PER_STEP: Final = 4096
