@@ -15,7 +15,7 @@ WORKERS ?= auto
 # What the recorder is tested with: a build for the CPU will do, which the index may offer as 2.13.0+cpu.
 TORCH ?= torch==2.13.0
 # Whose training loops are recorded in tests; what cannot be installed is skipped there, and said.
-FRAMEWORKS ?= lightning transformers accelerate peft diffusers timm torchvision torch_geometric
+FRAMEWORKS ?= lightning transformers accelerate peft diffusers torch_geometric
 # More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
 ARGS ?=
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from tests.record import processes
+
+_BUILT: Final = ("timm", "torchvision")
+"""Packages that do not import beside a torch of another build."""
 
 FOLDER: Final = Path(__file__).with_name("programs")
 
@@ -47,8 +53,15 @@ class Program:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """What it needs that is not installed."""
-        return tuple(each for each in ("torch", *self.needs) if importlib.util.find_spec(each) is None)
+        """What it needs that is not installed, or is not built for this torch."""
+        return tuple(each for each in ("torch", *self.needs) if not _is_here(each))
+
+
+@functools.cache
+def _is_here(package: str) -> bool:
+    if importlib.util.find_spec(package) is None:
+        return False
+    return package not in _BUILT or processes.run([sys.executable, "-c", f"import {package}"]).returncode == 0
 
 
 @functools.cache

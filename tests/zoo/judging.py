@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -56,11 +57,18 @@ class Outcome:
     gain: float | None = None
 
 
-def judged(program: Program, way: str, *, fixed: bool = False, folder: Path | None = None) -> Outcome:
-    """Record a program, and see; into the folder, or one that is thrown away."""
+def judged(
+    program: Program, way: str, *, fixed: bool = False, folder: Path | None = None, compare: bool = True
+) -> Outcome:
+    """Record a program, and see; into the folder, or one that is thrown away.
+
+    compare: run it without a recorder, too, and compare the results.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         target = (folder or Path(scratch)) / f"{program.name}.{way.replace(', ', '-')}{'.fixed' if fixed else ''}"
-        return of_recording(record(program, way, target, fixed=fixed), plain(program, fixed=fixed))
+        shutil.rmtree(target, ignore_errors=True)
+        without = plain(program, fixed=fixed) if compare else None
+        return of_recording(record(program, way, target, fixed=fixed), without)
 
 
 def measured(program: Program) -> Outcome:

@@ -109,6 +109,11 @@ class CommunicationCosts:
         return len(self.collectives) > 0 and bool(self.collectives["by_host"].all())
 
     @property
+    def of_hosts_alone(self) -> bool:
+        """Do hosts carry out all collectives, and is there no work on devices?"""
+        return self.by_hosts and not self.collectives["on_host"].any()
+
+    @property
     def rest(self) -> float:
         """Waiting that no straggler is charged with, ns."""
         return max(self.waiting - sum(each.waiting for each in self.stragglers), 0.0)

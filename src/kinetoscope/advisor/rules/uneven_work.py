@@ -26,6 +26,9 @@ _CERTAIN_SHARE: Final = 0.75
 """Of the waiting: batches of similar lengths are never quite equal."""
 
 
+_BUSY_CORES: Final = "on hosts alone, operators take longer, too, where other processes have the cores."
+
+
 def uneven_work(job: JobView) -> Iterator[Finding]:
     """Do ranks have different amounts of work from step to step?
 
@@ -34,7 +37,8 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
 
     Why it matters. All ranks wait for the one with the most work: if sequences differ in length, the longest batch sets
     the pace. With equal work, steps take the time of the average rank. At stake is the smaller of the waiting and of
-    the extra computation of the longest rank; three quarters of it are the lower end.
+    the extra computation of the longest rank; three quarters of it are the lower end. On hosts alone it is a guess:
+    an operator takes longer, too, where another process has the core.
 
     What to do. Sort samples by length into buckets, and give all ranks batches of the same bucket in a step; or fill
     batches by tokens instead of by samples.
@@ -57,6 +61,7 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
     most = min(more, costs.rest)
     if most < _SPREAD * costs.step or (always >= _STRAGGLER_SHARE and costs.ranks > 2 and len(each) > 2):
         return
+    guess = costs.of_hosts_alone
     yield Finding(
         message=say(
             "The work of ranks differs from step to step. The longest computes {more} ({share} of the step) longer than"
@@ -64,14 +69,14 @@ def uneven_work(job: JobView) -> Iterator[Finding]:
             more=measured(more, "ns"),
             share=share(more, costs.step),
         ),
-        stake=Stake(_CERTAIN_SHARE * most, most),
+        stake=Stake(0.0 if guess else _CERTAIN_SHARE * most, most),
         takes=most,
         change="- DistributedSampler(dataset)\n+ a sampler that puts samples of like length into one step of all ranks"
         if job.program == "training"
         else "+ give all ranks requests of like length in the same step",
-        why="With equal work a step takes the time of the average rank; samples are never quite alike, so three"
-        " quarters are the lower end.",
-        confidence="medium",
+        why="With equal work a step takes the time of the average rank; "
+        + (_BUSY_CORES if guess else "samples are never quite alike, so three quarters are the lower end."),
+        confidence="low" if guess else "medium",
         evidence=(Evidence("computation and waiting of each rank and step", "rank_balance"),),
         time=costs.of_rest(most),
         at_most="critical" if most >= _BEYOND_NOISE * costs.step else "note",
