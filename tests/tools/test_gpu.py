@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,7 @@ def test_what_is_done_is_not_run_again(tmp_path: Path) -> None:
     assert len((tmp_path / "part" / "ran").read_text()) == 3 + 1  # with --again, what failed
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     start = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '100'])"
     slow = task("slow", f"{start}; open('{{out}}/pid', 'w').write(str(p.pid)); time.sleep(100)", seconds=2)
@@ -149,6 +152,48 @@ def test_a_section_that_cannot_be_judged_costs_no_other(tmp_path: Path) -> None:
     verdicts = {row.part: row.verdict for row in rows}
     assert verdicts == {"machine": sections.MOOT, "selftest": sections.BROKEN, "overhead": sections.BROKEN}
     assert "| A \\| B |" in table(rows)
+
+
+@pytest.mark.slow
+def test_what_only_a_device_records_is_held_to_what_was_counted_there(tmp_path: Path) -> None:
+    """Of other recordings, which lie in the places of those of a device."""
+
+    def place(part: str, measured: object) -> Path:
+        folder = tmp_path / part / part
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / running.TOLD).write_text(json.dumps({"part": part, "name": part, "state": "done"}))
+        (folder / "measured.json").write_text(json.dumps(measured))
+        return folder
+
+    def rows(part: Callable[[sections.Recorded], Iterator[sections.Row]]) -> list[tuple[str, str, str]]:
+        about = {"device": "cuda", "small": False}
+        return [(row.what, row.found, row.verdict) for row in part(sections.Recorded(tmp_path, about))]
+
+    snapshots = ROOT / "tests" / "snapshots" / "real"
+    ran_out = {"steps": 3, "said": "CUDA out of memory. Tried to allocate"}
+    counted = 666_370_048
+    memory = place("memory", {"training": {"allocated": counted}, "out_of_memory": ran_out})
+    for name, file in (("training", "leak_2.13.0.pickle.gz"), ("out_of_memory", "too_much_2.13.0.pickle.gz")):
+        (memory / name / "snapshots").mkdir(parents=True)
+        shutil.copy(snapshots / file, memory / name / "snapshots")
+    assert [row[2] for row in rows(sections.memory)] == [sections.KEPT, sections.KEPT]
+    assert rows(sections.memory)[1][1] == "live data"
+    place("memory", {"training": {"allocated": int(1.02 * counted)}})
+    assert [row[2] for row in rows(sections.memory)] == [sections.BROKEN, sections.MOOT]
+
+    shutil.copytree(ROOT / "tests" / "traces" / "compiled", place("compiled", {}) / "default")
+    assert rows(sections.compiled) == [("default", "11 of 11 fused kernels have lines", sections.KEPT)]
+
+    eager = place("graphs", {"whole_step": {}, "annotated": {"problem": "ImportError: torch 2.11"}}) / "whole_step"
+    eager.mkdir()
+    shutil.copy(ROOT / "tests" / "traces" / "mlp.pt.trace.json.gz", eager)
+    assert [row[2] for row in rows(sections.graphs)] == [sections.BROKEN, sections.MOOT]  # no replay was found
+
+    made = {"name": "NVIDIA H200", "memory": 150_754_820_096, "multiprocessors": 132, "capability": [9, 0]}
+    rates = {"rates": {"bf16": 7.7e14, "memory": 9.0e12}, "missing": {"fp8": "not here"}}
+    (place("calibration", {}) / "out.txt").write_text(json.dumps({**made, **rates}))
+    assert [row[2] for row in rows(sections.calibration)] == [sections.KEPT, sections.BROKEN, sections.MOOT]
+    assert "NVIDIA H200" in sections.peaks_of(sections.Recorded(tmp_path, {})).read_text()
 
 
 @pytest.mark.torch

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+from tests.zoo.catalogue import Program, programs
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -18,7 +20,6 @@ MAX_PART_S: Final = 480
 NO_CUDA: Final = "no CUDA device"
 
 _PROGRAMS: Final = "tools.gpu.programs"
-_ZOO: Final = ROOT / "tests" / "zoo" / "programs"
 _ZOO_SHARE: Final = 20
 """Programs of the zoo that are recorded."""
 
@@ -98,9 +99,9 @@ def tasks() -> Iterator[Task]:
     yield _own("overhead", 120)
     for name in pairs():
         yield Task("promises", name, (_PAIRS, name, "{out}", "--rounds", "5", "--device", "{device}"), 90)
-    for name, about in zoo().items():
-        needs = tuple(about.get("needs", ()))
-        yield Task("zoo", name, (f"{_PROGRAMS}.zoo", name, "{out}", "--device", "{device}"), 90, needs)
+    for program in zoo():
+        command = (f"{_PROGRAMS}.zoo", program.name, "{out}", "--device", "{device}")
+        yield Task("zoo", program.name, command, 90, program.needs)
 
 
 def _own(name: str, seconds: int, *, cuda: bool = False) -> Task:
@@ -123,12 +124,10 @@ def on_device() -> tuple[str, ...]:
     return tuple(_literal(_FAULTS / "on_device.py", "NAMES"))
 
 
-def zoo() -> dict[str, Mapping[str, Any]]:
-    """What programs of the zoo say of themselves: those with a twin first, as promises are held against these."""
-    about = {file.stem: _literal(file, "ABOUT") for file in sorted(_ZOO.glob("*.py"))}
-    told = {name: each for name, each in about.items() if each}
-    chosen = sorted(told, key=lambda name: (not told[name].get("rules"), name))
-    return {name: told[name] for name in chosen[:_ZOO_SHARE]}
+def zoo() -> list[Program]:
+    """Programs of the zoo that run in one process: those with a twin first, as promises are held against these."""
+    alone = [each for each in programs() if each.ranks == 1]
+    return sorted(alone, key=lambda each: (not each.rules, each.name))[:_ZOO_SHARE]
 
 
 def _literal(file: Path, name: str) -> Any:

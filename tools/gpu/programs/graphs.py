@@ -4,8 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
+import pickle
+import subprocess
+import sys
+import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -49,7 +56,9 @@ def whole_step(told: Asked) -> dict[str, Any]:
         for _ in range(_REPLAYS + 1):
             step()
             prof.step()
-    with kinetoscope.profile(told.out / "whole_step", wait=1, warmup=1, active=_REPLAYS) as prof:
+    with kinetoscope.profile(told.out / "whole_step", wait=2, warmup=1, active=_REPLAYS) as prof:
+        step()
+        prof.step()  # before the first step ends, `profile` records for want of steps, and no capture becomes a file
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             step()
@@ -63,7 +72,8 @@ def callables(told: Asked) -> dict[str, Any]:
     """Forward and backward pass of a module, each a graph."""
     model, batch = network(told)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    with kinetoscope.profile(told.out / "callables", wait=1, warmup=1, active=_REPLAYS) as prof:
+    with kinetoscope.profile(told.out / "callables", wait=2, warmup=1, active=_REPLAYS) as prof:
+        prof.step()
         graphed: Any = torch.cuda.make_graphed_callables(model, (batch,))
         for _ in range(_REPLAYS + 2):
             optimizer.zero_grad()
@@ -75,8 +85,8 @@ def callables(told: Asked) -> dict[str, Any]:
 
 def annotated(told: Asked) -> dict[str, Any]:
     """Kernels of two ranges, whose names torch keeps; recorded by torch alone, which writes them to its trace."""
-    from torch.cuda.graph_annotations import get_kernel_annotations, mark_kernels  # not in 2.11
-
+    noted = _annotations_of_torch()
+    mark_kernels = noted.mark_kernels
     model, batch = network(told)
     with torch.no_grad():
         model(batch)
@@ -92,15 +102,26 @@ def annotated(told: Asked) -> dict[str, Any]:
         torch.cuda.synchronize()
     folder = told.out / "annotated"
     folder.mkdir()
-    annotations = get_kernel_annotations()
-    plain = folder / "rank0.pt.trace.json"
+    annotations = dict(noted.get_kernel_annotations())
+    target = folder / "rank0.pt.trace.json.gz"
+    if "cuda_graph_annotations" in inspect.signature(prof.export_chrome_trace).parameters:
+        prof.export_chrome_trace(str(target), cuda_graph_annotations=annotations)
+    else:  # before 2.15 a script of torch adds them
+        with tempfile.TemporaryDirectory() as scratch:
+            plain, kept = Path(scratch, "plain.json"), Path(scratch, "annotations.pkl")
+            prof.export_chrome_trace(str(plain))
+            kept.write_bytes(pickle.dumps(annotations))
+            script = [sys.executable, "-m", "torch.cuda._annotate_cuda_graph_trace", str(plain)]
+            subprocess.run([*script, "-a", str(kept), "-o", str(target)], check=True)
+    return {"annotations": len(annotations)}
+
+
+def _annotations_of_torch() -> Any:
+    """The module that marks kernels: 2.12 to 2.14 have it as a private one, older ones not at all."""
     try:
-        prof.export_chrome_trace(str(plain), cuda_graph_annotations=annotations)
-    except TypeError:  # 2.12 to 2.14: a script of torch adds them; its input is kept
-        prof.export_chrome_trace(str(plain))
-        torch.save(annotations, told.out / "annotations.pt")
-        return {"annotations": len(annotations), "written": False}
-    return {"annotations": len(annotations), "written": True}
+        return importlib.import_module("torch.cuda.graph_annotations")
+    except ImportError:
+        return importlib.import_module("torch.cuda._graph_annotations")
 
 
 def main() -> None:
@@ -110,7 +131,14 @@ def main() -> None:
     for record in (whole_step, callables, annotated):
         try:
             measured[record.__name__] = record(told)
-        except (ImportError, RuntimeError, TypeError, AttributeError) as error:  # of a torch that lacks it
+        except (
+            ImportError,
+            OSError,
+            RuntimeError,
+            TypeError,
+            AttributeError,
+            subprocess.SubprocessError,
+        ) as error:  # of a torch that lacks it
             traceback.print_exc()
             measured[record.__name__] = {"problem": f"{type(error).__name__}: {error}"[:300]}
             with contextlib.suppress(RuntimeError):

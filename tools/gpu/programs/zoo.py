@@ -85,14 +85,15 @@ def _as_script(arguments: list[str]) -> Iterator[None]:
 def main() -> None:
     """Times and where it ran go to `measured.json`."""
     told = asked(named=True)
-    script, about = ROOT / "tests" / "zoo" / "programs" / f"{told.name}.py", zoo()[told.name]
+    program = next(each for each in zoo() if each.name == told.name)
+    script = program.file
     device = told.device
     if not recorded(told, script, "faulty", device):
         device = "cpu"
         recorded(told, script, "faulty", device)
-    measured: dict[str, Any] = {"about": about, "default_device": device}
+    measured: dict[str, Any] = {"what": program.what, "rules": program.rules, "default_device": device}
     told.tell(**measured)
-    if not about.get("rules"):
+    if not program.rules:
         return
     recorded(told, script, "fixed", device)
     if device != "cpu":
