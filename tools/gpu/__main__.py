@@ -6,7 +6,7 @@
     python -m tools.gpu judge DIR/gpu-*.tar -o build/gpu-judged
 
 Recording needs torch alone. What is done is kept in --work and is not run again there; a fresh machine knows nothing of
-it, so name what is to be skipped (--skip); the last line says which that is.
+it, so say where to go on (--from); the last line says where that is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> int:
     record.add_argument("--work", type=Path, default=ROOT / "build" / "gpu")
     record.add_argument("--device", default="", help="cuda, cpu, ...; by default the first that torch sees")
     record.add_argument("--parts", nargs="+", default=[], metavar="PART", help="only these: PART or PART/NAME")
-    record.add_argument("--skip", nargs="+", default=[], metavar="PART", help="not these")
+    record.add_argument("--from", dest="first", default="", metavar="PART", help="this and what follows it")
     record.add_argument("--minutes", type=float, default=8.0, help="of this call (8)")
     record.add_argument("--again", action="store_true", help="run anew what failed or took too long")
     record.add_argument("--small", action="store_true", help="little of everything: a test that it runs")
@@ -54,7 +54,7 @@ def main() -> int:
 
 def _record(args: argparse.Namespace) -> int:
     try:
-        chosen = selected(args.parts, args.skip)
+        chosen = selected(args.parts, args.first)
     except ValueError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -87,18 +87,10 @@ def _report(chosen: list[Task], left: list[Task], dropped: list[str], args: argp
     for each in dropped:
         print(f"no room for {each}")
     ended = {task: outcome_of(folder_of(args.work, task)) for task in chosen}
-    done = [task.key for task, outcome in ended.items() if outcome is not None]
     if left:
         print(f"left for want of time: {' '.join(each.key for each in left)}")
-        print(f"the next call goes on here; on a fresh machine: --skip {' '.join(_shortened(done, left))}")
+        print(f"the next call goes on here; on a fresh machine: --from {left[0].key}")
     return int(any(outcome is not None and outcome.state in ("failed", "too long") for outcome in ended.values()))
-
-
-def _shortened(done: list[str], left: list[Task]) -> list[str]:
-    """Whole parts by their names."""
-    unfinished = {task.part for task in left}
-    parts = dict.fromkeys(key if key.partition("/")[0] in unfinished else key.partition("/")[0] for key in done)
-    return list(parts)
 
 
 if __name__ == "__main__":

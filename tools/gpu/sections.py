@@ -114,7 +114,7 @@ def sections(recorded: Recorded) -> Iterator[Row]:
         try:
             yield from make(recorded)
         except Exception as error:  # noqa: BLE001 - a part that was cut off must not cost what others found
-            yield Row(make.__name__, "cannot be judged", f"{type(error).__name__}: {error}", verdict=BROKEN)
+            yield _unjudged(make.__name__, "", error)
 
 
 def machine(recorded: Recorded) -> Iterator[Row]:
@@ -162,7 +162,7 @@ def tutorial(recorded: Recorded) -> Iterator[Row]:
         times = (("faulty", before), ("fixed", after))
         plain = {twin: [each / samples[name] for each in measured["plain"][name]] for twin, name in times}
         told = {"code": _CHANGES[change], "name": change, "plain": plain}
-        yield _promise("tutorial", judged_of(told, folder / before, folder / after), recorded)
+        yield _promise_of("tutorial", told, folder, recorded, runs=(before, after))
 
 
 def promises(recorded: Recorded) -> Iterator[Row]:
@@ -171,7 +171,7 @@ def promises(recorded: Recorded) -> Iterator[Row]:
         if recorded.task("promises", folder.name) is None:
             continue
         measured = json.loads((folder / "out.txt").read_text("utf-8"))
-        row = _promise("promises", judged_of(measured, folder / "faulty", folder / "fixed"), recorded)
+        row = _promise_of("promises", measured, folder, recorded)
         if folder.name in on_device() and not recorded.on_cuda:
             row = Row(row.part, row.what, row.found, NO_CUDA)
         yield row
@@ -192,7 +192,25 @@ def zoo(recorded: Recorded) -> Iterator[Row]:
         advice = kinetoscope.advise(kinetoscope.read(str(folder / "faulty"), jobs=1))
         code = next((each.code for each in advice.findings if each.code in rules), rules[0])
         told = {"code": code, "name": folder.name, "plain": plain, "timed": True}
-        yield _promise("zoo", judged_of(told, folder / "faulty", folder / "fixed"), recorded)
+        yield _promise_of("zoo", told, folder, recorded)
+
+
+def _promise_of(
+    part: str,
+    measured: Mapping[str, Any],
+    folder: Path,
+    recorded: Recorded,
+    runs: tuple[str, str] = ("faulty", "fixed"),
+) -> Row:
+    """What advice on the recording of the first run promised, and what the second took."""
+    try:
+        return _promise(part, judged_of(measured, folder / runs[0], folder / runs[1]), recorded)
+    except Exception as error:  # noqa: BLE001 - of many pairs one may lack a recording
+        return _unjudged(part, measured["name"], error)
+
+
+def _unjudged(part: str, what: str, error: Exception) -> Row:
+    return Row(part, f"cannot be judged {what}".rstrip(), f"{type(error).__name__}: {error}", verdict=BROKEN)
 
 
 def _promise(part: str, each: Judged, recorded: Recorded) -> Row:

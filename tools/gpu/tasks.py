@@ -139,21 +139,16 @@ def _literal(file: Path, name: str) -> Any:
     return {}
 
 
-def selected(words: Sequence[str], skipped: Sequence[str] = ()) -> list[Task]:
-    """Those whose part or `part/name` is among the words, or all; without those that are skipped.
+def selected(words: Sequence[str], first: str = "") -> list[Task]:
+    """Those whose part or `part/name` is among the words, or all; from the first one of this name on.
 
     Raises:
         ValueError: a word names nothing.
     """
     every = list(tasks())
-    known = {each.part for each in every} | {each.key for each in every}
-    if unknown := [word for word in (*words, *skipped) if word not in known]:
+    names = [(each.part, each.key) for each in every]
+    if unknown := [word for word in (*words, *filter(None, [first])) if not any(word in each for each in names)]:
         parts = dict.fromkeys(each.part for each in every)
         raise ValueError(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}, and part/name of each")
-    return [
-        each
-        for each in every
-        if (not words or each.part in words or each.key in words)
-        and each.part not in skipped
-        and each.key not in skipped
-    ]
+    begin = next((place for place, each in enumerate(names) if first in each), 0)
+    return [task for task in every[begin:] if not words or task.part in words or task.key in words]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.programs import on_device
-from tests.faults.programs.running import together
+from tests.faults.programs.running import RECORDINGS, together
 
 
 def main() -> None:
@@ -21,14 +21,17 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=7)
     asked.add_argument("--steps", type=int, default=0, help="of each round; 0: as the program says")
     asked.add_argument("--device", default="cpu", help="of torch")
-    asked.add_argument("--small", action="store_true", help="two rounds of few steps: a test that it runs")
+    asked.add_argument(
+        "--small", action="store_true", help="two rounds of few steps, one recording: a test that it runs"
+    )
     options = asked.parse_args()
     module = program_of(options.name)
     rounds, steps = (2, 6) if options.small else (options.rounds, options.steps)
     if hasattr(module, "measure"):  # several processes
         measured = module.measure(options.folder, rounds, steps)
     else:
-        measured = together(module, options.folder, rounds, steps, options.device)
+        recordings = 1 if options.small else RECORDINGS
+        measured = together(module, options.folder, rounds, steps, device=options.device, recordings=recordings)
     json.dump(measured, sys.stdout)
 
 

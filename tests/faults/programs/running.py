@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,9 @@ from typing import Any, Final, Protocol
 import torch
 
 from kinetoscope import profile
+
+_WRITING_S: Final = 60.0
+"""Seconds that a trace is waited for."""
 
 Step = Callable[[], object]
 Measured = dict[str, Any]
@@ -35,11 +39,14 @@ class Module(Protocol):
         """A function for one step."""
 
 
-def together(module: Module, folder: Path, rounds: int, steps: int, device: str = "cpu") -> Measured:
+def together(
+    module: Module, folder: Path, rounds: int, steps: int, *, device: str = "cpu", recordings: int = RECORDINGS
+) -> Measured:
     """Both twins in turns, as `in_turns` measures them."""
     programs = {twin: partial(module.program, twin == "fixed") for twin in TWINS}
     told = {"code": module.CODE, "name": module.NAME, "timed": getattr(module, "TIMED", True)}
-    return {**told, **in_turns(programs, folder, rounds, steps or module.STEPS, stacks=module.STACKS, device=device)}
+    given: dict[str, Any] = {"stacks": module.STACKS, "device": device, "recordings": recordings}
+    return {**told, **in_turns(programs, folder, rounds, steps or module.STEPS, **given)}
 
 
 def in_turns(
@@ -117,7 +124,7 @@ def record(
     wait: Step = lambda: None,
     warm: int = _WARM,
 ) -> float:
-    """The same with a profiler, whose trace goes into the folder."""
+    """The same with a profiler, whose trace goes into the folder; infinite where none comes."""
     folder.mkdir(parents=True, exist_ok=True)
     # private to torch, but the only way to see the garbage collector
     more = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True) if stacks else None
@@ -132,7 +139,10 @@ def record(
                 wait()
                 took = time.perf_counter_ns() - start
             prof.step()
+    end = time.monotonic() + _WRITING_S
     while not list(folder.glob(f"*.rank{rank}of*.pt.trace.json.gz")):  # compressed beside the program, which it slows
+        if time.monotonic() > end:
+            return math.inf
         time.sleep(0.05)
     return took / count
 
