@@ -122,7 +122,7 @@ def test_parts_are_selected_by_name() -> None:
         "promises/garbage",
     ]
     assert tasks.selected([], "overhead") == every[[each.part for each in every].index("overhead") :]
-    assert [each.key for each in tasks.selected(["promises"], "promises/garbage")][0] == "promises/garbage"
+    assert tasks.selected(["promises"], "promises/garbage")[0].key == "promises/garbage"
     with pytest.raises(ValueError, match="no such part: nothing; there are selftest, tutorial"):
         tasks.selected(["nothing"])
 

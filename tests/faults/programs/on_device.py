@@ -82,7 +82,7 @@ def updating(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
 @contextmanager
 def values_fetched(fixed: bool) -> Iterator[Step]:
     """The loss of each of eight small parts is fetched; the fix keeps them on the device."""
-    model, parts = perceptron(512, 4), [torch.randn(256, 256) for _ in range(8)]
+    model, parts = perceptron(512, 4), [torch.randn(8 if is_small() else 256, 256) for _ in range(8)]
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
 
     def step() -> None:
@@ -195,7 +195,7 @@ def computed_again(fixed: bool) -> Iterator[Step]:
 @contextmanager
 def sorted_on_the_host(fixed: bool) -> Iterator[Step]:
     """Outputs are sorted on a copy on the host, and go back."""
-    model, batch = perceptron(1024), torch.randn(1000 if is_small() else 100_000, 256)
+    model, batch = perceptron(1024), torch.randn(50 if is_small() else 100_000, 256)
 
     def loss() -> Tensor:
         outputs = model(batch)
