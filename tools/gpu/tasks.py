@@ -101,7 +101,7 @@ def tasks() -> Iterator[Task]:
         yield Task("promises", name, (_PAIRS, name, "{out}", "--rounds", "5", "--device", "{device}"), 90)
     for program in zoo():
         command = (f"{_PROGRAMS}.zoo", program.name, "{out}", "--device", "{device}")
-        yield Task("zoo", program.name, command, 90, program.needs)
+        yield Task("zoo", program.name, command, 120, program.needs)
 
 
 def _own(name: str, seconds: int, *, cuda: bool = False) -> Task:

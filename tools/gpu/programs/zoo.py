@@ -21,8 +21,9 @@ from typing import Any, Final
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tests.zoo.catalogue import programs
 from tools.gpu.programs.asked import Asked, asked
-from tools.gpu.tasks import ROOT, zoo
+from tools.gpu.tasks import ROOT
 
 _WARM: Final = 4
 """Steps of a run that do not count."""
@@ -39,7 +40,7 @@ def recorded(told: Asked, script: Path, twin: str, device: str) -> bool:
     command = [sys.executable, "-m", "kinetoscope", "record", "-o", str(told.out / twin), "--run", twin, "--", *program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     (told.out / f"{twin}.txt").write_text(done.stdout[-4000:] + done.stderr[-8000:], "utf-8")
-    return not done.returncode
+    return not done.returncode and any((told.out / twin).glob("*.pt.trace.json.gz"))
 
 
 def _arguments(twin: str) -> list[str]:
@@ -85,12 +86,13 @@ def _as_script(arguments: list[str]) -> Iterator[None]:
 def main() -> None:
     """Times and where it ran go to `measured.json`."""
     told = asked(named=True)
-    program = next(each for each in zoo() if each.name == told.name)
+    program = next(each for each in programs() if each.name == told.name)
     script = program.file
     device = told.device
     if not recorded(told, script, "faulty", device):
         device = "cpu"
-        recorded(told, script, "faulty", device)
+        if not recorded(told, script, "faulty", device):
+            sys.exit((told.out / "faulty.txt").read_text("utf-8").strip().rpartition("\n")[2])
     measured: dict[str, Any] = {"what": program.what, "rules": program.rules, "default_device": device}
     told.tell(**measured)
     if not program.rules:
