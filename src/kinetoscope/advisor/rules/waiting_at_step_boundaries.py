@@ -72,7 +72,7 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
         message=say(
             "In {steps} the other ranks wait for {ranks} ({cause}). They wait {lost} of an average step.",
             steps=each(table, "step", late).words(f"step{'s' * (len(steps) > 1)} {listed(steps)}"),
-            ranks=each(table, "rank", late).words(f"rank {ranks[0]}" if len(ranks) == 1 else f"one of ranks {listed(ranks)}"),
+            ranks=each(table, "rank", late).words(f"{'rank' if len(ranks) == 1 else 'one of ranks'} {listed(ranks)}"),
             cause=cause,
             lost=measured(cost, "ns"),
         ),
