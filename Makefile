@@ -136,7 +136,7 @@ bench: $(VENV)/.dev ## speed and peak memory of reading and of each analysis
 	$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: bench-peers
-bench-peers: $(VENV)/.dev ## the same beside HTA and torch-tb-profiler, which it installs from PyPI (and a checkout of TraceLens)
+bench-peers: $(VENV)/.dev ## the same beside HTA, torch-tb-profiler and Perfetto, which it installs from PyPI (and a checkout of TraceLens)
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 .PHONY: emulators
