@@ -79,5 +79,5 @@ for (let read; (read = readSync(file, piece, 0, PIECE, null)) > 0; )
 send(rpc(FINALIZE));
 stage("load");
 const answer = send(rpc(QUERY, bytes(103, bytes(1, Buffer.from(SQL)))));
-if (!answer.includes("aten::")) throw new Error(`no operator among the slices: ${answer.toString("latin1").slice(0, 500)}`);
+if (answer.length < 500) throw new Error(`hardly any slices: ${answer.toString("latin1")}`);
 stage("breakdown");
