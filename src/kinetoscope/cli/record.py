@@ -35,6 +35,7 @@ from kinetoscope.cli.shared.options import Parser, count, positive, typed
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.steps.grammar import duration, size
 from kinetoscope.record.always_on import mailbox
+from kinetoscope.record.always_on.always import cost_of
 from kinetoscope.record.output import leftovers
 from kinetoscope.record.output.delivery import lacks_room
 from kinetoscope.record.output.finishing_process import refused
@@ -74,10 +75,11 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
     before, snapshots = _traces(plan), _snapshots(plan)
     code = _run(command, _environment(plan))
+    ended = time.monotonic()
     finished, lines = _salvaged(plan)
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
-    for line in (*lines, _outcome(plan, before, finished)):
+    for line in (*lines, _outcome(plan, before, finished, ended)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
 
@@ -425,15 +427,17 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _outcome(plan: Plan, before: set[str], finished: int) -> str:
+def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
     """What came of it, in one line.
 
     Args:
         plan: of the run.
         before: the traces that were there already.
         finished: how many were finished after their process was killed.
+        ended: when the program had ended, by the monotonic clock.
     """
     control = Path(plan.control)
+    cost = _cost(plan, ended)
     written = sorted(mailbox.read_all(control / "written").values(), key=lambda note: int(note.get("first_step", 0)))
     kept = {path for note in written if (path := str(note.get("path") or "")) and _is_there(path)}
     traces = (_traces(plan) - before) | kept
@@ -447,10 +451,7 @@ def _outcome(plan: Plan, before: set[str], finished: int) -> str:
     if traces:
         elsewhere = sorted(path for path in traces if not path.startswith(plan.dir))
         folder = str(Path(elsewhere[0]).parent) if elsewhere else plan.dir
-        what = f"{_many(len(traces), 'trace')} in {folder}"
-        costs = [note["cost"] for note in written if isinstance(note.get("cost"), float)]
-        if costs:
-            what += f", which cost {costs[-1]:.2%} of the time"
+        what = f"{_many(len(traces), 'trace')} in {folder}{cost}"
         also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
         also += f" ({remarks[0]})" if remarks else ""
         if lost := max(len(opened) - finished, 0):
@@ -473,6 +474,13 @@ def _outcome(plan: Plan, before: set[str], finished: int) -> str:
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
+
+
+def _cost(plan: Plan, ended: float) -> str:
+    """What --every cost the process that it cost most."""
+    notes = mailbox.read_all(Path(plan.control) / "cost").values()
+    dearest = max(filter(None, (cost_of(note, ended) for note in notes)), key=lambda cost: cost.share, default=None)
+    return f", {dearest.said(plan.budget)}" if dearest is not None else ""
 
 
 def _missed(control: Path) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
+import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule
+from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, RecordingCost, SamplingSchedule, cost_of
 from kinetoscope.record.always_on.idle import RequestWatch
 from tests.record.processes import run
 from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
@@ -17,8 +20,16 @@ from tests.record.programs import TRAIN, kinetoscope, sidecars, traces
 class Job:
     """A training loop on a clock of its own: windows cost what they are told to, in a start, a stop, and each step."""
 
-    def __init__(self, always: SamplingSchedule, *, step: float = 0.01, stop: float = 0.3, slower: float = 1.2) -> None:
-        self.always, self.step, self.stop, self.slower = always, step, stop, slower
+    def __init__(
+        self,
+        always: SamplingSchedule,
+        *,
+        step: float = 0.01,
+        stop: float = 0.3,
+        slower: float = 1.2,
+        counting: float = 0.0,
+    ) -> None:
+        self.always, self.step, self.stop, self.slower, self.counting = always, step, stop, slower, counting
         self.now, self.ended, self.lost = 0.0, 0, 0.0
         self.opened: list[tuple[int, str]] = []
         self._left = 0
@@ -32,8 +43,9 @@ class Job:
             if recorded:
                 self._left -= 1
                 took = usual * self.slower + (self.stop if not self._left else 0.0)
-            self.lost += took - usual
-            self.now += took
+            self.lost += took - usual + self.counting
+            self.now += took + self.counting
+            self.always.counting += self.counting
             if reason := self.always.after_step(self.ended, took, recorded=recorded, now=self.now):
                 self.opened.append((self.ended, reason))
                 self._left = self.always.warmup + self.always.active
@@ -46,6 +58,52 @@ def test_the_cost_stays_within_the_budget(stop: float, budget: float) -> None:
     job.run(100_000, jitter=0.2)
     assert job.lost <= budget * job.now + (stop + 0.02 if len(job.opened) == 1 else 0)
     assert job.opened
+
+
+@pytest.mark.parametrize("counting", [1e-5, 4e-5, 5e-5])
+def test_what_counting_the_steps_takes_is_part_of_the_budget(counting: float) -> None:
+    job = Job(SamplingSchedule(50, 0.01), counting=counting)
+    job.run(100_000, jitter=0.2)
+    assert job.lost <= 0.01 * job.now
+    assert len(job.opened) > 5
+
+
+def test_windows_have_half_of_the_budget_where_counting_takes_it_all_and_that_is_said() -> None:
+    job = Job(SamplingSchedule(50, 0.01), step=0.0001, stop=0.01, counting=1e-5)
+    job.run(200_000)
+    assert job.opened
+    cost = cost_of(job.always.note(job.now, ended=True), 0.0)
+    assert cost is not None
+    assert cost.windows <= 0.005
+    assert cost.share == pytest.approx(job.lost / job.now, rel=0.01)
+    assert cost.said(0.01) == (
+        f"which cost {cost.share:.2%} of the time, more than the 1% allowed: steps of 0.1 ms are so short that counting "
+        f"them takes {cost.counting:.2%}"
+    )
+
+
+def test_the_cost_is_that_of_the_whole_time_not_of_the_last_window() -> None:
+    """One window, after 50 of 100,000 steps."""
+    job = Job(SamplingSchedule(50, 0.0001), stop=0.3, slower=1.0)
+    job.run(100_000)
+    assert len(job.opened) == 1
+    cost = cost_of(job.always.note(job.now, ended=True), 0.0)
+    assert cost is not None
+    assert cost.share == pytest.approx(0.3 / 1000.3, rel=0.01)
+    assert cost.said(0.001) == "which cost 0.03% of the time"
+    assert cost.said(0.0001) == (
+        "which cost 0.03% of the time, more than the 0.01% allowed: windows took 0.3 s, for which the job would have to "
+        "last 3e+03 s"
+    )
+
+
+def test_of_a_job_that_was_killed_whoever_started_it_says_how_long_it_ran() -> None:
+    note = {"host": socket.gethostname(), "began": 10.0, "now": 20.0, "ended": False, "spent": 1.0, "counting": 0.5}
+    killed = cost_of({**note, "step": 0.1}, 110.0)
+    assert killed == RecordingCost(100.0, 0.01, 0.05, 0.1)
+    elsewhere = cost_of({**note, "step": 0.1, "host": "another"}, 110.0)
+    assert elsewhere == RecordingCost(10.0, 0.1, 0.05, 0.1)
+    assert cost_of({**note, "began": None}, 110.0) is None
 
 
 def test_the_interval_is_the_one_asked_for_where_windows_are_cheap() -> None:
@@ -112,8 +170,13 @@ def test_one_request_at_a_time(tmp_path: Path) -> None:
 def test_a_real_job_is_sampled(tmp_path: Path) -> None:
     options = ["--every", "40", "--budget", "90%", "--active", "1", "--keep", "2"]
     command = [sys.executable, "-W", "ignore", "-c", TRAIN, "600", "0.005"]
+    began = time.monotonic()
     done = run(kinetoscope("record", "-o", tmp_path, *options, "--", *command))
+    lasted = time.monotonic() - began
     assert done.returncode == 0, done.stderr
+    cost = re.search(r"\d traces? in .*, which cost ([\d.]+)% of the time", done.stderr)
+    assert cost, done.stderr
+    assert 0.001 < float(cost[1]) / 100 < 1 - 600 * 0.005 / lasted, "what the job slept is no cost"
     found = sidecars(tmp_path)
     assert 2 <= len(found) <= 4, done.stderr
     assert len(traces(tmp_path)) == len(found)

@@ -10,12 +10,13 @@ slows those after it.
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from kinetoscope.record.always_on import mailbox
 
@@ -33,6 +34,9 @@ _COSTS_REMEMBERED: Final = 8
 _BUDGET_SHARE: Final = 0.85
 """Share of the budget that is used: about a tenth of what windows cost cannot be seen from inside the job."""
 
+_WINDOW_SHARE: Final = 0.5
+"""Share of the budget that windows have even where the counting of steps takes more than the rest."""
+
 _MAX_DROP_NOTES: Final = 100
 """Windows that were dropped of which other ranks still find a note."""
 
@@ -45,11 +49,12 @@ class SamplingSchedule:
         budget: share of the time that windows may cost.
         warmup, active: steps of a window.
         spent: seconds that windows have cost so far.
+        counting: seconds that it took between windows to see that steps end.
     """
 
     def __init__(self, every: int, budget: float, warmup: int = 1, active: int = 3) -> None:
         self.every, self.budget, self.warmup, self.active = every, budget, warmup, active
-        self.spent = 0.0
+        self.spent = self.counting = 0.0
         self._steps: deque[float] = deque(maxlen=_MAX_STEPS)
         self._usual = 0.0
         self._began: float | None = None
@@ -82,9 +87,17 @@ class SamplingSchedule:
         self._last = ended
         return "slow step" if slow else "every"
 
-    def cost(self, now: float) -> float:
-        """The share of the time since the first step that windows have cost; 0 before it."""
-        return self.spent / (now - self._began) if self._began is not None and now > self._began else 0.0
+    def note(self, now: float, *, ended: bool) -> dict[str, Any]:
+        """What it cost up to now, to be left for `kinetoscope record`; `ended`: the program has."""
+        return {
+            "host": socket.gethostname(),
+            "began": self._began,
+            "now": now,
+            "ended": ended,
+            "spent": self.spent,
+            "counting": self.counting,
+            "step": self._usual,
+        }
 
     def charge(self, seconds: float) -> None:
         """Add what the window costs, or has cost besides its steps."""
@@ -98,9 +111,65 @@ class SamplingSchedule:
         self._last = ended
 
     def _can_afford(self, now: float) -> bool:
-        """Whether the next window is within the budget, if it costs as much as the dearest of late."""
-        room = _BUDGET_SHARE * self.budget * (now - (self._began or now))
+        """Whether the next window is within the budget, if it costs as much as the dearest of late.
+
+        The counting of steps comes first; windows have half of the budget even if they then cannot keep to it.
+        """
+        whole = self.budget * (now - (self._began or now))
+        room = max(_BUDGET_SHARE * whole - self.counting, _WINDOW_SHARE * whole)
         return self.spent + max(self._costs, default=0.0) <= room
+
+
+@dataclass(frozen=True)
+class RecordingCost:
+    """What recording has cost a process since its first step.
+
+    Attributes:
+        seconds: since then.
+        windows: share of the time that went to windows: to start, stop and export, and their slower steps.
+        counting: share of the time that went to seeing where steps end.
+        step: the usual time of a step, s.
+    """
+
+    seconds: float
+    windows: float
+    counting: float
+    step: float
+
+    @property
+    def share(self) -> float:
+        """All of it."""
+        return self.windows + self.counting
+
+    def said(self, budget: float) -> str:
+        """The end of a sentence about the traces; where the budget was not kept to, why."""
+        cost = f"which cost {self.share:.2%} of the time"
+        if self.share <= budget:
+            return cost
+        if self.counting > _WINDOW_SHARE * budget:
+            why = f"steps of {1e3 * self.step:.3g} ms are so short that counting them takes {self.counting:.2%}"
+        else:
+            needed = self.windows * self.seconds / (budget - self.counting)
+            why = f"windows took {self.windows * self.seconds:.2g} s, for which the job would have to last {needed:.3g} s"
+        return f"{cost}, more than the {100 * budget:.3g}% allowed: {why}"
+
+
+def cost_of(note: Mapping[str, Any], ended: float) -> RecordingCost | None:
+    """The cost that a process left a note of; None if it took no two steps.
+
+    A process that was killed could not say how long it ran: its last note is of its last window, `ended` when whoever
+    had started it saw it end, by the same clock.
+    """
+    began, now = note.get("began"), note.get("now")
+    if not isinstance(began, float) or not isinstance(now, float) or now <= began:
+        return None
+    last = now if note.get("ended") or note.get("host") != socket.gethostname() else max(now, ended)
+    return RecordingCost(
+        last - began,
+        float(note["spent"]) / (last - began),
+        float(note["counting"]) / (now - began),
+        float(note["step"]),
+    )
 
 
 @dataclass(frozen=True)

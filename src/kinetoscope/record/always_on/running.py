@@ -8,6 +8,7 @@ calls before its first step is removed. An error here is printed once, and the p
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -129,6 +130,7 @@ class ProcessRecording:
 
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped."""
+        entered = time.monotonic()
         if self._over or threading.get_ident() != (self._thread or threading.get_ident()):
             return
         try:
@@ -136,7 +138,7 @@ class ProcessRecording:
                 self._trains()
             if self._rounds.ended_by(optimizer) and self._ready():
                 self._thread = threading.get_ident()
-                self._here.boundary()
+                self._here.boundary(entered)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._fail(error)
 
@@ -236,6 +238,9 @@ class _Job:
         self._withdrawn = False
         self._files: list[str] = []
         self._always = SamplingSchedule(plan.every, plan.budget, plan.warmup, plan.active) if plan.every else None
+        self._entered = self._exits = 0.0
+        if self._always is not None:
+            atexit.register(self._tell_cost, ended=True)  # what is registered first comes last
         self._kept = KeptWindows(self._control, plan.keep, leads=self.process.rank == 0)
         self.watch = RequestWatch(
             self.process, run=plan.dir, control=self._control, clock=lambda: (self._ended, self._seconds)
@@ -252,8 +257,9 @@ class _Job:
         """Whether modules are being marked."""
         return self._spans.attached
 
-    def boundary(self) -> None:
-        """A step has ended; torch still has the mark of the optimizer's step open."""
+    def boundary(self, entered: float) -> None:
+        """A step has ended, as was seen at this time; torch still has the mark of the optimizer's step open."""
+        self._entered = entered
         self._ends.put_off(self._boundary)
 
     def called(self, module: torch.nn.Module | None) -> None:
@@ -264,6 +270,7 @@ class _Job:
         """
         if threading.get_ident() == threading.main_thread().ident:
             if not self._owner:
+                self._entered = time.monotonic()
                 self._boundary()
         elif self._lock.acquire(blocking=False):
             try:
@@ -319,6 +326,8 @@ class _Job:
         self._begin_due(took, recorded=recorded)
         memory_snapshots.history.mark(self._ended)
         self._last = time.monotonic()
+        if self._always is not None and known and not recorded and self._recorder.state == "idle":
+            self._always.counting += self._last - self._entered
 
     def _begin_due(self, took: float, *, recorded: bool) -> None:
         """Begin the window that is due, if one is."""
@@ -399,6 +408,19 @@ class _Job:
             with contextlib.suppress(OSError):
                 mailbox.leave(self._control / "yielded" / self.process.name, {"step": self._ended})
 
+    def _exit(self) -> None:
+        """The program ends; the recorder may still have to write."""
+        self._exits = time.monotonic()
+
+    def _tell_cost(self, *, ended: bool) -> None:
+        if self._always is None or os.getpid() != self.process.pid:
+            return
+        now = time.monotonic()
+        if ended and self._exits > 0:
+            self._always.spent += now - self._exits
+        with contextlib.suppress(OSError):
+            mailbox.leave(self._control / "cost" / self.process.name, self._always.note(now, ended=ended))
+
     def _sample(self, always: SamplingSchedule, took: float, *, recorded: bool) -> None:
         costs = recorded or self._recorder.writing > 0
         reason = always.after_step(self._ended, took, recorded=costs, now=time.monotonic())
@@ -437,6 +459,9 @@ class _Job:
             warmup, active, self._written(told), reason=agreed.reason, options=options, on_end=self._leave
         )
         if opened:
+            if self._always is not None and not self._exits:
+                self._exits = -1.0
+                atexit.register(self._exit)  # before the recorder's, which is there now
             if not self._by_calls:
                 self._ends.attach()
             if self._plan.spans:
@@ -466,8 +491,8 @@ class _Job:
                 "first_step": outcome.first_step,
                 "last_step": outcome.last_step,
                 "missed": self._missed_by_now(),
-                "cost": None if self._always is None else self._always.cost(time.monotonic()),
             }
+            self._tell_cost(ended=False)
             left = self._control / "written" / f"{self.process.name}.{outcome.first_step}"
             with contextlib.suppress(OSError):
                 mailbox.leave(left, note)
