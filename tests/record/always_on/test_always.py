@@ -77,8 +77,8 @@ def test_windows_have_half_of_the_budget_where_counting_takes_it_all_and_that_is
     assert cost.windows <= 0.005
     assert cost.share == pytest.approx(job.lost / job.now, rel=0.01)
     assert cost.said(0.01) == (
-        f"which cost {cost.share:.2%} of the time, more than the 1% allowed: steps of 0.1 ms are so short that counting "
-        f"them takes {cost.counting:.2%}"
+        f"which cost {cost.share:.2%} of the time, more than the 1% allowed: "
+        f"steps of 0.1 ms are so short that counting them takes {cost.counting:.2%}"
     )
 
 
@@ -92,8 +92,8 @@ def test_the_cost_is_that_of_the_whole_time_not_of_the_last_window() -> None:
     assert cost.share == pytest.approx(0.3 / 1000.3, rel=0.01)
     assert cost.said(0.001) == "which cost 0.03% of the time"
     assert cost.said(0.0001) == (
-        "which cost 0.03% of the time, more than the 0.01% allowed: windows took 0.3 s, for which the job would have to "
-        "last 3e+03 s"
+        "which cost 0.03% of the time, more than the 0.01% allowed: "
+        "windows took 0.3 s, for which the job would have to last 3,000 s"
     )
 
 

@@ -149,8 +149,9 @@ class RecordingCost:
         if self.counting > _WINDOW_SHARE * budget:
             why = f"steps of {1e3 * self.step:.3g} ms are so short that counting them takes {self.counting:.2%}"
         else:
-            needed = self.windows * self.seconds / (budget - self.counting)
-            why = f"windows took {self.windows * self.seconds:.2g} s, for which the job would have to last {needed:.3g} s"
+            took = self.windows * self.seconds
+            needed = took / (budget - self.counting)
+            why = f"windows took {took:.2g} s, for which the job would have to last {needed:,.0f} s"
         return f"{cost}, more than the {100 * budget:.3g}% allowed: {why}"
 
 
