@@ -66,6 +66,12 @@ def test_each_fault_is_the_first_finding(code: str, model: Model, tmp_path: Path
     assert first.ranks == ()
 
 
+def test_a_late_host_without_a_device_launches_nothing(tmp_path: Path) -> None:
+    _, advice = advised(replace(SMALL, dialect="gloo", fault=Fault("host_gap", 2, 4_000_000)), tmp_path)
+    [finding] = found(advice, "RANKS005")
+    assert "whose host does something else between operators" in finding.message
+
+
 def test_on_hosts_alone_uneven_work_is_a_guess(tmp_path: Path) -> None:
     """Two ranks on two cores that others use, too, look the same (`ddp_straggler` of the zoo, mended)."""
     _, advice = advised(replace(SMALL, dialect="gloo", uneven=0.15, steps=10), tmp_path)

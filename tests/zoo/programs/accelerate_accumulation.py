@@ -12,7 +12,7 @@ ABOUT = {
     "steps": 14,
     "slow": None,
     "rules": (),
-    "true": "A step is four forward and backward passes and one fused update; products take the time.",
+    "true": "A step is four forward and backward passes and one fused update; products take the time, batches made in the process a little of it.",
 }
 
 

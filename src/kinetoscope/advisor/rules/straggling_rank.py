@@ -38,12 +38,14 @@ class _Words:
     """What is said of a cause: what the rank does, what to change, and which analysis shows it.
 
     of_another: what to change on a rank that is not the first, which alone logs and saves; "" where that is the same.
+    on_hosts: what the rank does where there is no device; "" where that is the same.
     """
 
     does: str
     change: str | Callable[[Wording], str]
     analysis: str
     of_another: str = ""
+    on_hosts: str = ""
 
     def diff(self, job: JobView, rank: int) -> str:
         """What to change, in the words of the program."""
@@ -73,6 +75,7 @@ _CAUSES: Final[dict[str, _Words]] = {
         "whose host works longer between launches", attrgetter("save"), "idle_breakdown",
         "+ top; lscpu  # on the machine of rank {rank}: other processes on its cores, a slower processor?\n"
         "+ kinetoscope record --with-stack ...  # what does its host do that the others' do not?",
+        "whose host does something else between operators",
     ),
 }  # fmt: skip
 
@@ -105,7 +108,7 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
             message=say(
                 "All ranks wait for rank {rank}, {does}. That costs each of them {lost} of each step.",
                 rank=cell(job.ask("stragglers"), "rank", rank=straggler.rank),
-                does=words.does,
+                does=(costs.of_hosts_alone and words.on_hosts) or words.does,
                 lost=measured(straggler.cost, "ns"),
             ),
             stake=_stake(costs, straggler),
