@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from kinetoscope.advisor.rules.backward_twice import backward_twice
 from kinetoscope.advisor.rules.computing_on_the_host import computing_on_the_host
@@ -44,7 +47,7 @@ def test_forward_pass_of_another_model_is_none_twice(tmp_path: Path) -> None:
 
 def test_what_precedes_a_trained_operator_is_not_trained(tmp_path: Path) -> None:
     """Moves in an environment, without gradients, before each step: torch gives them the number of the next node."""
-    events = []
+    events, numbered = [], dict[str, Any]()
     for n in range(4):
         for k in range(40):
             at = n * STEP + k * 10_000
@@ -58,6 +61,25 @@ def test_what_precedes_a_trained_operator_is_not_trained(tmp_path: Path) -> None
             events.append(op("MmBackward0", at + 100_000, 9_000, **{**numbered, "Fwd thread id": 1}))
         events.append(annotation("Optimizer.step#SGD.step", n * STEP + 900_000, 9_000))
     assert not findings("HOST013", rank_view(tmp_path, *steps(4), *events))
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_activations_computed_again_on_a_host_are_a_guess(again: bool, tmp_path: Path) -> None:
+    """Nothing tells how much memory it has."""
+    events, args = [], dict[str, Any]()
+    for n in range(4):
+        at, args = n * STEP, {"Input Dims": [[64, 64]], "Fwd thread id": 0}
+        events.append(op("aten::mm", at, 300_000, **args | {"Sequence number": 2 * n}))
+        if again:
+            events.append(op("aten::mm", at + 310_000, 300_000, **args | {"Sequence number": 2 * n + 1}))
+        node: dict[str, Any] = {"Sequence number": 2 * n, "Fwd thread id": 1}
+        events.append(
+            op("autograd::engine::evaluate_function: CheckpointFunctionBackward", at + 305_000, 400_000, **node)
+        )
+        events.append(annotation("Optimizer.step#SGD.step", at + 900_000, 9_000))
+    found = findings("MEMORY007", rank_view(tmp_path, *steps(4), *events))
+    assert [(each.confidence, each.stake.low) for each in found] == [("low", 0)] * again
+    assert all(each.stake.high == pytest.approx(1.05 * 300_000) for each in found)
 
 
 def accumulating(p: Program, n: int) -> None:

@@ -50,11 +50,14 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     At stake is the time that the steps gain without the second time, by the share of the activations that fits: at
     least nine tenths of it if all results have to be kept, at most all of it if half of them have to. What it
     takes counts the short pauses between these kernels, in which the device is idle. Where memory was not recorded, or
-    less than a tenth fits, nothing is reported.
+    less than a tenth fits, nothing is reported. On a host nothing tells how much memory is free: there it is a guess.
 
     What to do. Checkpoint fewer layers, or only attention and what is cheap to compute (selective checkpointing).
     """
-    if rank.program != "training" or not rank.has_device or not shows_computation(rank):
+    if rank.program != "training" or not shows_computation(rank):
+        return
+    if not rank.has_device:
+        yield from _on_host(rank)
         return
     trace = rank.trace
     again = recomputed_ops(trace) & rank.scope.host_mask & (trace.kind == EventKind.HOST_OP)
@@ -89,6 +92,35 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
         why="Results that fit into memory need not be computed again; at least, that saves nine tenths of their time.",
         confidence="medium",
+        evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
+        time=time,
+    )
+
+
+def _on_host(rank: RankView) -> Iterator[Finding]:
+    """On a host: what it takes. Whether memory has room is not in the trace."""
+    again = recomputed_ops(rank.trace) & rank.scope.host_mask & (rank.trace.kind == EventKind.HOST_OP)
+    if not again.any():
+        return
+    gains, busy, time, took = without_calls(rank, again)
+    stake = stake_by_time(rank, np.zeros(len(gains)), gains, busy)
+    if not is_worth_reporting(rank, stake):
+        return
+    first = int(np.flatnonzero(again)[0])
+    where = user_source_of(rank.trace, first)
+    yield Finding(
+        message=say(
+            "Activations are computed again{where}. The backward pass repeats {time} of the forward pass ({part} of the"
+            " step).",
+            where=in_source(where),
+            time=rank.time_per_step(took),
+            part=share(took, rank.time.length),
+        ),
+        takes=rank.per_step(took),
+        stake=stake,
+        change="- x = checkpoint(block, x)\n+ x = block(x)  # as far as memory has room",
+        why="Whether the machine has memory to keep them is not in the trace.",
+        confidence="low",
         evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
         time=time,
     )

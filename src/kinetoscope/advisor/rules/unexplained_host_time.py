@@ -254,8 +254,10 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     factors = rank.factors()
     factors.cut[track] = gaps
     gains = rank.gains(factors)
-    seldom = len(gaps.start) < _FREQUENT_SHARE * rank.step_count or _is_rare_among_its_calls(rank, around, label)
-    regular = _is_periodic(rank, gaps)
+    recurs = bool(np.mean(_recurs(rank, gaps)) >= _RECURRING_SHARE)
+    rare = _is_rare_among_its_calls(rank, around, label)
+    seldom = rare or len(gaps.start) < _FREQUENT_SHARE * rank.step_count
+    regular = _is_periodic(rank, gaps) and (recurs or not rare)
     has_stacks = "with_stack" in recorded_options(trace)
     is_unrecorded, is_inside = label.startswith(_UNRECORDED), label.startswith(_IN_RANGE)
     may_wait = rank.program == "inference" and is_unrecorded and not is_inside and not has_stacks
@@ -268,7 +270,7 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     if by_chance or not is_worth_reporting(rank, stake):
         return
     short, long = np.quantile(took, [0.25, 0.75])
-    even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and np.mean(_recurs(rank, gaps)) >= _RECURRING_SHARE)
+    even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and recurs)
     is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
