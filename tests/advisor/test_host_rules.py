@@ -387,6 +387,21 @@ def test_gradients_filled_with_zeros(tmp_path: Path) -> None:
     assert list(gradients_set_to_zero(view(tmp_path, *zeroed("aten::detach_")))) == []
 
 
+@pytest.mark.parametrize("gradients", [10, 2])
+def test_gradients_that_the_program_fills_with_zeros(gradients: int, tmp_path: Path) -> None:
+    """In a loop over its parameters; if fewer gradients are added to, the zeros are something else's."""
+    events = [each for each in zeroed("aten::zero_") if not each["name"].startswith("Optimizer")]
+    for k in range(3):
+        for place in range(gradients):
+            at = k * 1_000_000 + 800_000 + 10_000 * place
+            events.append(op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", at, 9_000))
+            events.append(op("aten::add_", at + 500, 8_000))
+    found = list(gradients_set_to_zero(view(tmp_path, *events)))
+    assert [each.stake.high == pytest.approx(1.05 * 160 * US) for each in found] == [True] * (gradients == 10)
+    assert all("The program fills gradients" in each.message for each in found)
+    assert all("parameter.grad = None" in each.change for each in found)
+
+
 # --- HOST006, HOST007, HOST008
 
 

@@ -13,7 +13,7 @@ ABOUT = {
     "steps": 24,
     "slow": "Lion updates 98 small parameters one by one, five operators each",
     "rules": ("HOST004",),
-    "true": "The update takes a third of a step; with `_foreach_` functions its calls go, not its arithmetic.",
+    "true": "With `_foreach_` functions a step is a tenth shorter: calls from Python go, the arithmetic stays.",
 }
 
 
@@ -28,11 +28,11 @@ class Lion(torch.optim.Optimizer):
             for p in group["params"]:
                 state = self.state[p]
                 if not state:
-                    state["ea tenth of a step goes: its calls, not its arithmetic.p_avg"] = torch.zeros_like(p)
+                    state["exp_avg"] = torch.zeros_like(p)
                 p.mul_(1 - lr * decay)
-                update = state["ea tenth of a step goes: its calls, not its arithmetic.p_avg"].lerp(p.grad, 1 - beta1).sign_()
+                update = state["exp_avg"].lerp(p.grad, 1 - beta1).sign_()
                 p.add_(update, alpha=-lr)
-                state["ea tenth of a step goes: its calls, not its arithmetic.p_avg"].lerp_(p.grad, 1 - beta2)
+                state["exp_avg"].lerp_(p.grad, 1 - beta2)
 
 
 class ForeachLion(Lion):
@@ -43,8 +43,8 @@ class ForeachLion(Lion):
             params = group["params"]
             if not self.state:
                 for p in params:
-                    self.state[p]["ea tenth of a step goes: its calls, not its arithmetic.p_avg"] = torch.zeros_like(p)
-            averages, grads = [self.state[p]["ea tenth of a step goes: its calls, not its arithmetic.p_avg"] for p in params], [p.grad for p in params]
+                    self.state[p]["exp_avg"] = torch.zeros_like(p)
+            averages, grads = [self.state[p]["exp_avg"] for p in params], [p.grad for p in params]
             torch._foreach_mul_(params, 1 - lr * decay)
             updates = torch._foreach_lerp(averages, grads, 1 - beta1)
             torch._foreach_sign_(updates)
@@ -56,7 +56,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = nn.Sequential(*(layer for _ in range(48) for layer in (nn.Linear(64, 64), nn.ReLU())), nn.Linear(64, 10))
-    optimizer = (ForeachLion if "--fia tenth of a step goes: its calls, not its arithmetic.ed" in sys.argv else Lion)(model.parameters())
+    optimizer = (ForeachLion if "--fixed" in sys.argv else Lion)(model.parameters())
     inputs, targets = torch.randn(64, 64), torch.randint(10, (64,))
     for _ in range(ABOUT["steps"]):
         optimizer.zero_grad()

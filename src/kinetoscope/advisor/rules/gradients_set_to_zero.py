@@ -21,9 +21,10 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import merge, union
-from kinetoscope.model.execution.call_tree import call_tree, inside
+from kinetoscope.model.execution.autograd import in_backward
+from kinetoscope.model.execution.call_tree import call_tree, inside, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
-from kinetoscope.model.execution.optimizers import zero_grads
+from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.trace import Trace
@@ -38,10 +39,19 @@ _CERTAIN_SHARE: Final = 0.85
 """Certain share of the zeros' time: something has still to go through the parameters and drop the gradients."""
 
 
+_MIN_OWN: Final = 3
+"""Operators a step from which on zeros outside of `zero_grad` are looked at."""
+
+_CHANGE: Final = "- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)"
+_OWN_CHANGE: Final = "- parameter.grad.zero_()\n+ parameter.grad = None  # or optimizer.zero_grad() for all of them"
+
+
 def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     """Does `zero_grad` fill the gradients with zeros?
 
-    What it checks. Operators `zero_` inside torch's spans `Optimizer.zero_grad#…`.
+    What it checks. Operators `zero_` inside torch's spans `Optimizer.zero_grad#…`; without any there, those of the main
+    thread outside of the backward pass, if about as many gradients are added to: a loop over the parameters, or the
+    module's `zero_grad(set_to_none=False)`.
 
     Why it matters. All gradients are overwritten with zeros, and the backward pass then adds to them instead of just
     storing its result. At stake is the time that the steps gain without the zeros and the additions in
@@ -51,18 +61,20 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     What to do. Let `zero_grad` drop the gradients, which is the default from torch 2.0 on.
     """
     trace = rank.trace
-    spans = zero_grads(trace)
-    chosen = spans.inside & zeroes(trace) & rank.scope.host_mask
+    spans, additions = zero_grads(trace), _additions(rank) & rank.scope.host_mask
+    chosen, calls, who, change = spans.inside & zeroes(trace) & rank.scope.host_mask, spans.rows, "optimizer", _CHANGE
+    if not chosen.any():
+        chosen = calls = _of_the_program(rank, int((additions & _named_add(trace)).sum()))
+        who, change = "program", _OWN_CHANGE
     if not shows_computation(rank) or not chosen.any():
         return
-    zeros = spans.inside & rank.scope.host_mask
-    additions = _additions(rank) & rank.scope.host_mask
+    zeros = inside(trace, calls) & rank.scope.host_mask
     most = _gains(rank, zeros | additions)
     once = int((additions & _named_add(trace)).sum()) <= _MAX_ADDITIONS * int((chosen & ~works_on_all(trace)).sum())
     sure = most if once else _gains(rank, zeros)
     if not rank.has_device:
         sure = np.zeros_like(most)
-    rows = np.flatnonzero(spans.rows & rank.scope.host_mask)
+    rows = np.flatnonzero(calls & rank.scope.host_mask)
     stake = stake_by_time(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows))
     if not is_worth_reporting(rank, stake):
         return
@@ -71,24 +83,35 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     spent = merge(rank.spans(rows), rank.spans(additions), union(rank.work.start[launched], rank.work.end[launched]))
     yield Finding(
         message=say(
-            "The optimizer fills gradients with zeros instead of dropping them. {operators} take {took} on the host;"
+            "The {who} fills gradients with zeros instead of dropping them. {operators} take {took} on the host;"
             " with their kernels and the additions to the zeros {all}.",
+            who=who,
             operators=rank.each_step(int(chosen.sum()), "operator"),
             took=rank.time_per_step(rank.spans(rows).length),
             all=rank.time_per_step(spent.length),
         ),
         stake=stake,
         takes=rank.per_step(spent.length),
-        change="- optimizer.zero_grad(set_to_none=False)\n+ optimizer.zero_grad(set_to_none=True)",
+        change=change,
         why=say(
             "The zeros go, and at most the additions to them in the backward pass, too; where a device computes,"
             " {certain} of that at least.",
             certain=share(_CERTAIN_SHARE, 1.0),
         ),
         confidence="high" if rank.has_device else "medium",
-        evidence=(rank.event(longest, "the longest zero_grad", "operators"),),
+        evidence=(rank.event(longest, "the longest of them", "operators"),),
         time=host_and_device_time(rank, rows, zeros | additions),
     )
+
+
+def _of_the_program(rank: RankView, additions: int) -> Bools:
+    """Zeros outside of the optimizer and the backward pass, if about as many gradients are added to: bool [events]."""
+    trace = rank.trace
+    own = outermost_ops(trace) & zeroes(trace) & rank.scope.host_mask & (trace.track == main_thread(trace))
+    own &= ~in_backward(trace) & ~optimizer_steps(trace).inside
+    count = int(own.sum())
+    fits = _MIN_OWN * rank.step_count <= count and count / _MAX_ADDITIONS <= additions <= count * _MAX_ADDITIONS
+    return own if fits else np.zeros_like(own)
 
 
 def _additions(rank: RankView) -> Bools:
