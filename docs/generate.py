@@ -81,7 +81,7 @@ def differing(texts: dict[str, str], folder: Path, pattern: str) -> list[tuple[P
 
 def public_types() -> str:
     """The stub of the package, which gives its names their types: at run time they are loaded when first used."""
-    homes = HOMES | {"OverRanks": "schema"}
+    homes = HOMES | {"OverRanks": "schema", "Readable": "model.job"}
     imports = sorted(
         (f"from kinetoscope.{module} import {name} as {name}" + "  # noqa: A004" * (name in dir(builtins)))
         for name, module in homes.items()
@@ -93,7 +93,7 @@ def public_types() -> str:
 
 def _signature(analysis: Analysis) -> str:
     own = [f"{each.name}: {_annotation(each)} = {each.default!r}" for each in analysis.parameters]
-    listed = "".join(f"    {each},{_END}" for each in ["job: Job", "*", "select: Selection = ...", *own])
+    listed = "".join(f"    {each},{_END}" for each in ["job: Job | Readable", "*", "select: Selection = ...", *own])
     return f"def {analysis.name}({_END}{listed}) -> Result: ...".replace("'", '"')
 
 

@@ -48,7 +48,7 @@ __all__ = sorted([*HOMES, *NAMES])  # noqa: PLE0605 - `__init__.pyi`, which docs
 
 def __getattr__(name: str) -> object:
     if name not in __all__ and not _is_of_extension(name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _unknown(name)
     if name in HOMES:
         value = getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
     else:
@@ -60,6 +60,14 @@ def __getattr__(name: str) -> object:
 def _is_of_extension(name: str) -> bool:
     """Whether it is an analysis of an extension; `from kinetoscope import pages` asks it too, and must load none."""
     return not name.startswith("_") and find_spec(f"{__name__}.{name}") is None and name in names()
+
+
+def _unknown(name: str) -> AttributeError:
+    """The error for a name that is not there; with an `obj` Python adds no suggestion of its own in a traceback."""
+    from kinetoscope.errors import nearest
+
+    near = "" if name.startswith("_") else nearest(name, __all__)
+    return AttributeError(f"module {__name__!r} has no attribute {name!r}{near}", name=name, obj=None)
 
 
 def __dir__() -> list[str]:

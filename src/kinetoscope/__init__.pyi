@@ -14,6 +14,7 @@ from kinetoscope.extensions import extend as extend
 from kinetoscope.integrations.notebook import view as view
 from kinetoscope.model.critical_path.frames import critical_path_graph as critical_path_graph
 from kinetoscope.model.job import Job as Job
+from kinetoscope.model.job import Readable as Readable
 from kinetoscope.model.steps.selection import ALL as ALL
 from kinetoscope.model.steps.selection import Selection as Selection
 from kinetoscope.model.tables.sql import sql as sql
@@ -33,40 +34,40 @@ __all__: list[str]
 __version__: str
 
 def annotations(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["launch", "stream"] = "launch",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def categories(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["all", "step"] = "all",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def collectives(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["size", "kind", "rank", "call"] = "size",
 ) -> Result: ...
 def compilations(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def compiled_kernels(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     group_by: Literal["kernel", "place", "source", "module"] = "kernel",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def critical_path(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     path: Literal["step", "run"] = "step",
@@ -74,7 +75,7 @@ def critical_path(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def critical_path_events(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     path: Literal["step", "run"] = "step",
@@ -82,24 +83,24 @@ def critical_path_events(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def device_utilization(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def device_utilization_series(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     bucket: int | None = None,
 ) -> Result: ...
 def devices(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def flame(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     weight: Literal["auto", "device", "host"] = "auto",
@@ -110,46 +111,46 @@ def flame(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def flops(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["op", "module", "step"] = "op",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def fusion(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def graph_breaks(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def graph_nodes(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     template: int | None = None,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def graphs(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def hardware_counters(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["operator", "kernel"] = "operator",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def idle_breakdown(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["device", "stream"] = "device",
@@ -157,7 +158,7 @@ def idle_breakdown(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def idle_gaps(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["device", "stream"] = "device",
@@ -165,13 +166,13 @@ def idle_gaps(
     launch_latency: int = 30000,
 ) -> Result: ...
 def kernel_kinds(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def kernel_sequences(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     operator: str | None = None,
@@ -179,14 +180,14 @@ def kernel_sequences(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def kernel_spread(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     kernel: str = "",
     kernels: int = 10,
 ) -> Result: ...
 def kernels(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     group_by: Literal["name", "launch", "annotation"] = "name",
@@ -195,7 +196,7 @@ def kernels(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def launch_statistics(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     slow_call: int = 50000,
@@ -203,41 +204,41 @@ def launch_statistics(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def launches(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def memory_bandwidth(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_bandwidth_series(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def memory_by_operator(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_curve(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     points: int = 2000,
 ) -> Result: ...
 def memory_events(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     largest: int = 10000,
 ) -> Result: ...
 def memory_fragmentation(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["pool", "segment", "time"] = "pool",
@@ -245,21 +246,21 @@ def memory_fragmentation(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_growth(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     warmup: int = 1,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_oom(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     error: str = "",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_peak(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     at: int | None = None,
@@ -267,13 +268,13 @@ def memory_peak(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def memory_timeline(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     points: int = 240,
 ) -> Result: ...
 def memory_what_if(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     conf: str = "",
@@ -282,13 +283,13 @@ def memory_what_if(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def modules(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def operator_launch_delay(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     operators: str = "aten::",
@@ -296,7 +297,7 @@ def operator_launch_delay(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def operator_stacks(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     operator: str = "",
@@ -307,7 +308,7 @@ def operator_stacks(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def operators(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     group_by: Literal["name", "shapes", "stack"] = "name",
@@ -316,103 +317,103 @@ def operators(
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def other_devices(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     product: str = "",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def overlap(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["device", "group"] = "device",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def peaks(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def process_groups(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def queue_length(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     full_at: int = 1024,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def queue_length_series(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def rank_balance(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def recording_kinds(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def roofline(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["op", "kernel", "module", "category", "step"] = "op",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def serving_steps(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def serving_summary(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def step_breakdown(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     order: Literal["default", "plugin"] = "default",
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def step_skew(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...
 def stragglers(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     by: Literal["rank", "step", "collective"] = "rank",
 ) -> Result: ...
 def synchronizations(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def temporal_breakdown(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
     across_ranks: OverRanks = "each",
 ) -> Result: ...
 def trace_info(
-    job: Job,
+    job: Job | Readable,
     *,
     select: Selection = ...,
 ) -> Result: ...

@@ -16,7 +16,10 @@ whoever prints it on a terminal passes it through `views.text.printable` first.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _BREAK: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What ends a line, as `str.splitlines` has it."""
@@ -70,6 +73,14 @@ class UsageError(KinetoscopeError):
 
 class StoppedError(BaseException):
     """Nobody waits for the answer any more. No error of the user's or ours: whoever handles those lets it pass."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """` (did you mean 'operators'?)`, for the end of a sentence that says a name is unknown; "" if none is near."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
+    return f" (did you mean {matches[0]!r}?)" if matches else ""
 
 
 def installing(extra: str) -> str:

@@ -11,7 +11,7 @@ from kinetoscope.engines import ENGINES, engine_maker
 from kinetoscope.engines.worker import Files
 from kinetoscope.errors import NotATraceError, UsageError
 from kinetoscope.model.device.own_peaks import PeakOptions, own_peaks
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable
 from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.model.trace.text import listed, number_of
@@ -29,9 +29,6 @@ from kinetoscope.readers.json.sniff import NODE_ANNOTATIONS
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
 from kinetoscope.readers.snapshot.alone import NAME as SNAPSHOT
-
-Readable = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[int, str | os.PathLike[str]]
-"""A file, a folder, a pattern or a URL; several of them; or a file for each rank."""
 
 
 def read(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsFloat, SupportsIndex, cast
 
 import polars as pl
 
-from kinetoscope.errors import MissingExtraError, UsageError, one_line
+from kinetoscope.errors import MissingExtraError, UsageError, nearest, one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -201,6 +202,29 @@ class Parameter:
     unit: Unit
     choices: tuple[str, ...]
 
+    def fits(self, value: object) -> bool:
+        """Whether it can have this value; a whole number may be of any kind, as those of NumPy."""
+        if self.choices:
+            return value in self.choices
+        kinds = _kinds(self.type)
+        if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+            return isinstance(value, kinds) or (isinstance(value, SupportsFloat) and float in kinds)
+        return int in kinds or float in kinds
+
+    @property
+    def can_be(self) -> str:
+        """What it can be, for a message."""
+        if self.choices:
+            return ", ".join(self.choices)
+        unit = f" of {self.unit}" if self.unit else ""
+        words = {int: f"a whole number{unit}", float: f"a number{unit}", str: "text", bool: "True or False"}
+        return " or ".join(words.get(kind, "None") for kind in _kinds(self.type))
+
+
+def _kinds(declared: Any) -> tuple[type, ...]:
+    """The types that a parameter can be; a Literal is text."""
+    return tuple(each for each in typing.get_args(declared) or (declared,) if isinstance(each, type)) or (str,)
+
 
 _ACROSS_RANKS: Final = Parameter(
     "across_ranks",
@@ -343,6 +367,55 @@ class Result:
     def __len__(self) -> int:
         return self.frame.height
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, each as a dictionary by column, as `frame.iter_rows(named=True)` gives them."""
+        return self.frame.iter_rows(named=True)
+
+    def __contains__(self, column: object) -> bool:
+        return column in self.frame.columns
+
+    @typing.overload
+    def __getitem__(self, which: str) -> pl.Series: ...
+
+    @typing.overload
+    def __getitem__(self, which: pl.Expr | pl.Series | list[str] | slice | int) -> pl.DataFrame: ...
+
+    def __getitem__(self, which: Any) -> pl.Series | pl.DataFrame:
+        """As of a Polars frame: `["name"]`, `[["name", "calls"]]`, `[:10]`; and the rows with `[pl.col("calls") > 10]`.
+
+        What comes is Polars' own: units, meanings and notes stay here.
+
+        Raises:
+            UsageError: there is no such column.
+        """
+        by_name = isinstance(which, str) or (isinstance(which, list) and all(isinstance(each, str) for each in which))
+        for name in [which] if isinstance(which, str) else which if by_name else ():
+            if name not in self.frame.columns:
+                columns = self.frame.columns
+                raise UsageError(f"there is no column {name!r}{nearest(name, columns)}; there are {', '.join(columns)}")
+        if isinstance(which, pl.Expr) or (isinstance(which, pl.Series) and which.dtype == pl.Boolean):
+            return self.frame.filter(which)
+        picked: pl.Series | pl.DataFrame = self.frame[which]
+        return picked
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns, in order."""
+        return self.frame.columns
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file or a URL, in the format of its ending: .csv, .json, .parquet, .xlsx, .md.
+
+        Raises:
+            UsageError: the ending is none of these, or there are too many rows for a sheet.
+            MissingExtraError: what writes it is not installed.
+            InputError: it cannot be written.
+        """
+        from kinetoscope.outputs.opening import write_file
+        from kinetoscope.views.exports.files import form_of, to_bytes
+
+        write_file(to_bytes(self, form_of(path)), path)
+
     def __repr__(self) -> str:
         of = f" of {self.analysis}" if self.analysis else ""
         rows = f"{len(self):,} row{'s' * (len(self) != 1)}"
@@ -452,10 +525,14 @@ class Analysis:
     @property
     def public(self) -> Callable[..., Result]:
         """Its function with the parameter `across_ranks`, as the package has it."""
+        from kinetoscope.model.job import job_of, part_of
 
         @functools.wraps(self.function)
         def asked(job: Any, **params: Any) -> Result:
-            return self(job, **params)
+            self._check(params)
+            if "select" in params:
+                job, params["select"] = part_of(job, params["select"])
+            return self(job_of(job), **params)
 
         signature = inspect.signature(self.function)
         if not self.not_over_ranks:
@@ -473,10 +550,7 @@ class Analysis:
         how = params.get("across_ranks", "each")
         if how != "each" and self.not_over_ranks:
             raise UsageError(self.not_over_ranks)
-        for parameter in self.parameters:
-            value = params.get(parameter.name, parameter.default)
-            if parameter.choices and value not in parameter.choices:
-                raise UsageError(f"{parameter.name} is {value!r}; it can be {', '.join(parameter.choices)}")
+        self._check(params)
         result = self.function(job, **{name: value for name, value in params.items() if name != "across_ranks"})
         result = self.described(result, params)
         if how == "each":
@@ -484,6 +558,24 @@ class Analysis:
         from kinetoscope.model.across_ranks import over_ranks
 
         return over_ranks(result, how, len(job.ranks))
+
+    def _check(self, params: Mapping[str, Any]) -> None:
+        """Refuse what is no parameter, and what a parameter cannot be.
+
+        Raises:
+            UsageError: there is such a one.
+        """
+        own = {parameter.name: parameter for parameter in self.parameters}
+        for name, value in params.items():
+            if name == "select":
+                continue
+            if name not in own:
+                has = ", ".join(["select", *own])
+                raise UsageError(
+                    f"{self.name} has no parameter {name!r}{nearest(name, ['select', *own])}; it has {has}"
+                )
+            if not own[name].fits(value):
+                raise UsageError(f"{name} is {value!r}; it can be {own[name].can_be}")
 
     def described(self, result: Result, params: Mapping[str, Any] | None = None) -> Result:
         """`result` with the name and the chart of this analysis, and the parameters that it was asked with."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.views.text import brief, cells, middle, nearest, padded, printable, wrapped
+from kinetoscope.errors import nearest
+from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
 ANYTHING = st.text(st.characters(codec=None))
 

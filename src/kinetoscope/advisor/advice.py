@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Final, cast
+from typing import Final, cast, overload
 
 import polars as pl
 
@@ -28,8 +28,9 @@ from kinetoscope.advisor.run_rules import (
     run_rules,
 )
 from kinetoscope.analyses import named
+from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.program import ProgramKind
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema
@@ -111,6 +112,36 @@ class Advice:
     select: Selection = ALL
     recorded: Sentence = EMPTY
     whole: bool = False
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __contains__(self, finding: object) -> bool:
+        """Is it one of the findings, or the code of one?"""
+        return finding in self.findings or any(each.code == finding for each in self.findings)
+
+    @overload
+    def __getitem__(self, which: int | str) -> Finding: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[Finding, ...]: ...
+
+    def __getitem__(self, which: int | str | slice) -> Finding | tuple[Finding, ...]:
+        """A finding by its place or, of those with a code the first, by that; `"HOST004" in advice` asks for one.
+
+        Raises:
+            UsageError: there is no finding of this code.
+        """
+        if not isinstance(which, str):
+            return self.findings[which]
+        codes = [each.code for each in self.findings]
+        if which not in codes:
+            near = nearest(which, codes)
+            raise UsageError(f"no finding is {which!r}{near}; there are {', '.join(dict.fromkeys(codes)) or 'none'}")
+        return self.findings[codes.index(which)]
 
     @property
     def timed(self) -> tuple[Finding, ...]:
@@ -200,7 +231,7 @@ class Advice:
         return advice_html(self)
 
 
-def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = None) -> Advice:
+def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] | None = None) -> Advice:
     """The findings of all rules about a job.
 
     All steps but those of the warm-up are selected if `select` names none. Each rank is examined by itself, where its
@@ -215,15 +246,16 @@ def advise(job: Job, *, select: Selection = ALL, only: Sequence[int] | None = No
     Raises:
         InputError: no rank can be read.
     """
+    job, select = part_of(job, select)
     select = default_to_steady(select)
     own, examined = own_rules(), None if only is None else tuple(only)
     questions: dict[str, Callable[[Job], Result]] = {
-        "findings": lambda job: job.map(findings_of_rank, FINDINGS, select, own=own, only=examined),
+        "findings": lambda each: each.map(findings_of_rank, FINDINGS, select, own=own, only=examined),
         "recording_kinds": partial(named("recording_kinds"), select=select),
     }
     if len(job.ranks) > 1:
         questions |= {str(asked): partial(named(asked[0]), select=select, **asked[1]) for asked in OF_JOB}
-        questions["collectives"] = lambda job: collectives_of_steps(JobView(job, select))
+        questions["collectives"] = lambda each: collectives_of_steps(JobView(each, select))
     answers = job.ask(questions)
     answer = answers.pop("findings")
     step, findings = _of_ranks(answer.frame)

@@ -17,8 +17,8 @@ try:
     from collections.abc import Sequence
 
     import kinetoscope
-    from kinetoscope.errors import KinetoscopeError, UsageError
-    from kinetoscope.views.text import nearest, printable
+    from kinetoscope.errors import KinetoscopeError, UsageError, nearest
+    from kinetoscope.views.text import printable
 except KeyboardInterrupt:  # `main` is not there yet
     sys.exit(_INTERRUPTED)
 

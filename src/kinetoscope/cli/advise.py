@@ -70,8 +70,9 @@ def _explained(code: str) -> Iterator[Line]:
     from kinetoscope.advisor.rule import HEADINGS
     from kinetoscope.advisor.rules import families, rules
     from kinetoscope.cli.shared.output import width
+    from kinetoscope.errors import nearest
     from kinetoscope.views.terminal.lines import plain
-    from kinetoscope.views.text import nearest, wrapped
+    from kinetoscope.views.text import wrapped
 
     known = {rule.code: rule for rule in rules()}
     if code.lower() == "all":

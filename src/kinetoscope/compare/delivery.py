@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal
@@ -16,7 +16,7 @@ from kinetoscope.analyses import named
 from kinetoscope.compare.diff.programs import Difference, Program, program
 from kinetoscope.compare.statistics.noise import Word, changes
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job, Partial, Readable, jobs_of, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema
@@ -115,7 +115,7 @@ class DeliveredGain:
         return "more" if self.brought > self.high else "as promised"
 
 
-def delivery(runs: Sequence[Job], *, select: Selection = ALL) -> Result:
+def delivery(runs: Iterable[Job | Readable], *, select: Selection = ALL) -> Result:
     """Did what was changed bring what the advisor had promised?
 
     Method. A finding of a run is gone if the advisor does not find it in the next one: no finding of that code about
@@ -140,9 +140,10 @@ def delivery(runs: Sequence[Job], *, select: Selection = ALL) -> Result:
     Raises:
         InputError: a run cannot be read.
     """
-    advice = [advise(run, select=select) for run in runs]
-    facts = [run_facts(run, each, select=select) for run, each in zip(runs, advice, strict=True)]
-    return delivery_of_advice([run.path for run in runs], advice, facts)
+    parts = [part_of(run, select) for run in jobs_of(runs)]
+    advice = [advise(run, select=part) for run, part in parts]
+    facts = [run_facts(run, each, select=part) for (run, part), each in zip(parts, advice, strict=True)]
+    return delivery_of_advice([run.path for run, _ in parts], advice, facts)
 
 
 def run_facts(run: Job, advice: Advice, *, select: Selection = ALL) -> RunFacts:

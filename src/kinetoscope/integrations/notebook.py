@@ -8,8 +8,7 @@ from kinetoscope.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from kinetoscope.integrations.widget import PageWidget
-    from kinetoscope.model.job import Job
-    from kinetoscope.reading import Readable
+    from kinetoscope.model.job import Job, Readable
 
 HEIGHT: Final = 640
 """Of the frame, in pixels."""
@@ -32,9 +31,9 @@ def view(of: Job | Readable, *, page: str = "timeline", height: int = HEIGHT) ->
         from kinetoscope.integrations.widget import PageWidget
     except ModuleNotFoundError as error:
         raise MissingExtraError("kinetoscope.view()", "notebook") from error
-    from kinetoscope.outputs.opening import opened
+    from kinetoscope.model.job import job_of
     from kinetoscope.pages import PAGES
 
     if page not in PAGES:
         raise UsageError(f"there is no view {page!r}; views: {', '.join(PAGES)}")
-    return PageWidget(opened(of), page, height)
+    return PageWidget(job_of(of), page, height)

@@ -5,6 +5,7 @@ A Job is given its engine; it knows neither how to read nor where the work runs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeVar
@@ -14,7 +15,7 @@ import polars as pl
 from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import lost_work, notes_of_lost_work
-from kinetoscope.model.steps.scope import scope
+from kinetoscope.model.steps.scope import left_out, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import Source
@@ -29,6 +30,9 @@ CYCLE: Final = Column("cycle", pl.Int64, "Cycle of the profiler's schedule, from
 
 _MAX_REASONS: Final = 5
 """Reasons that notes give for ranks that are left out."""
+
+_MAX_SHOWN: Final = 60
+"""Characters of a wrong value that a message repeats."""
 
 _INTEGER_LIMIT: Final = 1 << 62
 
@@ -78,6 +82,9 @@ def damage_of(trace: Trace) -> str:
     return damage
 
 
+Readable = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[int, str | os.PathLike[str]]
+"""A file, a folder, a pattern or a URL; several of them; or a file for each rank."""
+
 OfTrace = Callable[..., Partial]
 """A pure function of a Trace and a Selection, and of keywords; importable, so that it can be sent to a worker."""
 
@@ -103,6 +110,8 @@ class Task:
         notes = [damage] if (damage := damage_of(trace)) else []
         if self.of_device_work and lost_work(trace):
             notes += notes_of_lost_work(trace, scope(trace, self.select).host_mask)
+        if self.select.patterns:
+            notes += left_out(scope(trace, self.select))
         if self.of_operators and trace.captured is not None:
             notes += trace.captured.notes
         return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
@@ -286,6 +295,61 @@ class Job:
             if unread:
                 raise InputError(unread[0].message)
             raise UsageError(next(iter(failures.values())).message)
+
+
+def job_of(of: Job | Readable) -> Job:
+    """The job itself, or the one at these paths: every public function that is about a job takes either.
+
+    Raises:
+        UsageError: it is neither.
+        InputError: there is no trace at the paths.
+    """
+    if isinstance(of, Job):
+        return of
+    several: Iterable[object] = of.values() if isinstance(of, Mapping) else of if isinstance(of, Sequence) else [of]
+    if not isinstance(of, str) and (wrong := [each for each in several if not isinstance(each, (str, os.PathLike))]):
+        raise UsageError(
+            f"{_brief(wrong[0])} is no job: give what kinetoscope.read() returns, a path, or a list of paths"
+        )
+    from kinetoscope.reading import read
+
+    return read(of)
+
+
+def jobs_of(runs: Iterable[Job | Readable]) -> tuple[Job, ...]:
+    """The job of each of several runs.
+
+    Raises:
+        UsageError: it is one run, not a list of them, or one of them is none.
+        InputError: there is no trace at the paths of one.
+    """
+    if isinstance(runs, (Job, str, os.PathLike)):
+        raise UsageError(f"{_brief(runs)} is one run: give a list of runs, in their order")
+    return tuple(map(job_of, runs))
+
+
+def part_of(of: Job | Readable, select: Selection) -> tuple[Job, Selection]:
+    """The job, with the ranks that are selected alone, and what else is selected of each.
+
+    Raises:
+        UsageError: it is no job, the selection is none, or the job has none of its ranks.
+        InputError: there is no trace at the paths.
+    """
+    if not isinstance(select, Selection):
+        raise UsageError(f"select is {_brief(select)}; it can be a kinetoscope.Selection, as Selection(steps=(3, 4))")
+    job = job_of(of)
+    if select.ranks is None:
+        return job, select
+    sources = tuple(source for source in job.sources if source.rank in select.ranks)
+    if not sources:
+        raise UsageError(f"{job.path} has no rank {listed(select.ranks)}; it has {listed(job.ranks)}")
+    return replace(job, sources=sources), replace(select, ranks=None)
+
+
+def _brief(value: object) -> str:
+    """A value in a sentence that says it is wrong: itself if it is short, else its type."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"a {type(value).__name__}"
 
 
 def _fit(params: Mapping[str, Any]) -> None:

@@ -12,18 +12,17 @@ from typing import Final, Literal
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.collectives.calls import collective_calls, with_source
-from kinetoscope.model.job import Job, Partial, Task
+from kinetoscope.model.job import Job, Partial, Readable, Task, job_of
 from kinetoscope.model.matching.match import join, offsets_of, origin_row
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.outputs.opening import destination, opened
+from kinetoscope.outputs.opening import destination
 from kinetoscope.outputs.perfetto_overlay import critical_path as marked_path
 from kinetoscope.outputs.perfetto_overlay import series
 from kinetoscope.readers.files.stream import is_url
-from kinetoscope.reading import Readable
 from kinetoscope.views.exports import perfetto, perfetto_merged, trace_json, trace_parquet
 from kinetoscope.views.exports.perfetto import PerfettoAdditions
 from kinetoscope.views.exports.perfetto_merged import RankPart
@@ -108,7 +107,7 @@ def convert(
     """
     name = None if output is None else os.fspath(output)
     check(name, to, critical_path=critical_path, merge_ranks=bool(merge_ranks))
-    job = opened(of)
+    job = job_of(of)
     is_file = (name or "").endswith(_FILE_ENDINGS) and not Path(name or "").is_dir()
     if merge_ranks or (merge_ranks is None and to == "perfetto" and len(job) > 1 and is_file):
         return _merged(job, _merged_name(job, name, is_file=is_file), critical_path=critical_path)

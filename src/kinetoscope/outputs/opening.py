@@ -1,4 +1,4 @@
-"""A job, or what one is read from: how the functions take the thing that they are about."""
+"""Files that are written: to a folder here or to a URL; and how large those are that are read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kinetoscope.errors import InputError
-from kinetoscope.model.job import Job
 from kinetoscope.model.tables.parquet import FOLDER
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.files.stream import is_url
-from kinetoscope.reading import Readable, read
 from kinetoscope.views.exports.target import spare_half_url, written
-
-
-def opened(of: Job | Readable) -> Job:
-    """The job itself, or the one at these paths."""
-    return of if isinstance(of, Job) else read(of)
 
 
 def stored(sources: Sequence[Source]) -> int | None:

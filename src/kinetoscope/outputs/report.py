@@ -11,15 +11,15 @@ from typing import Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import RECORDED, named, names
-from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.job import Job
+from kinetoscope.errors import InputError, UsageError, nearest
+from kinetoscope.model.job import Job, Readable
 from kinetoscope.model.steps import grammar
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
-from kinetoscope.reading import Readable, read
+from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from kinetoscope.server.app import Server
 from kinetoscope.server.report import page_of_run, pages_of_report
@@ -27,7 +27,6 @@ from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
 from kinetoscope.views.exports.excel import to_xlsx
-from kinetoscope.views.text import nearest
 
 _MAX_NAMES: Final = 5
 """Paths and runs that an error names."""

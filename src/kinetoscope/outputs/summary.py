@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import GROUPS, named
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
-from kinetoscope.outputs.opening import opened, stored
+from kinetoscope.outputs.opening import stored
 from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
 from kinetoscope.pages.parts.snapshot_words import snapshot_words
-from kinetoscope.reading import Readable
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -37,7 +36,8 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     Raises:
         InputError: no rank can be read.
     """
-    job, recorded, select = opened(of), select, default_to_steady(select)
+    job, recorded = part_of(of, select)
+    select = default_to_steady(recorded)
     alone = all(each.snapshots == (each.url,) for each in job.sources)
     if alone:  # later snapshots of a rank have what earlier ones have
         job = replace(job, sources=tuple({each.rank: each for each in job.sources}.values()))

@@ -10,8 +10,7 @@ import polars as pl
 
 from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job
-from kinetoscope.model.steps.selection import EVERY_STEP, Selection
-from kinetoscope.model.steps.steps import STEADY_STEPS
+from kinetoscope.model.steps.selection import EVERY_STEP, STEADY_STEPS, Selection
 from kinetoscope.pages.parts.blocks import (
     BarsBlock,
     Block,

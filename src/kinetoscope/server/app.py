@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from kinetoscope import pages
-from kinetoscope.errors import KinetoscopeError
+from kinetoscope.errors import KinetoscopeError, nearest
 from kinetoscope.model.job import Job
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
@@ -42,7 +42,6 @@ from kinetoscope.server.sql.process import stop
 from kinetoscope.server.sql.routes import Query, parsed_query, query_result, require_harmless, ticket_to_stop
 from kinetoscope.server.timeline.request import MAX_RANKS
 from kinetoscope.server.timeline.routes import timeline_routes
-from kinetoscope.views.text import nearest
 
 MAX_RUNS_OF_A_PAGE: Final = 20
 """Runs on a page about all of them: the newest."""

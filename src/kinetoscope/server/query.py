@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 
 from starlette.datastructures import QueryParams
 
+from kinetoscope.errors import nearest
 from kinetoscope.model.steps import grammar
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Analysis, Parameter
 from kinetoscope.server.errors import BadValueError
-from kinetoscope.views.text import nearest
 
 T = TypeVar("T")
 

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import UsageError, nearest
 from kinetoscope.schema import Column, Result, Schema, drawn_columns
 from kinetoscope.views.terminal.columns import formatted
-from kinetoscope.views.text import nearest
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": operator.eq,

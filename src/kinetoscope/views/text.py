@@ -6,10 +6,8 @@ surrogate pairs. Everything that goes to a person passes through `printable`.
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
 
 from kinetoscope.views.grammar import short
 
@@ -95,9 +93,3 @@ def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
         else:
             lines[-1] = joined
     return lines
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """` (did you mean 'operators'?)`, for the end of a sentence that says a name is unknown; "" if none is near."""
-    matches = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    return f" (did you mean {matches[0]!r}?)" if matches else ""

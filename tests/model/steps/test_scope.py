@@ -196,5 +196,5 @@ def test_a_short_last_step_without_operators_is_not_steady(
 
 
 def test_other_words_are_no_steps(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="steps are numbers, a range of them, or 'steady'; not 'warm'"):
+    with pytest.raises(UsageError, match="steps is 'warm'; it can be a tuple of numbers"):
         view(tmp_path, steps="warm")

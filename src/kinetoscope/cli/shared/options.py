@@ -13,7 +13,6 @@ from kinetoscope.model.steps.grammar import numbers, size, steps, time_range
 DEFAULT_ENGINE = next(iter(ENGINES))
 PATHS = "a trace, a folder of traces, a glob, or a URL; several paths are one job"
 FORMATS = ("table", "json", "csv", "parquet", "markdown", "xlsx", "folded")
-ENDINGS = {"md": "markdown"}
 """Endings of files that are not the name of their format."""
 
 _NO_LIMIT = 1 << 62

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kinetoscope.cli.shared.options import ENDINGS, FORMATS
+from kinetoscope.cli.shared.options import FORMATS
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
 from kinetoscope.views.exports import files
@@ -84,7 +84,7 @@ def form_of(args: argparse.Namespace) -> str:
     if args.format:
         return str(args.format)
     ending = Path(args.output).suffix.lstrip(".") if args.output else ""
-    ending = ENDINGS.get(ending, ending)
+    ending = files.ENDINGS.get(ending, ending)
     return ending if ending in FORMATS else "table"
 
 

@@ -6,10 +6,9 @@ import inspect
 from pathlib import Path
 
 from kinetoscope.analyses import named, names
-from kinetoscope.errors import InputError, UsageError
+from kinetoscope.errors import InputError, UsageError, nearest
 from kinetoscope.extensions import loaded
 from kinetoscope.schema import Analysis, Schema
-from kinetoscope.views.text import nearest
 
 
 def resolve(name: str) -> Analysis:

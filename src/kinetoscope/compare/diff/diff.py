@@ -15,7 +15,7 @@ from kinetoscope.compare.diff.run_profile import Owner, RunProfile, averaged, ru
 from kinetoscope.compare.diff.waterfall import LABELS, MIN_CHANGE_SHARE, WATERFALL, waterfall
 from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
@@ -107,7 +107,9 @@ class Diff:
         return self.rows.notes
 
 
-def diff(base: Job, new: Job, *, select: Selection = ALL) -> Diff:
+def diff(
+    base: Job | Readable, new: Job | Readable, *, select: Selection = ALL, base_select: Selection | None = None
+) -> Diff:
     """Why does a step of one run take longer than a step of another?
 
     Method. Each instant of each step has one owner: the category of `step_breakdown`, and in it the call or kernel that
@@ -134,12 +136,15 @@ def diff(base: Job, new: Job, *, select: Selection = ALL) -> Diff:
         base: the first run.
         new: the second run.
         select: what is looked at in both.
+        base_select: what is looked at in the first run, where that is something else: other steps or ranks, as in
+            `diff(job, job, base_select=Selection(steps=(3,)), select=Selection(steps=(7,)))`.
 
     Raises:
         InputError: a run cannot be read, or has no step.
         UsageError: a run does not have what was selected.
     """
-    return between(run_profile(base, select), run_profile(new, select))
+    of_base = part_of(base, select if base_select is None else base_select)
+    return between(run_profile(*of_base), run_profile(*part_of(new, select)))
 
 
 def between(base: RunProfile, new: RunProfile) -> Diff:

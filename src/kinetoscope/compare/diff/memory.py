@@ -13,7 +13,7 @@ from kinetoscope.compare.diff.diff import signed
 from kinetoscope.compare.diff.normalize_names import normalized_frame
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.call_stacks import SEPARATOR
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
@@ -64,7 +64,9 @@ class MemoryOwner(NamedTuple):
     blocks: int | None
 
 
-def memory_diff(base: Job, new: Job, *, select: Selection = ALL, at: MemoryInstant = "peak") -> Result:
+def memory_diff(
+    base: Job | Readable, new: Job | Readable, *, select: Selection = ALL, at: MemoryInstant = "peak"
+) -> Result:
     """What takes more or less memory in one run than in another?
 
     Method. What was in use on a device at its peak in each run (`memory_peak` by stack), or when its snapshot was
@@ -89,7 +91,8 @@ def memory_diff(base: Job, new: Job, *, select: Selection = ALL, at: MemoryInsta
         InputError: a run cannot be read, or has nothing about memory.
         UsageError: a run does not have what was selected.
     """
-    sides = [_side(run, select, at) for run in (base, new)]
+    (base, of_base), (new, of_new) = part_of(base, select), part_of(new, select)
+    sides = [_side(base, of_base, at), _side(new, of_new, at)]
     (before, was_on, _), (after, on, _) = sides
     pairs = in_pairs(before, after, _PASSES)
     total = sum(each.size for each in before)

@@ -8,6 +8,7 @@ alarm: their p-values are adjusted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -26,15 +27,16 @@ from kinetoscope.compare.statistics.numbers import (
     Numbers,
     numbers,
 )
-from kinetoscope.errors import InputError, UsageError
+from kinetoscope.errors import InputError, UsageError, nearest
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.schema import Column, Result, Schema, Unit
-from kinetoscope.views.text import middle, nearest, printable
+from kinetoscope.views.text import middle, printable
 
-Runs = Job | Numbers | Sequence[Job | Numbers]
+Run = Job | Numbers | str | os.PathLike[str]
+Runs = Run | Sequence[Run]
 """One run or several."""
 
 RESULT: Final = Schema(
@@ -151,7 +153,7 @@ def gate(
     """Did any metric get worse, beyond noise and by more than it may?
 
     Args:
-        base: the runs before: one or several, jobs, or what `numbers` or `baseline.load` made of them.
+        base: the runs before: one or several, jobs, paths, or what `numbers` or `baseline.load` made of them.
         new: the runs now.
         limits: `{"step_time": "5%"}` or `["op:aten::conv2d=10%"]`; if there is none, of the step time.
         strict: does a metric fail for which a change by its limit is not ruled out?
@@ -191,7 +193,7 @@ def is_doubtful(verdict: Verdict) -> bool:
 
 
 def _measured(side: Runs, select: Selection) -> tuple[Numbers, ...]:
-    several = (side,) if isinstance(side, Job | Numbers) else side
+    several = (side,) if isinstance(side, Job | Numbers | str | os.PathLike) else side
     return tuple(each if isinstance(each, Numbers) else numbers(each, select=select) for each in several)
 
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from kinetoscope.compare.statistics.noise import MIN_CHANGE, Assumed
 from kinetoscope.compare.statistics.numbers import KERNEL, MEMORY_PEAK, OPERATOR, STEP_TIME, THROUGHPUT
-from kinetoscope.errors import UsageError
-from kinetoscope.views.text import nearest
+from kinetoscope.errors import UsageError, nearest
 
 METRICS: Final = (STEP_TIME, THROUGHPUT, MEMORY_PEAK)
 PREFIXES: Final = (OPERATOR, KERNEL)

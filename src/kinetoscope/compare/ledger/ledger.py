@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import PurePath
@@ -19,7 +19,7 @@ from kinetoscope.compare.ledger.command_diff import command_changes, flat, mappi
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.device.names import names_of_used_devices
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job, Partial, Readable, jobs_of, part_of
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
@@ -74,7 +74,7 @@ _NO_SAMPLES: Final = (
 )
 
 
-def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select: Selection = ALL) -> Result:
+def ledger(runs: Iterable[Job | Readable], *, samples_per_step: float | None = None, select: Selection = ALL) -> Result:
     """What did each of several runs bring, and what was changed for it?
 
     Method. A row is a run, in the order given. Step time is the mean over all steps of all ranks, without those of the
@@ -98,9 +98,10 @@ def ledger(runs: Sequence[Job], *, samples_per_step: float | None = None, select
         InputError: a run cannot be read, or has no step.
         UsageError: there is no run.
     """
-    if not runs:
+    jobs = jobs_of(runs)
+    if not jobs:
         raise UsageError("a ledger needs a run, better two or more")
-    entries = [ledger_entry(run, select=select, samples_per_step=samples_per_step) for run in runs]
+    entries = [ledger_entry(run, select=select, samples_per_step=samples_per_step) for run in jobs]
     return result_of_entries(entries)
 
 
@@ -152,6 +153,7 @@ def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float |
     Raises:
         InputError: it cannot be read, or has no step.
     """
+    run, select = part_of(run, select)
     answer = run.map(_of_trace, _FACTS, default_to_steady(select), recorded=select)
     rows = answer.frame.to_dicts()
     times = [row["times"] for row in rows]

@@ -22,7 +22,7 @@ from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job, Partial, Readable, part_of
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
 from kinetoscope.model.operators.costs import device_costs, groups_of, host_costs, launched
 from kinetoscope.model.steps.scope import Scope, scope
@@ -122,12 +122,13 @@ class Numbers:
         return any(name.startswith(prefix) for name in self.series)
 
 
-def numbers(job: Job, *, select: Selection = ALL) -> Numbers:
+def numbers(job: Job | Readable, *, select: Selection = ALL) -> Numbers:
     """Measure a run.
 
     Raises:
         InputError: no rank can be read.
     """
+    job, select = part_of(job, select)
     answer = job.reduce(_of_trace, _together, _sorted, RESULT, default_to_steady(select))
     frame = answer.frame
     facts = frame.filter(pl.col("metric") == _ENVIRONMENT)

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import UsageError, nearest
 from kinetoscope.integrations.assistant.wording import brief
 from kinetoscope.server.query import selection as of_query
-from kinetoscope.views.text import nearest
 
 MAX_ARGUMENT_CHARACTERS: Final = 20_000
 """Characters of a query or a path."""

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from kinetoscope.advisor.commands import arguments
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import UsageError, nearest
 from kinetoscope.integrations.assistant.arguments import MAX_ARGUMENT_CHARACTERS, Argument, checked, selection
 from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.wording import (
@@ -34,7 +34,6 @@ from kinetoscope.pages.documents import Block, document
 from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.views.exports.budget import LEAST_TOKENS
 from kinetoscope.views.exports.plain import plain
-from kinetoscope.views.text import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import polars as pl
 from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import edges_of_paths
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Job, Readable, job_of
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
@@ -55,7 +55,9 @@ class PathGraph:
         return f"<PathGraph of {len(self.nodes):,} nodes and {len(self.edges):,} edges, {critical:,} of them critical>"
 
 
-def critical_path_graph(of: Job | Trace, *, rank: int | None = None, steps_by: str | None = None) -> PathGraph:
+def critical_path_graph(
+    of: Job | Trace | Readable, *, rank: int | None = None, steps_by: str | None = None
+) -> PathGraph:
     """The graph of a trace, or of a rank of a job (of the first if none is named).
 
     `steps_by` is the name of the annotations that are steps, where those of the profiler are not meant.
@@ -64,7 +66,7 @@ def critical_path_graph(of: Job | Trace, *, rank: int | None = None, steps_by: s
         UsageError: the job has no such rank.
         InputError: it cannot be read.
     """
-    trace = of if isinstance(of, Trace) else of.trace(rank)
+    trace = of if isinstance(of, Trace) else job_of(of).trace(rank)
     graph, work = critical_graph(trace, steps_by), device_work(trace)
     nodes = len(graph.time)
     piece = np.full(nodes, -1, np.int64)  # of device work, by node

@@ -13,8 +13,7 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import MODULE_CALL, PARAMETER, StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
 from kinetoscope.model.steps.proposed_steps import dividers
-from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import STEADY_STEPS
+from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 

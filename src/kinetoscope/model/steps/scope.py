@@ -12,13 +12,13 @@ from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
-from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.steps.named_calls import chosen_calls, has_name
+from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
 from kinetoscope.model.steps.steps import (
-    STEADY_STEPS,
     Steps,
     after_warm_up,
     is_delayed,
@@ -29,7 +29,7 @@ from kinetoscope.model.steps.steps import (
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
 
 _TIME_LIMIT_NS: Final = 1 << 61
@@ -132,10 +132,14 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if select.steps is not None:
         host &= step_of(chosen.host, trace.start) >= 0
         taken &= step_of_work(trace, work, chosen) >= 0
-    for events in _criteria(trace, select):
+    for events in _criteria(trace, select, every):
         # Device work is where it was launched, that of a replay where it was captured.
         host &= events
         running &= (call >= 0) & events[call]
+    if select.name is not None:
+        named = has_name(trace, select.name)
+        host &= named
+        running &= named[work.rows] | ((call >= 0) & inside(trace, named)[call])
     if select.devices is not None:
         running &= np.isin(work.device, _require_any("device", select.devices, work.device))
     if select.streams is not None:
@@ -147,7 +151,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
     if select.steps == STEADY_STEPS and len(places):
         notes += _steps_left_out(every, places)
     unlinked = int((work.launch < 0).sum())
-    if unlinked and (select.annotation is not None or select.threads is not None):
+    if unlinked and any(each is not None for each in _by_launch(select)):
         notes.append(f"{unlinked} of {len(work)} pieces of device work have no recorded launch and are left out.")
     clip = _time_range(trace, select)
     in_time = host
@@ -171,8 +175,28 @@ def unclipped(view: Scope) -> Scope:
     return view if view.select.time is None else scope(view.trace, replace(view.select, time=None))
 
 
-def _criteria(trace: Trace, select: Selection) -> Iterator[Bools]:
+def _by_launch(select: Selection) -> tuple[object, ...]:
+    """The fields that choose device work by its launch alone."""
+    return (select.annotation, select.threads, select.under, select.before, select.after)
+
+
+def left_out(view: Scope) -> tuple[str, ...]:
+    """The note on an answer about a part that names of calls choose: how much of the trace that is."""
+    patterns = view.select.patterns
+    if not patterns:
+        return ()
+    whole = scope(view.trace, replace(view.select, name=None, under=None, before=None, after=None))
+    chosen = " and ".join(f"{'named' if field == 'name' else field} {text!r}" for field, text in patterns.items())
+    calls = any_of(view.trace.kind, HOST_KINDS)
+    some, every = (int((each.host_mask & calls).sum()) for each in (view, whole))
+    work = whole.device_work_mask
+    and_work = f", {whole.count_of_work(view.device_work_mask[work])}" if work.any() else ""
+    return (f"Selected is what is {chosen}: {some:,} of {number_of(every, 'call')}{and_work}; the rest is left out.",)
+
+
+def _criteria(trace: Trace, select: Selection, every: Steps) -> Iterator[Bools]:
     """The events that a selection by calls of the host leaves."""
+    yield from chosen_calls(trace, select, every)
     if select.annotation is not None:
         yield _inside_annotation(trace, select.annotation)
     if select.threads is not None:
@@ -200,8 +224,6 @@ def _steps_left_out(every: Steps, places: Int64s) -> Iterator[str]:
 def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:
     """Places of the steps that are wanted; −1 is the last step, −2 the one before."""
     if isinstance(wanted, str):
-        if wanted != STEADY_STEPS:
-            raise UsageError(f"steps are numbers, a range of them, or {STEADY_STEPS!r}; not {wanted!r}")
         return steady_places(trace, steps_by)
     if isinstance(wanted, range):
         inside = [number for number in every.number.tolist() if number in wanted]

@@ -25,9 +25,6 @@ repetition: proposed from a pattern that repeats. window: the whole window count
 
 _PROFILER_STEP: Final = re.compile(r"ProfilerStep#(\d{1,18})")
 
-STEADY_STEPS: Final = "steady"
-"""Value of `Selection.steps`: all steps but those of the warm-up and an empty last one."""
-
 _WARM_UP_RATIO: Final = 1.25
 """A leading step longer than this times the median step warms up: caches, allocator, autotuning."""
 

@@ -6,15 +6,14 @@ Nothing from a trace is ever part of a query.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, cast
 
 import polars as pl
 
-from kinetoscope.errors import UsageError
-from kinetoscope.model.job import RANK, Job, Partial
+from kinetoscope.errors import UsageError, nearest
+from kinetoscope.model.job import RANK, Job, Partial, Readable, job_of
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.tables.tables import TABLES, table
 from kinetoscope.model.trace.trace import Trace
@@ -50,7 +49,7 @@ def execute_here(query: str, tables: Mapping[str, pl.DataFrame], *, check: bool)
     return pl.DataFrame(schema=answer.collect_schema()) if check else answer.collect()
 
 
-def sql(job: Job | Mapping[str, Job], query: str, execute: Execute = execute_here) -> Result:
+def sql(job: Job | Readable | Mapping[str, Job], query: str, execute: Execute = execute_here) -> Result:
     """The answer to an SQL query over the declared tables of all ranks; `execute` runs it.
 
     Of several runs, by name, each table has the rows of all, and the name in the column `run`, which comes first. The
@@ -61,10 +60,18 @@ def sql(job: Job | Mapping[str, Job], query: str, execute: Execute = execute_her
         UsageError: the query is wrong: its grammar, a table, a column, a type.
         InputError: no rank can be read.
     """
-    if isinstance(job, Job):
-        return _answer({"": job}, {name: schema_of(name) for name in TABLES}, query, execute)
+    runs = _runs(job)
+    if "" in runs:
+        return _answer(runs, {name: schema_of(name) for name in TABLES}, query, execute)
     run = Column(RUN, pl.String, "Name of the run.")
-    return _answer(job, {name: Schema(run, *schema_of(name)) for name in TABLES}, query, execute)
+    return _answer(runs, {name: Schema(run, *schema_of(name)) for name in TABLES}, query, execute)
+
+
+def _runs(job: Job | Readable | Mapping[str, Job]) -> Mapping[str, Job]:
+    """Runs by name; a single one, which needs none, by ""."""
+    if isinstance(job, Mapping) and job and all(isinstance(each, Job) for each in job.values()):
+        return cast(Mapping[str, Job], job)
+    return {"": job_of(cast("Job | Readable", job))}
 
 
 def _answer(runs: Mapping[str, Job], schemas: Mapping[str, Schema], query: str, execute: Execute) -> Result:
@@ -106,18 +113,13 @@ def _reason(message: str, named: Mapping[str, Schema]) -> str:
     """The message of Polars in one line, with suggestions for an unknown table or column."""
     if match := _OTHER_TABLE.search(message):
         unknown = match[1] or match[2]
-        return f"there is no table {unknown!r}{_near(unknown, TABLES)}; the tables are {', '.join(TABLES)}"
+        return f"there is no table {unknown!r}{nearest(unknown, TABLES)}; the tables are {', '.join(TABLES)}"
     if match := _OTHER_COLUMN.search(message):
         columns = dict.fromkeys(column for schema in named.values() for column in schema.names)
         where = ", ".join(f"{name} ({', '.join(schema.names)})" for name, schema in named.items())
-        return f"there is no column {match[1]!r}{_near(match[1], columns)}; the columns are those of {where}"
+        return f"there is no column {match[1]!r}{nearest(match[1], columns)}; the columns are those of {where}"
     reason = " ".join(_PLAN.sub("", message).split())
     return f"{reason or 'it cannot be run'}; `kinetoscope sql` lists tables and columns"
-
-
-def _near(word: str, words: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word.lower(), list(words), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _described(frame: pl.DataFrame, named: Mapping[str, Schema]) -> Schema:

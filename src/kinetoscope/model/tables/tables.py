@@ -5,7 +5,6 @@ Texts are Enums where they can be; `schema.conform` makes them String before the
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.grouping import group, reduce_by
-from kinetoscope.errors import UsageError
+from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.collectives.attributes import collective_rows, kinds, members, sizes
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
@@ -67,9 +66,7 @@ def table(trace: Trace, name: str) -> pl.DataFrame:
         UsageError: no table is called that.
     """
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"tables: {', '.join(TABLES)}"
-        raise UsageError(f"there is no table {name!r}; {hint}")
+        raise UsageError(f"there is no table {name!r}{nearest(name, TABLES)}; tables: {', '.join(TABLES)}")
     return _build(trace, name)
 
 

@@ -18,8 +18,8 @@ from kinetoscope.model.execution.calls import call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.stream_waits import stream_waits
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import STEADY_STEPS, step_of, step_of_work, steps
+from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
+from kinetoscope.model.steps.steps import step_of, step_of_work, steps
 from kinetoscope.model.timeline.call_context import CallContext, Frame, ancestors, call_context, launch_of, launched_in
 from kinetoscope.model.timeline.categories import MARK_KINDS, mark_kinds
 from kinetoscope.model.timeline.layout import lane_of, timeline, times

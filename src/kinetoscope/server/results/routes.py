@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from kinetoscope.analyses import RECORDED, named, names
+from kinetoscope.errors import nearest
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.schema import Analysis, Result
@@ -27,7 +28,6 @@ from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.charts.scales import scales as scales_of
 from kinetoscope.views.names import short_names
 from kinetoscope.views.rows import Arrangement, arranged
-from kinetoscope.views.text import nearest
 
 
 class Results:
