@@ -481,6 +481,9 @@ class Analysis:
     of_operators: bool = False
     """It rests on the operators of device work: it says which replays of graphs have those of their capture."""
 
+    of_calls: bool = True
+    """It heeds names of calls that are selected; where it does not, as it is about the whole rank, it says so."""
+
     @property
     def name(self) -> str:
         """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""

@@ -110,7 +110,7 @@ def critical_path(
     return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)
 
 
-ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES))
+ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES), of_calls=False)
 
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
@@ -161,7 +161,7 @@ def _what_if_notes(new: WhatIf, every: Steps) -> Iterator[str]:
 def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
     trace, work = view.trace, view.device_work
     select = view.select
-    if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
+    if select.devices is not None or select.streams is not None or select.is_within_steps:
         yield "The path is through the whole rank: of the selection only steps and the range of time count."
     if not len(work):
         yield no_device_work(trace, "the path is the host's")

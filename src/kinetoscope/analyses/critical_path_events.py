@@ -77,7 +77,7 @@ def critical_path_events(
     return job.map(_of_trace, ANALYSIS, select, path=path, group_by=group_by)
 
 
-ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=Bars("name", "time"))
+ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=Bars("name", "time"), of_calls=False)
 
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupBy) -> Partial:
@@ -90,7 +90,7 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupB
     total = max(int(time.sum()), 1)
     frame = frame.with_columns((pl.col("time") / total).alias("share")).select(RESULT.names[1:])
     notes = list(view.notes)
-    if any(each is not None for each in (select.devices, select.streams, select.threads, select.annotation)):
+    if select.devices is not None or select.streams is not None or select.is_within_steps:
         notes.append("The path is through the whole rank: of the selection only steps and the range of time count.")
     return Partial(frame, tuple(notes))
 

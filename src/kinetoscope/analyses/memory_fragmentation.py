@@ -110,7 +110,12 @@ def memory_fragmentation(
 
 
 ANALYSIS = Analysis(
-    "Memory fragmentation", memory_fragmentation, RESULT, chart=Bars("pool", "inactive_split"), of_device_work=False
+    "Memory fragmentation",
+    memory_fragmentation,
+    RESULT,
+    chart=Bars("pool", "inactive_split"),
+    of_device_work=False,
+    of_calls=False,
 )
 
 

@@ -108,7 +108,9 @@ def memory_growth(
     return job.map(_of_trace, ANALYSIS, select, warmup=warmup)
 
 
-ANALYSIS = Analysis("Memory growth", memory_growth, RESULT, chart=Bars("name", "per_step"), of_device_work=False)
+ANALYSIS = Analysis(
+    "Memory growth", memory_growth, RESULT, chart=Bars("name", "per_step"), of_device_work=False, of_calls=False
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:

@@ -104,7 +104,7 @@ def memory_oom(
     return job.map(_of_trace, ANALYSIS, select, error=error)
 
 
-ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False)
+ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False, of_calls=False)
 
 Row = dict[str, Any]
 

@@ -121,7 +121,12 @@ def memory_what_if(
 
 
 ANALYSIS = Analysis(
-    "Memory under other settings", memory_what_if, RESULT, chart=Bars("settings", "reserved"), of_device_work=False
+    "Memory under other settings",
+    memory_what_if,
+    RESULT,
+    chart=Bars("settings", "reserved"),
+    of_device_work=False,
+    of_calls=False,
 )
 
 Row = dict[str, Any]

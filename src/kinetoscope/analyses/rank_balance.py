@@ -62,7 +62,9 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True)
+ANALYSIS = Analysis(
+    "Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True, of_calls=False
+)
 
 _CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
 

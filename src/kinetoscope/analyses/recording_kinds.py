@@ -49,7 +49,7 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_work=False)
+ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False)
 
 _NO_KIND: Final = "No row: the file records a program at work, as far as its events tell."
 

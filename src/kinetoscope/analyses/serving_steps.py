@@ -140,7 +140,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         chosen &= step_of(view.steps.host, host.start) >= 0
     if view.clip is not None:
         chosen &= (host.start >= view.clip[0]) & (host.start < view.clip[1])
-    if select.threads is not None or select.annotation is not None:
+    if select.is_within_steps:
         chosen &= np.where(row >= 0, view.host_mask[row], False) if len(row) else chosen
     frame = found.frame.with_row_index("step").with_columns(
         start=pl.col("host_start") - origin_of_time(trace),

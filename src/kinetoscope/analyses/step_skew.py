@@ -43,7 +43,7 @@ def step_skew(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), across_ranks=True)
+ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), across_ranks=True, of_calls=False)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

@@ -69,7 +69,7 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False)
+ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kinetoscope.cli.shared.open_job import opened_at, selection
-from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table
+from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_selection, add_table, typed
+from kinetoscope.model.steps.grammar import steps
 
 if TYPE_CHECKING:
     from kinetoscope.model.steps.selection import Selection
@@ -33,17 +34,18 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.model.steps.selection import ALL
 
     select = selection(args).get("select", ALL)
-    if args.table in (None, "memory") and (of_memory := _memory(args, select)) is not None:
+    of_base = select if args.base_steps is None else replace(select, steps=args.base_steps)
+    if args.table in (None, "memory") and (of_memory := _memory(args, of_base, select)) is not None:
         deliver(replace(of_memory, notes=of_memory.notes[1:]), args, title=of_memory.notes[0])
         return 0
     screen = is_screen(args)
     promised = args.table == "promises" or (screen and args.promises)
     profiles, advice, facts = [], [], []
-    for path in (args.base, args.new):
+    for path, part in ((args.base, of_base), (args.new, select)):
         with opened_at(args, path) as (job, _):
-            profiles.append(run_profile(job, select))
-            advice += [advise(job, select=select)] if promised else []
-            facts += [run_facts(job, advice[-1], select=select)] if promised else []
+            profiles.append(run_profile(job, part))
+            advice += [advise(job, select=part)] if promised else []
+            facts += [run_facts(job, advice[-1], select=part)] if promised else []
     difference = between(*profiles)
     kept = delivery_of_advice([args.base, args.new], advice, facts) if promised else None
     if screen:
@@ -70,7 +72,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _memory(args: argparse.Namespace, select: Selection) -> Result | None:
+def _memory(args: argparse.Namespace, of_base: Selection, select: Selection) -> Result | None:
     """The difference of the memory of both runs, if it is asked for, or both are snapshots alone."""
     from kinetoscope.compare.diff.memory import memory_diff
 
@@ -78,7 +80,7 @@ def _memory(args: argparse.Namespace, select: Selection) -> Result | None:
         alone = all(source.reader == "snapshot" for job in (base, new) for source in job.sources)
         if args.table is None and not alone:
             return None
-        return memory_diff(base, new, select=select, at=args.at)
+        return memory_diff(base, new, select=select, base_select=of_base, at=args.at)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,5 +109,8 @@ def _parser() -> argparse.ArgumentParser:
     add_engine(parser)
     add_selection(parser)
     add_table(parser)
+    parser.add_argument(
+        "--base-steps", type=typed(steps), metavar="LIST", help="steps of BASE, where they are others than those of NEW"
+    )
     parser.epilog = "All steps but those of the warm-up are compared; --steps chooses others."
     return parser

@@ -6,8 +6,10 @@ with the table of each analysis.
 
 from __future__ import annotations
 
-from kinetoscope.cli.shared.open_job import reading
-from kinetoscope.cli.shared.options import Parser, add_budget, add_path, add_reading, typed
+from argparse import Namespace
+
+from kinetoscope.cli.shared.open_job import chosen, reading
+from kinetoscope.cli.shared.options import Parser, add_budget, add_chosen, add_path, add_reading, typed
 from kinetoscope.model.steps.grammar import numbers, time_range
 
 
@@ -24,6 +26,7 @@ def run(arguments: list[str]) -> int:
         rank=args.rank,
         steps=args.steps,
         time=args.time_range,
+        select=chosen(Namespace(**{**vars(args), "steps": None, "time_range": None})),
         source=args.source,
         budget=args.budget,
         reading=ReadKeywords(**reading(args)),
@@ -50,6 +53,7 @@ def _parser() -> Parser:
     parser.add_argument("--steps", metavar="LIST", help="only these steps: 2-4, all; by default without the warm-up")
     help_ = "only this time, from the beginning: 10ms..20ms"
     parser.add_argument("--time-range", "--time", type=typed(time_range), metavar="FROM..TO", help=help_)
+    add_chosen(parser.add_argument_group("selection of .md and .xlsx"))
     parser.add_argument(
         "--source", action="append", default=[], metavar="DIR", help="include source files below this folder"
     )

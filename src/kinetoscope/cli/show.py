@@ -110,6 +110,10 @@ _TAKEN: Final = frozenset(
         "stream",
         "thread",
         "annotation",
+        "name",
+        "under",
+        "before",
+        "after",
         "steps_by",
     }
     | {"where", "sort", "columns", "limit", "format", "output", "engine", "address"}

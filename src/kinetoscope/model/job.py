@@ -103,18 +103,23 @@ class Task:
     params: Mapping[str, Any]
     of_device_work: bool = False
     of_operators: bool = False
+    of_calls: bool = True
 
     def __call__(self, trace: Trace) -> Partial:
-        """The answer; the first of its notes name damage of the file, lost records of device work, and captures."""
+        """The answer; the first of its notes name damage of the file, lost work, what is selected, and captures."""
         answer = self.of_trace(trace, self.select, **self.params)
         notes = [damage] if (damage := damage_of(trace)) else []
         if self.of_device_work and lost_work(trace):
             notes += notes_of_lost_work(trace, scope(trace, self.select).host_mask)
         if self.select.patterns:
-            notes += left_out(scope(trace, self.select))
+            notes += left_out(scope(trace, self.select)) if self.of_calls else (WHOLE_RANK,)
         if self.of_operators and trace.captured is not None:
             notes += trace.captured.notes
         return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
+
+
+WHOLE_RANK: Final = "This is about the whole rank: names of calls do not choose a part of it."
+"""Says that an analysis does not heed them."""
 
 
 class Engine(Protocol):
@@ -359,8 +364,10 @@ def _fit(params: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
 
 
-def _rests_on(declared: Analysis | Schema) -> tuple[bool, bool]:
-    return (declared.of_device_work, declared.of_operators) if isinstance(declared, Analysis) else (False, False)
+def _rests_on(declared: Analysis | Schema) -> tuple[bool, bool, bool]:
+    if isinstance(declared, Schema):
+        return False, False, True
+    return declared.of_device_work, declared.of_operators, declared.of_calls
 
 
 def _columns(declared: Analysis | Schema) -> Schema:

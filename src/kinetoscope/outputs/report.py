@@ -12,9 +12,9 @@ from typing import Final
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import RECORDED, named, names
 from kinetoscope.errors import InputError, UsageError, nearest
-from kinetoscope.model.job import Job, Readable
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps import grammar
-from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import write_file
 from kinetoscope.outputs.summary import summary
 from kinetoscope.pages.documents import document, of_run
@@ -40,6 +40,7 @@ def report(
     rank: int | None = None,
     steps: str | None = None,
     time: tuple[int, int] | None = None,
+    select: Selection = ALL,
     source: Sequence[str] = (),
     budget: int | None = None,
     reading: ReadKeywords | None = None,
@@ -55,6 +56,7 @@ def report(
         rank: the rank to report on; by default the whole job.
         steps: only these steps, as text: `2-4`, `all`; by default all without the warm-up.
         time: only this time, from and to, ns after the first event.
+        select: what else is looked at, of Markdown and Excel: names of calls, devices, ranks.
         source: folders below which source files are included.
         budget: tokens of the Markdown at most, about; None for no limit.
         reading: how paths are read.
@@ -63,7 +65,7 @@ def report(
         Where it was written.
 
     Raises:
-        UsageError: there is no such section, or there are several runs at the path.
+        UsageError: there is no such section, several runs are at the path, or a page cannot show what is selected.
         InputError: the run cannot be read, or the file not be written.
     """
     wanted = _sections(sections)
@@ -73,25 +75,30 @@ def report(
     options = reading or ReadKeywords()
     if not isinstance(of, (Job, str, os.PathLike)):
         of = read(of, **options.keywords())
-    select = {
+    shown = {
         "rank": "" if rank is None else str(rank),
         "steps": steps or "",
         "time": grammar.time_range_text(*time) if time else "",
     }
     if name.endswith((".md", ".xlsx")):
         job = of if isinstance(of, Job) else read(of, **options.keywords())
-        part = Selection(steps=grammar.steps(steps) if steps else None, time=time)
+        numbers = grammar.steps(steps) if steps else select.steps
+        job, part = part_of(job, replace(select, steps=numbers, time=time or select.time))
         job = replace(job, sources=tuple(source for source in job.sources if rank in (None, source.rank)))
         if name.endswith(".md"):
             write_file(document(of_run(summary(job, select=part)), budget).encode(), name)
         else:
             write_file(to_xlsx(_tables(job, part)), name)
         return name
+    if select != ALL:
+        raise UsageError(
+            "a page is of ranks, steps and a time alone; .md and .xlsx take names of calls and devices, too"
+        )
     if isinstance(of, Job):
         workspace = Workspace((of.path,), options, job=of)
     else:
         workspace = Workspace((os.fspath(of),), options)
-    write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, select), name)
+    write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, shown), name)
     return name
 
 

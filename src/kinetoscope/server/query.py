@@ -77,6 +77,10 @@ def selection(query: QueryParams) -> Selection:
         threads=field("thread", grammar.numbers),
         annotation=field("annotation", str),
         steps_by=field("steps_by", str),
+        name=field("name", str),
+        under=field("under", str),
+        before=field("before", str),
+        after=field("after", str),
     )
 
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.datastructures import QueryParams
 
 import kinetoscope
 from kinetoscope import Job, Selection
+from kinetoscope.analyses import named
+from kinetoscope.cli.shared.open_job import chosen as chosen_by_options
+from kinetoscope.cli.shared.options import add_selection
 from kinetoscope.errors import UsageError
+from kinetoscope.integrations.assistant.arguments import selection as of_tool
+from kinetoscope.model.job import WHOLE_RANK
 from kinetoscope.model.steps.scope import scope
+from kinetoscope.outputs.report import report
+from kinetoscope.server.query import selection as of_address
 from tests import drawn
+from tests.catalog.samples import BUNDLED
 
 
 @pytest.fixture
@@ -75,11 +86,11 @@ def test_patterns_compose_with_steps(job: Job) -> None:
 
 def test_an_answer_says_how_much_was_left_out(job: Job) -> None:
     (note,) = (
-        note for note in kinetoscope.kernels(job, select=Selection(name="aten::mm")).notes if "Selected is" in note
+        note for note in kinetoscope.kernels(job, select=Selection(name="aten::mm")).notes if "The selection" in note
     )
     assert note == (
-        "Selected is what is named 'aten::mm': 2 of 14 calls, 2 of 5 pieces of device work (55.6% of device time); "
-        "the rest is left out."
+        "The selection has what is named 'aten::mm': 2 of 14 calls, "
+        "2 of 5 pieces of device work (55.6% of device time)."
     )
 
 
@@ -93,3 +104,32 @@ def test_an_answer_says_how_much_was_left_out(job: Job) -> None:
 def test_a_pattern_that_fits_nothing_is_refused(job: Job, fields: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         chosen(job, **fields)
+
+
+@pytest.mark.parametrize("name", [each.name for each in kinetoscope.ANALYSES])
+def test_every_analysis_says_whether_it_heeds_names_of_calls(name: str) -> None:
+    job, analysis = kinetoscope.read(BUNDLED / "ddp2"), named(name)
+    whole, part = analysis(job), analysis(job, select=Selection(under="aten::addmm"))
+    said = any("The selection has what is under 'aten::addmm'" in note for note in part.notes)
+    assert (said, WHOLE_RANK in part.notes) == (analysis.of_calls, not analysis.of_calls)
+    assert analysis.of_calls or part.frame.equals(whole.frame)
+
+
+def test_every_face_takes_the_same_words() -> None:
+    wanted = Selection(name="aten::mm|nccl*", under="aten::linear", before="a", after="b")
+    words = {"name": "aten::mm|nccl*", "under": "aten::linear", "before": "a", "after": "b"}
+    assert of_address(QueryParams(words)) == wanted
+    assert of_tool({"event_name": words["name"], **words, "name": "kernels"}) == wanted
+    parser = argparse.ArgumentParser()
+    add_selection(parser)
+    assert chosen_by_options(parser.parse_args([f"--{name}={text}" for name, text in words.items()])) == wanted
+
+
+def test_a_report_is_of_the_selection_and_a_page_says_what_it_takes(tmp_path: Path) -> None:
+    file = drawn.written(tmp_path / "t.json", drawn.op("aten::mm", 0, 10), drawn.op("aten::add", 20, 10))
+    report(file, tmp_path / "run.xlsx", select=Selection(name="aten::add"))
+    texts = zipfile.ZipFile(tmp_path / "run.xlsx").read("xl/sharedStrings.xml").decode()
+    assert "aten::add" in texts
+    assert "aten::mm" not in texts
+    with pytest.raises(UsageError, match="a page is of ranks, steps and a time alone"):
+        report(file, tmp_path / "run.html", select=Selection(name="aten::add"))

@@ -83,4 +83,8 @@ def chosen(args: argparse.Namespace) -> Selection:
         threads=args.thread,
         annotation=args.annotation,
         steps_by=args.steps_by,
+        name=args.event_name,
+        under=args.under,
+        before=args.before,
+        after=args.after,
     )

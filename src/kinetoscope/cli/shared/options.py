@@ -110,10 +110,26 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         metavar="FROM..TO",
         help="only this part, counted from the start of the trace: 10ms..20ms",
     )
+    add_chosen(group)
+
+
+def add_chosen(group: argparse._ArgumentGroup) -> None:
+    """What is asked about beside steps and time: devices, threads, calls."""
     group.add_argument("--device", type=typed(numbers), metavar="LIST", help="only these devices")
     group.add_argument("--stream", type=typed(numbers), metavar="LIST", help="only these streams")
     group.add_argument("--thread", type=typed(numbers), metavar="LIST", help="only these host threads")
     group.add_argument("--annotation", metavar="TEXT", help="only what runs inside annotations of this name")
+    group.add_argument(
+        "--name",
+        dest="event_name",
+        metavar="PATTERN",
+        help="only calls and kernels of this name (aten::mm|nccl*), and what they launched",
+    )
+    group.add_argument(
+        "--under", metavar="PATTERN", help="only calls of this name, what is inside them, what it launched"
+    )
+    group.add_argument("--before", metavar="PATTERN", help="only what is before the first such call of a step")
+    group.add_argument("--after", metavar="PATTERN", help="only what is after the last such call of a step")
     group.add_argument("--steps-by", metavar="NAME", help="use annotations of this name as steps")
 
 

@@ -65,7 +65,12 @@ class MemoryOwner(NamedTuple):
 
 
 def memory_diff(
-    base: Job | Readable, new: Job | Readable, *, select: Selection = ALL, at: MemoryInstant = "peak"
+    base: Job | Readable,
+    new: Job | Readable,
+    *,
+    select: Selection = ALL,
+    base_select: Selection | None = None,
+    at: MemoryInstant = "peak",
 ) -> Result:
     """What takes more or less memory in one run than in another?
 
@@ -85,13 +90,15 @@ def memory_diff(
         base: the first run.
         new: the second run.
         select: what is looked at in both.
+        base_select: what is looked at in the first run, where that is something else.
         at: peak, or end: when the snapshot was taken or the recording ended.
 
     Raises:
         InputError: a run cannot be read, or has nothing about memory.
         UsageError: a run does not have what was selected.
     """
-    (base, of_base), (new, of_new) = part_of(base, select), part_of(new, select)
+    base, of_base = part_of(base, select if base_select is None else base_select)
+    new, of_new = part_of(new, select)
     sides = [_side(base, of_base, at), _side(new, of_new, at)]
     (before, was_on, _), (after, on, _) = sides
     pairs = in_pairs(before, after, _PASSES)

@@ -71,5 +71,7 @@ def _value(argument: Argument, value: Any) -> Any:
 
 
 def selection(given: Mapping[str, Any]) -> Any:
-    """The steps and the range of time that are asked about."""
-    return of_query(QueryParams([(name, given[name]) for name in ("steps", "time") if given.get(name)]))
+    """The part of each trace that is asked about; `name` is taken by the analysis."""
+    fields = ("steps", "time", "device", "under", "before", "after")
+    chosen = [(field, given[field]) for field in fields if given.get(field)]
+    return of_query(QueryParams([*chosen, *([("name", given["event_name"])] if given.get("event_name") else [])]))

@@ -279,6 +279,13 @@ _PARTS: Final = (
     Argument("steps", "string", "Only these steps: `2-4`; `all`. By default `steady`, without those of the warm-up."),
     Argument("time", "string", "Only this time, from the beginning: `10ms..20ms`."),
 )
+_CALLS_CHOSEN: Final = (
+    Argument("device", "string", "Only these devices: `0,1`."),
+    Argument("event_name", "string", "Only calls and kernels of this name: `aten::mm|nccl*`; `*` is any text."),
+    Argument("under", "string", "Only calls of this name, what is inside them and what that launched."),
+    Argument("before", "string", "Only what begins before the first call of this name in a step."),
+    Argument("after", "string", "Only what begins after the last call of this name in a step."),
+)
 _PATH: Final = Argument("path", "string", _RUN, required=True)
 _BUDGET: Final = Argument(
     "budget",
@@ -332,6 +339,7 @@ TOOLS: Final = (
             _LIMIT_ARGUMENT,
             _OFFSET,
             *_PARTS,
+            *_CALLS_CHOSEN,
         ),
         _run_analysis,
     ),

@@ -191,7 +191,7 @@ def left_out(view: Scope) -> tuple[str, ...]:
     some, every = (int((each.host_mask & calls).sum()) for each in (view, whole))
     work = whole.device_work_mask
     and_work = f", {whole.count_of_work(view.device_work_mask[work])}" if work.any() else ""
-    return (f"Selected is what is {chosen}: {some:,} of {number_of(every, 'call')}{and_work}; the rest is left out.",)
+    return (f"The selection has what is {chosen}: {some:,} of {number_of(every, 'call')}{and_work}.",)
 
 
 def _criteria(trace: Trace, select: Selection, every: Steps) -> Iterator[Bools]:

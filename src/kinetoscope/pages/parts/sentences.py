@@ -258,8 +258,8 @@ def _pauses(summary: Result, frame: pl.DataFrame) -> Iterator[Sentence]:
 
 def is_part(select: Selection) -> bool:
     """Whether the selection is less than all steps: a range, a device, a thread."""
-    chosen = (select.time, select.devices, select.streams, select.threads, select.annotation)
-    return select.steps not in (None, "steady") or any(each is not None for each in chosen)
+    chosen = any(each is not None for each in (select.time, select.devices, select.streams))
+    return select.steps not in (None, "steady") or chosen or select.is_within_steps
 
 
 def nothing(what: str, select: Selection) -> Sentence:
