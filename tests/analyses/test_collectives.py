@@ -49,7 +49,7 @@ def test_transfer_waiting_and_bandwidth(tmp_path: Path) -> None:
     result = collectives(job_of(tmp_path, ranks))
     [row] = result.frame.to_dicts()
     expected = {
-        "rank": 0, "process_group": "0 default_pg [0-3]", "kind": "all_reduce", "dtype": "float32", "bytes": 4000,
+        "rank": None, "process_group": "0 default_pg [0-3]", "kind": "all_reduce", "dtype": "float32", "bytes": 4000,
         "call": None, "start": 0, "calls": 1, "matched": 1, "ranks": 4, "duration": 260_000, "mean_duration": 65_000,
         "transfer": 160_000, "waiting": 100_000, "exposed": 220_000,
     }  # fmt: skip

@@ -17,7 +17,7 @@ from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
 By = Literal["size", "kind", "rank", "call"]
 
 RESULT = Schema(
-    Column("rank", pl.Int64, "The lowest rank that took part; the rank itself with by rank."),
+    Column("rank", pl.Int64, "Rank, with by rank; null for rows of all ranks together."),
     Column("process_group", pl.String, "Name, description and ranks of the group; null where it is not recorded."),
     Column("kind", pl.String, "all_reduce, all_gather, …; send_recv for point-to-point; other if unknown."),
     Column("dtype", pl.String, "Type of the elements; null if not recorded, or if several."),
@@ -115,7 +115,7 @@ def _table(costs: pl.DataFrame, each: pl.DataFrame, by: str) -> pl.DataFrame:
         "call": pl.col("call").first() if by == "call" else pl.lit(None, pl.Int64),
     }
     table = rows.group_by(keys, maintain_order=False).agg(
-        pl.col("rank").min().alias("lowest"),
+        (pl.col("rank").min() if by == "rank" else pl.lit(None, pl.Int64)).alias("lowest"),
         *(expression.alias(f"kept_{name}") for name, expression in kept.items()),
         start=pl.col("start").min() - first,
         calls=pl.len().cast(pl.Int64),

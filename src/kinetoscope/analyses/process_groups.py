@@ -17,7 +17,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
 
 RESULT = Schema(
-    Column("rank", pl.Int64, "The lowest rank of the group among those that were read."),
+    Column("rank", pl.Int64, "Null: a group is of all its ranks."),
     Column("process_group", pl.String, "Name, description and ranks; null for calls whose group is not recorded."),
     Column("name", pl.String, "Name as torch numbers or hashes it; several groups may share one."),
     Column("description", pl.String, "Purpose in words, if the program gives one."),
@@ -47,7 +47,7 @@ def process_groups(job: Job, *, select: Selection = ALL) -> Result:
 
     Method. A group is its name, description, size and ranks together. Groups are those that the calls of collectives
     name and those that `distributedInfo` lists, so that a group nobody used has a row with no calls. Where a call cuts
-    its list of ranks short, `distributedInfo` completes it. Rows are sorted by rank, then the longest first; see
+    its list of ranks short, `distributedInfo` completes it. The longest come first; see
     `collectives` for how calls are matched and what transfer, waiting and sizes mean.
 
     How to read it. Groups of tensor parallel ranks should lie within a machine; much time in a group that spans
@@ -89,7 +89,6 @@ def _finish(calls: pl.DataFrame, known: pl.DataFrame) -> Partial:
     members = pl.concat([costs.select(*_FACTS, "rank"), known])
     groups = members.group_by("group").agg(
         *(pl.col(name).drop_nulls().sort().first() for name in _FACTS[1:]),
-        pl.col("rank").min(),
         ranks_here=pl.col("rank").n_unique().cast(pl.Int64),
     )
     used = each.group_by("group").agg(
@@ -105,10 +104,12 @@ def _finish(calls: pl.DataFrame, known: pl.DataFrame) -> Partial:
     table = groups.join(used, on="group", how="left", nulls_equal=True).join(
         _kinds(each), on="group", how="left", nulls_equal=True
     )
-    table = table.with_columns(pl.col("calls", "matched", "duration", "exposed").fill_null(0))
+    table = table.with_columns(
+        pl.col("calls", "matched", "duration", "exposed").fill_null(0), rank=pl.lit(None, pl.Int64)
+    )
     table = table.rename(dict(zip(_FACTS, _NAMES, strict=True)))
-    order = ["rank", "duration", "process_group"]
-    return Partial(table.sort(order, descending=[False, True, False], nulls_last=True), tuple(notes))
+    order = ["duration", "process_group"]
+    return Partial(table.sort(order, descending=[True, False], nulls_last=True), tuple(notes))
 
 
 def _kinds(each: pl.DataFrame) -> pl.DataFrame:
