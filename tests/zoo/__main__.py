@@ -28,6 +28,7 @@ def main() -> int:
     asked.add_argument("--twins", nargs="*", choices=WAYS, default=None, help="ways of the twin (those of --ways)")
     asked.add_argument("--gain", action="store_true", help="measure what the fix brings, too")
     asked.add_argument("--compare", action="store_true", help="run each without a recorder, too, for its result")
+    asked.add_argument("--again", action="store_true", help="judge what --kept has, and record only the rest")
     asked.add_argument("--missing", action="store_true", help="only what the page does not have yet")
     asked.add_argument("--kept", type=Path, metavar="DIR", help="where the traces stay")
     asked.add_argument("--page", action="store_true", help="keep what came of it, and write the page")
@@ -57,7 +58,9 @@ def _outcomes(program: Program, options: argparse.Namespace, done: set[tuple[str
         for fixed in (False, True):
             wanted = way in (twins if fixed else options.ways)
             if wanted and (program.name, way + TWIN * fixed) not in done:
-                yield judged(program, way, fixed=fixed, folder=options.kept, compare=options.compare)
+                yield judged(
+                    program, way, fixed=fixed, folder=options.kept, compare=options.compare, anew=not options.again
+                )
     if options.gain and program.slow and (program.name, GAIN) not in done:
         yield measured(program)
 

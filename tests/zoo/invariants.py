@@ -93,8 +93,8 @@ def own_steps(job: Job, recording: Recording) -> Iterator[str]:
         events = document(Path(source.url))["traceEvents"]
         marks = [each for each in events if str(each.get("name", "")).startswith("ProfilerStep#")]
         marks = [each for each in marks if each.get("cat") == "user_annotation"]
-        if program.steps > _ACTIVE + 2 and len(marks) != _ACTIVE:
-            yield f"{len(marks)} steps were recorded instead of {_ACTIVE}"
+        if program.steps > _ACTIVE + 2 and len(marks) < _ACTIVE:
+            yield f"{len(marks)} steps were recorded"
         if any(int(each["name"].partition("#")[2]) >= program.steps for each in marks):
             yield f"a step is beyond the {program.steps} of the program"
         updates = [_updates(events, mark) for mark in marks]

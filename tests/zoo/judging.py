@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import tempfile
@@ -58,14 +59,23 @@ class Outcome:
 
 
 def judged(
-    program: Program, way: str, *, fixed: bool = False, folder: Path | None = None, compare: bool = True
+    program: Program,
+    way: str,
+    *,
+    fixed: bool = False,
+    folder: Path | None = None,
+    compare: bool = True,
+    anew: bool = True,
 ) -> Outcome:
     """Record a program, and see; into the folder, or one that is thrown away.
 
     compare: run it without a recorder, too, and compare the results.
+    anew: record it even if the folder has it.
     """
     with tempfile.TemporaryDirectory() as scratch:
         target = (folder or Path(scratch)) / f"{program.name}.{way.replace(', ', '-')}{'.fixed' if fixed else ''}"
+        if not anew and target.is_dir():
+            return of_recording(Recording(program, way, fixed, target, 0, (), (), ""), None)
         shutil.rmtree(target, ignore_errors=True)
         without = plain(program, fixed=fixed) if compare else None
         return of_recording(record(program, way, target, fixed=fixed), without)
@@ -115,10 +125,12 @@ def kept() -> list[Outcome]:
 
 def keep(outcomes: Iterable[Outcome], names: Iterable[str]) -> None:
     """Put them in the place of what was kept of the same recordings; programs that are none any more go."""
-    every = {(each.program, each.way): each for each in (*kept(), *outcomes)}
-    still = set(names)
-    order = sorted((each for each in every.values() if each.program in still), key=lambda each: each.program)
-    FILE.write_text("[\n" + ",\n".join(_line(each) for each in order) + "\n]\n")
+    with FILE.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may record at the same time
+        every = {(each.program, each.way): each for each in (*kept(), *outcomes)}
+        still = set(names)
+        order = sorted((each for each in every.values() if each.program in still), key=lambda each: each.program)
+        FILE.write_text("[\n" + ",\n".join(_line(each) for each in order) + "\n]\n")
 
 
 def _line(each: Outcome) -> str:

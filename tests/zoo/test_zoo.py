@@ -56,8 +56,9 @@ def test_programs_recorded_anew(at: int, program: Program) -> None:
     if program.absent:
         pytest.skip(f"{', '.join(program.absent)} is not installed")
     way = WAYS[at % len(WAYS)]
-    assert judged(program, way).broken == ()
+    compare = not program.needs or at % 3 == 0  # frameworks take seconds to import
+    assert judged(program, way, compare=compare).broken == ()
     if program.slow:
-        twin = judged(program, way, fixed=True)
+        twin = judged(program, way, fixed=True, compare=False)
         assert twin.broken == ()
         assert twin.severity in ("", "note"), twin.first
