@@ -130,7 +130,9 @@ def keep(outcomes: Iterable[Outcome], names: Iterable[str]) -> None:
         every = {(each.program, each.way): each for each in (*kept(), *outcomes)}
         still = set(names)
         order = sorted((each for each in every.values() if each.program in still), key=lambda each: each.program)
-        FILE.write_text("[\n" + ",\n".join(_line(each) for each in order) + "\n]\n")
+        written = FILE.with_suffix(".part")
+        written.write_text("[\n" + ",\n".join(_line(each) for each in order) + "\n]\n")
+        written.replace(FILE)  # whole at any time
 
 
 def _line(each: Outcome) -> str:
