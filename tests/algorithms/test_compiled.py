@@ -105,6 +105,19 @@ def test_goes_on_without_a_cache_and_says_so_once(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("left", [0, 30])
+def test_what_a_killed_process_left_of_the_cache_is_compiled_anew(folder: Path, left: int) -> None:
+    assert run(REPORT, folder) == ["outer True", "outer False", "4", "2.0"]
+    for ending in ("nbi", "nbc"):
+        files = list((folder / "__pycache__").glob(f"*.{ending}"))
+        assert files
+        for each in files:
+            each.write_bytes(each.read_bytes()[:left])
+        assert run(REPORT, folder) == ["outer True", "outer False", "4", "2.0"]
+        assert run(REPORT, folder) == ["4", "2.0"]
+
+
+@pytest.mark.slow
 def test_full_disk_costs_the_cache_and_not_the_run(folder: Path) -> None:
     full = "import resource, signal\nresource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     *printed, warning = run(full + REPORT, folder)

@@ -57,6 +57,8 @@ def test_lightning_callback_counts_steps_of_the_optimizer(tmp_path: Path) -> Non
     )
     (trace,), (about,) = recorded(program, tmp_path)
     assert steps(trace) == ["ProfilerStep#2", "ProfilerStep#3"]
+    assert names(trace).count("forward") == names(trace).count("backward") == 4
+    assert names(trace).count("[pl][module]torch.nn.modules.linear.Linear: Linear") == 4
     assert [each["samples"] for each in about["steps"]] == [8, 8]
     assert about["about"]["parameters"] == 5
 

@@ -155,8 +155,10 @@ class _ForgivingCache(FunctionCache):
         # Numba's own method first imports all that it can compile, 0.2 s at each start. Code that is compiled already
         # needs the symbols of the runtime only; and if there is none, compiling does the rest.
         rtsys.initialize(target_context)
-        with cast(Any, self)._guard_against_spurious_io_errors():
+        try:
             return cast(Any, self)._load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001 - what a full disk or a killed process left of a pickle raises anything
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -166,10 +168,10 @@ class _ForgivingCache(FunctionCache):
 
 
 def _index_or_none(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-    """The index of a cache; empty if it names a class that this version of ours does not have."""
+    """The index of a cache; empty if it names a class that this version of ours does not have, or was cut short."""
     try:
         return load()
-    except (AttributeError, ImportError):
+    except Exception:  # noqa: BLE001 - what a full disk or a killed process left of a pickle raises anything
         return {}
 
 

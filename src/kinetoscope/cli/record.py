@@ -183,7 +183,11 @@ def _parser() -> Parser:
     far = parser.add_argument_group("limits: a window that reaches one ends early and is kept")
     memory, events, longest = DEFAULTS.max_memory, DEFAULTS.max_events, DEFAULTS.max_step
     far.add_argument(
-        "--max-memory", type=typed(size), default=memory, metavar="SIZE", help="growth of the process's memory (1GB)"
+        "--max-memory",
+        type=typed(size),
+        default=memory,
+        metavar="SIZE",
+        help="memory that torch takes to stop what was recorded (1GB)",
     )
     far.add_argument(
         "--max-events", type=typed(count), default=events, metavar="N", help="approximate number of events (10 million)"
@@ -273,7 +277,8 @@ def _plan(args: argparse.Namespace, command: Sequence[str]) -> Plan:
         raise UsageError(f"{folder} is the memory of one process, and ends with it: name a folder, or another store")
     if "://" not in folder:
         spare_half_url(folder)
-        folder = str(Path(folder).absolute())
+        path = Path(folder)
+        folder = str(path.resolve() if ".." in path.parts else path.absolute())
     options = {
         "record_shapes": not args.no_shapes,
         "profile_memory": not args.no_memory,
@@ -413,9 +418,9 @@ def _salvaged(plan: Plan) -> tuple[int, list[str]]:
     finished, removed = _swept(plan.dir)
     removed += sum(_swept(f"{plan.dir}/{folder}")[1] for folder in (CAPTURE_FOLDER, SNAPSHOT_FOLDER))
     if finished:
-        lines.append(f"{_many(finished, 'trace')} of a process that was killed {_was(finished)} finished")
+        lines.append(f"{_many(finished, 'trace')} whose process ended before it was written {_was(finished)} finished")
     if removed:
-        lines.append(f"{_many(removed, 'file')} of a process that was killed while it wrote {_was(removed)} removed")
+        lines.append(f"{_many(removed, 'file')} of a process that ended while it wrote {_was(removed)} removed")
     return finished, lines
 
 
@@ -433,7 +438,7 @@ def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
     Args:
         plan: of the run.
         before: the traces that were there already.
-        finished: how many were finished after their process was killed.
+        finished: how many were finished after their process had ended.
         ended: when the program had ended, by the monotonic clock.
     """
     control = Path(plan.control)
@@ -445,6 +450,7 @@ def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
     remarks = [str(note["problem"]).rstrip(".") for note in written if note.get("problem") and note.get("path")]
     missed = _missed(control)
     ranks, yielded = mailbox.read_all(control / "ranks"), mailbox.read_all(control / "yielded")
+    failed = mailbox.read_all(control / "failed")
     opened, made = mailbox.read_all(control / "open"), mailbox.read_all(control / "optimizer")
     if not _someone_waits(mailbox.read(control / "request")):
         shutil.rmtree(control, ignore_errors=True)
@@ -455,13 +461,15 @@ def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
         also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
         also += f" ({remarks[0]})" if remarks else ""
         if lost := max(len(opened) - finished, 0):
-            also += f" ({_many(lost, 'window')} more {_was(lost)} lost, as the program was killed in the midst)"
+            also += f" ({_many(lost, 'window')} more {_was(lost)} lost, as the program ended in the midst)"
         if missed:
             busy = f"{MAX_WAITING_TRACES} traces were still being written"
             also += f" ({_many(missed, 'window')} {_was(missed)} skipped while {busy})"
         return f"{what}{also}; `kinetoscope summary {folder}` says where the time goes"
     if problems:
         return f"no trace was written: {problems[0]}"
+    if not ranks and failed:
+        return f"no trace was written: {next(iter(failed.values())).get('why')}"
     if not ranks:
         return f"nothing was recorded: {_why_nobody(plan, waits=bool(made))}"
     if opened:

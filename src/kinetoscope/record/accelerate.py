@@ -38,5 +38,5 @@ def profile(accelerator: Any, dir: str | Path, **options: Any) -> Iterator[Batch
         "accumulation_steps": accelerator.gradient_accumulation_steps,
         **options.pop("about", {}),
     }
-    with recorder.profile(dir, about=about, **options) as inner:
+    with recorder.profile(dir, about=about, **{"spans": True, **options}) as inner:
         yield Batches(accelerator, inner)

@@ -26,7 +26,7 @@ def profile(engine: Any, dir: str | Path, **options: Any) -> Iterator[recorder.p
         **options.pop("about", {}),
     }
     original = engine.step
-    with recorder.profile(dir, about=about, **{"step": engine.global_steps, **options}) as prof:
+    with recorder.profile(dir, about=about, **{"step": engine.global_steps, "spans": True, **options}) as prof:
 
         @functools.wraps(original)
         def step(*args: Any, **kwargs: Any) -> Any:

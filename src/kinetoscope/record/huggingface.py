@@ -31,7 +31,9 @@ class KinetoscopeCallback(TrainerCallback):  # type: ignore[misc]
             "parameters": None if model is None else sum(each.numel() for each in model.parameters()),
             **self._options.get("about", {}),
         }
-        self._profile = profile(self._dir, **{**self._options, "about": about, "step": state.global_step})
+        self._profile = profile(
+            self._dir, **{"spans": True, **self._options, "about": about, "step": state.global_step}
+        )
         self._profile.start()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002

@@ -43,7 +43,7 @@ class KinetoscopeCallback(Callback):  # type: ignore[misc]
             **self._options.get("about", {}),
         }
         self._step = trainer.global_step
-        self._profile = profile(self._dir, **{**self._options, "about": about, "step": self._step})
+        self._profile = profile(self._dir, **{"spans": True, **self._options, "about": about, "step": self._step})
         self._profile.start()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
@@ -82,7 +82,7 @@ class KinetoscopeProfiler(Profiler):  # type: ignore[misc]
 
     def __init__(self, dir: str | Path = "runs/lightning", **options: Any) -> None:  # noqa: A002 - as in profile
         super().__init__(dirpath=dir, filename=None)
-        self._profile = profile(dir, **options)
+        self._profile = profile(dir, **{"spans": True, **options})
         self._running = False
         self._open: dict[str, Any] = {}
 

@@ -49,6 +49,8 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         experimental_config: as for torch.
         execution_trace_observer: as for torch.
         all_threads: record threads that Python started, too; torch then records no memory.
+        spans: mark the forward and the backward pass and each call of a module, as `kinetoscope record` does; the
+            callbacks of frameworks do.
         run: name of the run, for the sidecar.
         about: what else to know of it (parameters, batch_size, precision), for the sidecar.
         step: number of the first step, if a run goes on where another ended.
@@ -85,6 +87,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         experimental_config: Any = None,
         execution_trace_observer: Any = None,
         all_threads: bool = False,
+        spans: bool = False,
         run: str = "",
         about: Mapping[str, Any] | None = None,
         step: int = 0,
@@ -120,6 +123,8 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         self._action = schedule or _cycle(skip_first, wait, warmup, active, repeat)
         self._on_trace_ready = on_trace_ready
         self._recorder = Recorder(dir, self._options, step=step)
+        self._marks_spans = spans
+        self._spans: Any = None
         self._number = 0
         self._now = _NO_ACTION
         self._opened = self._running = self._provisional = False
@@ -218,7 +223,8 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
         options = self._options
         if provisional:
             options = replace(options, max_seconds=min(options.max_seconds, _PROVISIONAL_SECONDS))
-        return self._recorder.start_window(
+        on_end = self._end_spans if self._marks_spans and not provisional else None
+        opened = self._recorder.start_window(
             warmup,
             _NO_END,
             self._ready,
@@ -226,7 +232,23 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             options=options,
             provisional=provisional,
             on_ready=self._on_trace_ready,
+            on_end=on_end,
         )
+        if opened and on_end is not None:
+            self._begin_spans()
+        return opened
+
+    def _begin_spans(self) -> None:
+        from kinetoscope.record.always_on.hooks import PassSpans
+
+        self._spans = self._spans or PassSpans(self._recorder.poll)
+        self._spans.attach(record_shapes=self._options.record_shapes)
+        if self._recorder.state == "idle":  # it has ended meanwhile
+            self._end_spans()
+
+    def _end_spans(self) -> None:
+        if self._spans is not None:
+            self._spans.detach()
 
     def _finish(self, why: str) -> None:
         if not self._running:

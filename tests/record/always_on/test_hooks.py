@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,17 @@ def test_nothing_stays_behind(spans: PassSpans) -> None:
         spans.detach()
     assert torch.autograd.backward is backward
     assert before == [len(module._global_forward_hooks), len(module._global_forward_pre_hooks)]
+
+
+def test_a_model_that_the_program_deletes_is_gone(spans: PassSpans) -> None:
+    spans.attach(record_shapes=True)
+    net = Net()
+    net(torch.ones(2, 4)).sum().backward()
+    alive = weakref.ref(net)
+    del net
+    gc.collect()
+    assert alive() is None
+    spans.detach()
 
 
 def test_a_compiled_model_is_not_compiled_again(spans: PassSpans) -> None:

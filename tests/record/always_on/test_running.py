@@ -197,6 +197,28 @@ def test_a_compiled_step_of_the_optimizer_is_counted(script: Path, tmp_path: Pat
     assert "loss" in done.stdout
 
 
+_COMPILED_WHOLE = """
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+@torch.compile(backend="eager")
+def train(x):
+    optimizer.zero_grad(); net(x).sum().backward(); optimizer.step()
+for _ in range(8): train(torch.ones(4, 8))
+from torch._dynamo.utils import counters
+print(dict(counters["stats"]))
+"""
+
+
+def test_an_optimizer_within_a_compiled_function_is_counted_and_nothing_is_compiled_for_it(tmp_path: Path) -> None:
+    alone = run([sys.executable, "-c", _COMPILED_WHOLE])
+    done = run(kinetoscope("record", "-o", tmp_path, "--", sys.executable, "-c", _COMPILED_WHOLE))
+    assert (done.returncode, done.stdout) == (0, alone.stdout), done.stderr
+    assert "UserWarning" not in done.stderr
+    assert steps(traces(tmp_path)[0]) == ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
+
+
 def test_several_optimizers_and_accumulation_make_one_step(script: Path, tmp_path: Path) -> None:
     script.write_text("""
 import torch
@@ -255,8 +277,8 @@ def test_what_a_killed_program_left_is_finished_or_removed_and_said(tmp_path: Pa
     )
     (tmp_path / f"{name}4.18.part").write_text('{"traceEvents": [')
     done = run(kinetoscope("record", "-o", tmp_path, "--", "true"))
-    assert "of an earlier run, 1 trace of a process that was killed was finished" in done.stderr
-    assert "1 file of a process that was killed while it wrote was removed" in done.stderr
+    assert "of an earlier run, 1 trace whose process ended before it was written was finished" in done.stderr
+    assert "1 file of a process that ended while it wrote was removed" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}3.17.pt.trace.json.gz"]
 
 
@@ -277,7 +299,7 @@ def test_a_window_in_which_the_program_was_killed_is_counted(script: Path, tmp_p
     done = run(kinetoscope("record", "-o", tmp_path / "a", "--repeat", "2", "--", sys.executable, script, "20"))
     assert len(traces(tmp_path / "a")) == 1
     assert "1 trace in" in done.stderr
-    assert "1 window more was lost, as the program was killed in the midst" in done.stderr
+    assert "1 window more was lost, as the program ended in the midst" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["memory://a", "s3:/bucket/a"])

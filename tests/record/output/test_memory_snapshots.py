@@ -74,7 +74,7 @@ def test_each_torch_gets_the_arguments_that_it_has(version: str) -> None:
 def test_a_torch_without_a_history_is_refused() -> None:
     def legacy(enabled: bool, record_context: bool = True, trace_alloc_max_entries: int = 1) -> None: ...
 
-    with pytest.raises(RuntimeError, match="no history"):
+    with pytest.raises(RuntimeError, match="this torch has no history of memory"):
         memory_snapshots.arguments(legacy, 1)
 
 

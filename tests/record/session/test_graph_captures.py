@@ -47,22 +47,23 @@ def test_a_capture_becomes_a_trace_that_belongs_to_the_run(tmp_path: Path) -> No
         "with profile(DIR) as prof:\n"
         "    for step in range(6):\n"
         "        train()\n"
-        "        if step in (1, 2, 5): capture()\n"  # warming up, recording, over
+        "        if step in (0, 1, 2, 5): capture()\n"  # provisional, warming up, recording, over
         "        prof.step()\n",
         tmp_path,
     )
     assert done.code == 0, done.err
     (trace,) = (each for each in traces(tmp_path) if each.parent == tmp_path)
     assert sum(name.startswith("ProfilerStep#") for name in names(trace)) == 3
-    warming, *later = captures(tmp_path)
+    provisional, warming, *later = captures(tmp_path)
     assert len(later) == 1, done.err
+    assert "aten::addmm" in names(provisional)
     ops = [event for event in document(warming)["traceEvents"] if event.get("name") == "aten::addmm"]
     assert [event["args"]["Input Dims"][1] for event in ops] == [[32, 16], [32, 16]]
     assert "aten::mse_loss" not in names(warming)
     assert not any("SGD" in name for name in names(warming))
     job = read(tmp_path)
     assert [source.url for source in job.sources] == [str(trace)]
-    assert job.sources[0].captures == tuple(str(each) for each in (warming, *later))
+    assert job.sources[0].captures == tuple(str(each) for each in (provisional, warming, *later))
     assert parts(tmp_path) == parts(tmp_path / "capture_traces") == []
 
 
@@ -109,7 +110,7 @@ def test_what_a_killed_process_left_of_its_captures_is_finished_or_removed(tmp_p
         file.write_text(text)
         os.utime(file, (0, 0))
     done = started(kinetoscope("record", "-o", tmp_path, "--", sys.executable, "-c", "pass"))
-    assert "1 file of a process that was killed while it wrote was removed" in done.stderr
+    assert "1 file of a process that ended while it wrote was removed" in done.stderr
     assert [file.name.split(".")[2] for file in folder.iterdir()] == ["step1"]
     assert parts(folder) == []
 

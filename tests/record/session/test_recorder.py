@@ -252,3 +252,20 @@ def test_a_mistake_of_ours_is_a_line(capsys: pytest.CaptureFixture[str]) -> None
 
     assert broken() == 7
     assert "ValueError: a;" in capsys.readouterr().err
+
+
+@pytest.mark.torch
+def test_a_window_that_ends_while_the_program_traces_leaves_no_operator_in_its_graph(tmp_path: Path) -> None:
+    script = """
+from torch.fx.experimental.proxy_tensor import make_fx
+r = Recorder(DIR, RecordOptions(activities=["cpu"]))
+r.start_window(0, 9, provisional=True)
+def traced(x):
+    r.cut("it is traced")
+    return x * 2
+print([node.name for node in make_fx(traced, tracing_mode="fake")(torch.ones(3)).graph.nodes])
+r.discard()
+print(r.start_window(0, 9))
+r.close()
+"""
+    assert run(script, tmp_path).out.splitlines() == ["['x_1', 'mul', 'output']", "True"]

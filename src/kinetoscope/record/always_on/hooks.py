@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import torch
 
+from kinetoscope.record.output.guards import untraced
+
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 _OPTIMIZER_PREFIX: Final = "Optimizer."
@@ -60,8 +62,9 @@ class ModuleHooks:
         warnings.filterwarnings("ignore", message=_EXTRA_CALL_WARNING)
         self._is_attached = True
         _ATTACHED.add(self)
+        _hear_of_compiler()
         self._register()
-        self._look_for_compiler()
+        self.look_for_compiler()
 
     def detach(self) -> None:
         """Take the hooks away."""
@@ -98,7 +101,7 @@ class ModuleHooks:
         for handle in handles:
             handle.remove()
 
-    def _look_for_compiler(self) -> None:
+    def look_for_compiler(self) -> None:
         """Hear of compilations, once the program has loaded the compiler."""
         compiler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         if compiler is not None and self._compiler is None and "torch._dynamo.decorators" in sys.modules:
@@ -111,11 +114,26 @@ class ModuleHooks:
 
     def _looked_for(self, module: torch.nn.Module, arguments: Any) -> None:
         if not torch.compiler.is_compiling():
-            self._look_for_compiler()
+            self.look_for_compiler()
             self._enter(module, arguments)
 
 
 _ATTACHED: Final[weakref.WeakSet[ModuleHooks]] = weakref.WeakSet()
+
+
+@functools.cache
+def _hear_of_compiler() -> None:
+    """Have hooks look for the compiler once the program has it loaded, before it compiles with them."""
+    original = torch.compile
+
+    @functools.wraps(original)
+    def compile_(*args: Any, **kwargs: Any) -> Any:
+        compiled = original(*args, **kwargs)
+        for each in list(_ATTACHED):
+            each.look_for_compiler()
+        return compiled
+
+    torch.compile = compile_
 
 
 @contextlib.contextmanager
@@ -129,6 +147,19 @@ def hidden_hooks() -> Iterator[None]:
     finally:
         for each in hidden:
             each.show()
+
+
+def hidden_from_compiler(function: Callable[..., Any]) -> None:
+    """Have torch.compile call a function as it is, and compile nothing of what that calls: as torch.compiler.disable.
+
+    That one would import the compiler, which takes seconds, into programs that do not use it.
+    """
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    function._torchdynamo_disable_msg = "Kinetoscope counts the optimizer's steps"  # type: ignore[attr-defined]
+    frames: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    with contextlib.suppress(AttributeError):  # torch before 2.7
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+        frames.set_code_exec_strategy(function.__code__, skip)
 
 
 class OptimizerRounds:
@@ -176,45 +207,44 @@ class StepEnds:
     def __init__(self) -> None:
         self._then: Callable[[], None] | None = None
         self._thread = 0
-        self._mark: type | None = None
+        self._leave: Callable[..., None] | None = None
 
     @property
     def attached(self) -> bool:
         """Whether it is attached."""
-        return self._mark is not None
+        return self._leave is not None
 
     def attach(self) -> None:
-        """From here on, what is put off is done when a mark closes."""
-        if self._mark is not None:
+        """From here on, what is put off is done when a mark closes.
+
+        The class stays as it is: what torch.compile made of an optimizer's step checks for the class.
+        """
+        if self._leave is not None:
             return
-        original = torch.autograd.profiler.record_function
-        ends = self
+        mark, ends = torch.autograd.profiler.record_function, self
+        original = mark.__exit__
 
-        class Mark(original):  # type: ignore[misc, valid-type]
-            def __exit__(self, *exception: Any) -> None:
-                super().__exit__(*exception)
-                waits = ends._then is not None and ends._thread == threading.get_ident()
-                if waits and self.name.startswith(_OPTIMIZER_PREFIX):
-                    ends.do()
+        @functools.wraps(original)
+        def leave(span: Any, *exception: Any) -> None:
+            original(span, *exception)
+            waits = ends._then is not None and ends._thread == threading.get_ident()
+            if waits and span.name.startswith(_OPTIMIZER_PREFIX):
+                ends.do()
 
-        Mark.__name__, Mark.__qualname__, Mark.__module__ = (
-            original.__name__,
-            original.__qualname__,
-            original.__module__,
-        )
-        torch.autograd.profiler.record_function = self._mark = Mark
+        mark.__exit__ = self._leave = leave  # type: ignore[method-assign]
 
     def detach(self) -> None:
         """Stand no longer."""
-        if self._mark is not None and torch.autograd.profiler.record_function is self._mark:
-            torch.autograd.profiler.record_function = self._mark.__base__
-            self._mark = None
+        mark = torch.autograd.profiler.record_function
+        if self._leave is not None and mark.__exit__ is self._leave:
+            mark.__exit__ = self._leave.__wrapped__  # type: ignore[method-assign, attr-defined]
+            self._leave = None
 
     def put_off(self, act: Callable[[], None]) -> None:
         """Do it when the mark closes; at once where there is none."""
         self.do()  # what an optimizer that makes no mark has left
         self._then, self._thread = act, threading.get_ident()
-        if self._mark is None:
+        if self._leave is None:
             self.do()
 
     def do(self) -> None:
@@ -228,17 +258,13 @@ class PassSpans:
     """Marks the passes and the calls of modules on whatever thread they happen, from `attach` to `detach`.
 
     `poll` is called before each module: there the program can be interrupted on any thread.
-
-    Attributes:
-        announced: a module whose calls are not marked by its hooks, as `enter` and `leave` are called for it.
     """
 
     def __init__(self, poll: Callable[[], None] = lambda: None) -> None:
-        self.announced: torch.nn.Module | None = None
+        self._announced: weakref.ref[torch.nn.Module] | None = None
         self._poll = poll
         self._open = threading.local()
-        self._names: dict[int, str] = {}
-        self._roots: list[torch.nn.Module] = []
+        self._names: dict[int, tuple[weakref.ref[torch.nn.Module], str]] = {}
         self._hooks = ModuleHooks(self._enter, self._leave)
         self._is_attached = False
         self._mark: Callable[[str], Any] = torch.autograd.profiler.record_function
@@ -271,7 +297,7 @@ class PassSpans:
             marks = stack.pop()[1]
             if close:
                 _close(marks)
-        self._names, self._roots, self.announced = {}, [], None
+        self._names, self._announced = {}, None
         self._open = threading.local()  # other threads' marks are gone, too
 
     def _wrap_backward(self) -> None:
@@ -301,8 +327,12 @@ class PassSpans:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():
             return
         self._poll()
-        if module is not self.announced:
+        if self._announced is None or module is not self._announced():
             self.enter(module)
+
+    def announce(self, module: torch.nn.Module) -> None:
+        """Calls of this one are not marked by its hooks: `enter` and `leave` are called for it."""
+        self._announced = weakref.ref(module)
 
     def enter(self, module: torch.nn.Module) -> None:
         """A call of the module begins."""
@@ -343,14 +373,20 @@ class PassSpans:
         return self._open.stack  # type: ignore[no-any-return]
 
     def _name(self, module: torch.nn.Module, *, is_root: bool) -> str:
-        known = self._names.get(id(module))
+        known = self._known(module)
         if known is None and is_root:
-            self._roots.append(module)  # so that none of its modules' numbers is given away
             kind = type(module).__name__
             for path, each in module.named_modules():
-                self._names.setdefault(id(each), _spelled(each, f"{kind}.{path}" if path else kind))
-            known = self._names.get(id(module))
+                if self._known(each) is None:
+                    name = _spelled(each, f"{kind}.{path}" if path else kind)
+                    self._names[id(each)] = weakref.ref(each), name
+            known = self._known(module)
         return known or _spelled(module, type(module).__name__)
+
+    def _known(self, module: torch.nn.Module) -> str | None:
+        """Its name, unless its number was that of a module that is gone: the program may delete a model any time."""
+        known = self._names.get(id(module))
+        return known[1] if known is not None and known[0]() is module else None
 
 
 def _spelled(module: torch.nn.Module, path: str) -> str:
@@ -362,7 +398,8 @@ def _close(marks: list[Any]) -> None:
     """End the marks; torch raises for one that began before its profiler, as that of a call around the first step."""
     for mark in reversed(marks):
         try:
-            mark.__exit__(None, None, None)
+            with untraced() if isinstance(mark, torch.autograd.profiler.record_function) else contextlib.nullcontext():
+                mark.__exit__(None, None, None)
         except RuntimeError:
             continue
 

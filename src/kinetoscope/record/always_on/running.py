@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.always import KeptWindow, KeptWindows, SamplingSchedule, remove_files
-from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds
+from kinetoscope.record.always_on.hooks import OptimizerRounds, PassSpans, StepEnds, hidden_from_compiler
 from kinetoscope.record.always_on.idle import AgreedWindow, RankProcess, RequestWatch
 from kinetoscope.record.always_on.module_calls import ModuleCalls, RangeCalls, optimizer_was_made
 from kinetoscope.record.output import compile_log, memory_snapshots
@@ -74,7 +74,8 @@ class ProcessRecording:
     def _forget(self) -> None:
         self._rounds = OptimizerRounds()
         self._job: _Job | None = None
-        self._thread = 0
+        self._thread: threading.Thread | None = None
+        self._told_of_threads = False
         self._signalled = False
         self._over = False
         self._lock = threading.Lock()
@@ -87,6 +88,7 @@ class ProcessRecording:
 
         named = self._plan.steps_by
         if not named:
+            hidden_from_compiler(ProcessRecording.stepped)
             self.hook = register_optimizer_step_post_hook(self.stepped)
         first = self._first_called if self._plan.seconds else None
         self._calls = ModuleCalls(named, begins=self.called, ends=self.returned, first=first)
@@ -131,16 +133,30 @@ class ProcessRecording:
     def stepped(self, optimizer: Any, *_: Any) -> None:
         """An optimizer has stepped."""
         entered = time.monotonic()
-        if self._over or threading.get_ident() != (self._thread or threading.get_ident()):
+        if self._over or not self._is_counted():
             return
         try:
             if self._calls is not None:
                 self._trains()
             if self._rounds.ended_by(optimizer) and self._ready():
-                self._thread = threading.get_ident()
                 self._here.boundary(entered)
         except Exception as error:  # noqa: BLE001 - a fault of ours must not be the program's
             self._fail(error)
+
+    def _is_counted(self) -> bool:
+        """Whether the steps of this thread are those of the program: of several that train, one is recorded."""
+        thread = threading.current_thread()
+        if self._thread is thread:
+            return True
+        with self._lock:
+            first = self._thread
+            if first is None or (not first.is_alive() and (self._job is None or self._job.idle)):
+                self._thread, self._rounds = thread, OptimizerRounds()
+                return True
+            told, self._told_of_threads = self._told_of_threads, True
+        if not told and first.is_alive() and not self._options.all_threads:
+            tell("several threads train: the steps of one are recorded, and what it runs (--all-threads: of all)")
+        return False
 
     def called(self, module: torch.nn.Module | None) -> None:
         """A call whose beginning is the beginning of a step is about to run, on whatever thread."""
@@ -280,7 +296,7 @@ class _Job:
         else:
             self._ended += 1
         if module is not None and self._spans.attached:
-            self._spans.announced = module
+            self._spans.announce(module)
             self._spans.enter(module)
 
     def returned(self, module: torch.nn.Module | None) -> None:

@@ -4,6 +4,7 @@ It does two things: it runs the `sitecustomize` that it hides, if there is one, 
 torch. A process that never does is left as it was. Nothing here may raise.
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import os
@@ -54,13 +55,34 @@ class _WhenTorchIsImported:
 
             begin(self.plan)
         except Exception as error:  # noqa: BLE001 - the program must run, whatever happens here
-            sys.stderr.write(f"kinetoscope: nothing is recorded in process {os.getpid()}: {error!r}\n")
+            why = f"nothing is recorded in process {os.getpid()}: {error!r}"
+            sys.stderr.write(f"kinetoscope: {why}\n")
+            _leave_note(self.plan, why)
+
+
+def _leave_note(plan: str, why: str) -> None:
+    """Let `kinetoscope record` know, for its last line."""
+    import json
+
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        folder = os.path.join(json.loads(plan)["control"], "failed")  # noqa: PTH118
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        with open(os.path.join(folder, str(os.getpid())), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            json.dump({"why": why}, file)
 
 
 def _find_package(folder: str) -> None:
-    """Make `import kinetoscope` work where it is not installed, without what else its folder holds."""
-    if importlib.util.find_spec("kinetoscope") is not None:
-        return
+    """Make `import kinetoscope` work where it is not installed, without what else its folder holds.
+
+    A folder of this name on the job's path, of traces say, is not the package: it has no file of it.
+    """
+    spec = importlib.util.find_spec("kinetoscope")
+    if spec is not None and spec.origin is not None:
+        found = os.path.dirname(spec.origin)  # noqa: PTH120
+        if os.path.isfile(os.path.join(found, "record", "always_on", "running.py")):  # noqa: PTH113, PTH118
+            return
+        if spec.origin.endswith("__init__.py"):
+            raise ImportError(f"the package kinetoscope in {found} is another version")
     spec = importlib.util.spec_from_file_location(
         "kinetoscope",
         os.path.join(folder, "__init__.py"),  # noqa: PTH118

@@ -59,7 +59,7 @@ class TraceDelivery:
         first = window.began or 0
         name = self.name(where, first)
         part = self.writer.spool / f"{name}.part"
-        why = why or self._room(events * FILE_BYTES) or self.export(window.session, part)
+        why = why or self.writer.ready() or self._room(events * FILE_BYTES) or self.export(window.session, part)
         seconds = time.perf_counter() - began
         last = window.steps[-1]["step"] if window.steps else first - 1
         written = WindowOutcome(None, None, "", first, last, truncated, 0, 0, stop_seconds, seconds, window.reason)

@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -64,6 +64,15 @@ def described(error: BaseException) -> str:
     """Kind of error and the first line of its text, cut."""
     lines = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:300]}" if lines[0] else type(error).__name__
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Keep operators of ours out of a graph: an interrupt may come while the program traces one for a compiler."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        yield
 
 
 # --- memory -------------------------------------------------------------------------------------------------------

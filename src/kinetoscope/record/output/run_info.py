@@ -45,7 +45,7 @@ def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, /, **fac
         "rank": identity.rank,
         "world": identity.world,
         "local_rank": identity.local_rank,
-        **_program(str(Path.cwd())),
+        **_program(_working_folder()),
         "devices": devices(),
         "cpu": cpu(identity.world),
         "about": plain(options.about),
@@ -58,10 +58,18 @@ def sidecar(options: RecordOptions, identity: RankIdentity, trace: str, /, **fac
     return about
 
 
+def _working_folder() -> str:
+    """The folder where the program works; "" if it is gone."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
 @cache
 def _program(folder: str) -> dict[str, Any]:
     """The program, as it was started and in the folder where it works."""
-    return {"command": command(), "git": git(Path(folder)), "versions": versions()}
+    return {"command": command(), "git": git(Path(folder)) if folder else {}, "versions": versions()}
 
 
 def recorded(options: RecordOptions) -> dict[str, Any]:

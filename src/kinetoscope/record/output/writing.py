@@ -183,7 +183,7 @@ class Writer:
                 meta=meta.beside(work.target) if work.about is not None else None,
                 events=answer["events"],
                 bytes=answer["bytes"],
-                problem=f"{lost} events could not be kept." if lost else "",
+                problem=f"{lost} of its events could not be kept." if lost else "",
             )
         if answer["status"] == "full":
             return _lost(work, "the disk is full")

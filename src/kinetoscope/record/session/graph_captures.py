@@ -174,12 +174,12 @@ class GraphCaptures:
             if self._open > 1 or self._session is not None or self._spent():
                 return
         began = time.monotonic()
-        if not others.active():
-            self._cooled = [each for each in list(recorders) if each.cool_down()]
-            why = self._start()
-            if why:
-                self._say(f"a capture of a CUDA graph was not recorded: {why}")
-                self._warm_up()
+        self._cooled = [each for each in list(recorders) if each.cool_down()]
+        why = "" if others.active() else self._start()
+        if why:
+            self._say(f"a capture of a CUDA graph was not recorded: {why}")
+        if self._session is None:
+            self._warm_up()
         self._seconds += time.monotonic() - began
 
     def _start(self) -> str:

@@ -57,6 +57,7 @@ class Recorder:
         self._say = guards.TellOnce(say or guards.tell)
         self._folder = resolved(dir)
         self._thread = 0
+        self._on_thread = threading.local()
         self._gone = False
         if "torch" in sys.modules:
             others.watch()
@@ -218,7 +219,7 @@ class Recorder:
         self._requests.forget()
         patience = self.options.wait_at_exit if seconds is None else seconds
         if not self._delivery.writer.flush(patience):
-            self._say(f"{self.writing} traces were not written within {patience:g} s")
+            self._say(f"not all traces were written within {patience:g} s: {self.writing} to come")
         self._endings.forget()
         self._interruption.forget()
         self._runner.close()
@@ -337,6 +338,8 @@ class Recorder:
 
     def _listen(self) -> None:
         """A window begins to record: it may be ended by signals, and in the midst of a step."""
+        if threading.current_thread() is not threading.main_thread():
+            self._on_thread.end = _ThreadEnd(self)
         self._endings.listen()
         self._interruption.listen(self)
 
@@ -354,6 +357,18 @@ class Recorder:
                 window.ended()
                 return
             time.sleep(0.002)
+
+
+class _ThreadEnd:
+    """Goes with the thread that holds it, and ends the window there: torch stops a profiler on its own thread alone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = weakref.ref(recorder)
+
+    def __del__(self) -> None:
+        recorder = self._recorder()
+        if recorder is not None:
+            recorder.stop("the thread that recorded ended")
 
 
 _RECORDERS: weakref.WeakSet[Recorder] = weakref.WeakSet()

@@ -88,7 +88,7 @@ class ProfilerSession:
         elif self.lost:
             forks.drop(self._profiler, stacks=self._stacks)
         elif not others.active():
-            self.lost = "another profiler took over"
+            self.lost = "something else stopped torch's profiler"
         self.lost = self.lost or self._call(self._profiler.stop)
         return self.lost
 

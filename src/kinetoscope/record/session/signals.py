@@ -1,4 +1,4 @@
-"""The ends of a program that records (by itself, by an exception, by SIGTERM), and how a step is ended early.
+"""The ends of a program that records (by itself, by an exception, by SIGTERM or SIGHUP), and how a step is ended early.
 
 Our handlers finish the recording, and then do what would have happened without them.
 """
@@ -13,7 +13,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+ENDING_SIGNALS: Final = ("SIGTERM", "SIGHUP")
+"""Signals that end a program, and that leave it time to write: of a job limit, and of a terminal that closes."""
 
 
 class Interruptible(Protocol):
@@ -68,28 +71,29 @@ class ProgramEnd:
     Args:
         recorder: what is ended.
         wait_at_exit: seconds that the end of the program may be put off.
-        grace: the same for SIGTERM; None to leave that signal alone.
+        grace: the same for signals; None to leave them alone.
     """
 
     def __init__(self, recorder: Interruptible, *, wait_at_exit: float, grace: float | None) -> None:
         self._recorder = recorder
         self._wait_at_exit, self._grace = wait_at_exit, grace
         self._pid = os.getpid()
-        self._before: Any = None
-        self._listens = self._handles = False
+        self._before: dict[int, Any] = {}
+        self._listens = False
 
     def listen(self) -> None:
         """Register the handlers; again and again does no harm."""
         if not self._listens:
             self._listens = True
             atexit.register(self._at_exit)
-        if self._grace is not None and not self._handles and threading.current_thread() is threading.main_thread():
-            before = signal.getsignal(signal.SIGTERM)
-            if before is signal.SIG_IGN or before is None:
-                return  # the program ignores the signal; so do we
-            self._before = before
-            signal.signal(signal.SIGTERM, self._on_term)
-            self._handles = True
+        if self._grace is None or self._before or threading.current_thread() is not threading.main_thread():
+            return
+        for name in ENDING_SIGNALS:
+            number = getattr(signal, name, None)
+            before = signal.getsignal(number) if number is not None else None
+            if number is not None and before is not signal.SIG_IGN and before is not None:
+                self._before[number] = before  # what the program ignores, so do we
+                signal.signal(number, self._on_signal)
 
     def forget(self) -> None:
         """Put the earlier handlers back, unless somebody replaced ours."""
@@ -99,33 +103,36 @@ class ProgramEnd:
         self.let_go()
 
     def let_go(self) -> None:
-        """Put the earlier handler of the signal back, and leave the end of the program registered."""
-        if self._handles and threading.current_thread() is threading.main_thread():
-            if signal.getsignal(signal.SIGTERM) == self._on_term:
-                signal.signal(signal.SIGTERM, self._before)
-            self._handles = False
+        """Put the earlier handlers of signals back, and leave the end of the program registered."""
+        if threading.current_thread() is threading.main_thread():
+            for number, before in self._before.items():
+                if signal.getsignal(number) == self._on_signal:
+                    signal.signal(number, before)
+            self._before.clear()
 
     def _at_exit(self) -> None:
         if os.getpid() == self._pid:
             self._recorder.ended_by("the program ended", self._wait_at_exit)
 
-    def _on_term(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        before = self._before.get(number, signal.SIG_DFL)
         if os.getpid() != self._pid:
-            self._go_on(number, frame)
+            _go_on(before, number, frame)
             return
-        self._recorder.when_free(lambda: self._end(number, frame))
+        self._recorder.when_free(lambda: self._end(before, number, frame))
 
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        self._recorder.ended_by("SIGTERM", self._grace or 0.0)
-        self._go_on(number, frame)
+    def _end(self, before: Any, number: int, frame: FrameType | None) -> None:
+        self._recorder.ended_by(signal.Signals(number).name, self._grace or 0.0)
+        _go_on(before, number, frame)
 
-    def _go_on(self, number: int, frame: FrameType | None) -> None:
-        """The effect of the signal without us."""
-        if callable(self._before):
-            self._before(number, frame)
-            return
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+
+def _go_on(before: Any, number: int, frame: FrameType | None) -> None:
+    """The effect of the signal without us."""
+    if callable(before):
+        before(number, frame)
+        return
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class MidStepInterrupt:

@@ -124,21 +124,29 @@ class WindowRunner:
         self._end(window, reason, keep=keep)
 
     def cool_down(self) -> bool:
-        """Let torch's profiler go, if a window warms up; False if none does, or on another thread."""
+        """Let torch's profiler go, if a window warms up or is provisional; False if none is."""
         window = self.window
-        if window is None or window.began is not None:
+        if window is None or window.cut or (window.began is not None and not window.provisional):
             return False
+        if window.began is not None:  # it begins anew: what it has so far is worth less than a capture
+            window.close_step(window.began, None, whole=False)
         window.session.stop()
         window.session.release()
         return True
 
     def warm_up(self) -> None:
-        """Warm up again for the window that did."""
+        """Warm up again for the window that did, and begin a provisional one anew."""
         window = self.window
-        if window is None or window.began is not None:
+        if window is None or window.cut or (window.began is not None and not window.provisional):
             return
         window.session = ProfilerSession(window.options, light=window.provisional, yielding=self._make_way)
-        why = window.session.prepare()
+        if window.began is None:
+            why = window.session.prepare()
+        else:
+            why = window.session.start()
+            if not why:
+                window.bounds.begin()
+                window.open_step(window.began)
         if why:
             self._forget(window)
             self._delivery.refuse(why, window.on_done, window.reason)

@@ -1,0 +1,162 @@
+"""Every line that the recorder can print, and the test that provokes it.
+
+A key is a fragment of the line as it stands in the source (between two `{…}` of an f-string); its value is the test,
+below `tests/record`, in whose file the fragment stands too. `test_lines.py` finds all sentences of `record/` and of
+`cli/record.py`, and fails for one without a fragment here: a new line comes with the test that shows when it is true.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LINES = "test_lines.py::test_a_recorder_says_why"
+_LAST = "test_lines.py::test_the_last_line_says_why_there_is_no_trace"
+_REFUSED = "test_lines.py::test_what_cannot_be_recorded_is_refused"
+_ANSWERED = "test_lines.py::test_a_request_that_cannot_be_met_is_answered"
+_WRITER = "test_lines.py::test_a_writer_says_why"
+_BOUNDS = "session/test_bounds.py"
+_RUNNING = "always_on/test_running.py"
+_SNAPSHOTS = "output/test_memory_snapshots.py"
+_SKIPPED = "test_lines.py::test_a_window_that_is_asked_for_while_others_are_written_is_skipped"
+
+LINES: Final[dict[str, str]] = {
+    # a process that records
+    "nothing is recorded in process": "test_lines.py::test_a_package_of_another_version_is_named",
+    "the package kinetoscope in": "test_lines.py::test_a_package_of_another_version_is_named",
+    "torch is not recorded, as it comes from an importer of another make": (
+        "test_lines.py::test_an_importer_of_another_make_is_said"
+    ),
+    "recording has ended in process": "test_lines.py::test_a_fault_of_ours_ends_the_recording_and_not_the_program",
+    "several threads train: the steps of one are recorded": "test_lines.py::test_of_threads_that_train_one_is_recorded",
+    "the program trains after all": (
+        "always_on/test_module_calls.py::test_a_program_that_trains_later_is_recorded_by_its_optimizer"
+    ),
+    # what came of a request
+    "rank 0 did not say at which step to begin": _ANSWERED,
+    "it was at step": _ANSWERED,
+    "it was recording already": _ANSWERED,
+    # a window ends early
+    "recording ended early: ": _LINES,
+    "MB of memory to stop": f"{_BOUNDS}::test_what_is_recorded_counts_with_what_torch_needs_to_stop_it",
+    "MB are free": f"{_BOUNDS}::test_the_machine_is_left_enough_to_stop",
+    "more than ": f"{_BOUNDS}::test_events_are_limited_too",
+    "times the longest before it": f"{_BOUNDS}::test_a_long_step_ends_it_but_no_short_one",
+    "it took longer than ": _LINES,
+    "step() was never called, so all of the block was recorded, without shapes": _LINES,
+    "the block ended before its steps did": _LINES,
+    "the program ended": _LINES,
+    "the recorder was closed": _LINES,
+    "another profiler was started": "test_defects.py::test_nested_inside_ours_both_keep_what_they_recorded",
+    # a window that is not recorded, or not written
+    "a window is running": _LINES,
+    "its first step did not come": _LINES,
+    "another profiler is recording": "test_defects.py::test_ours_declines_inside_another",
+    "traces were still being written": f"{_RUNNING}::test_windows_wait_for_the_traces_that_are_being_written",
+    "A window was skipped": _SKIPPED,
+    "Nothing was recorded": "test_defects.py::test_ours_declines_inside_another",
+    "The trace was not written": _WRITER,
+    "the trace was not written: the thread that recorded it": _LINES,
+    "the thread that recorded ended": _LINES,
+    "came to no end of its step": _LINES,
+    "another profiler was started on another thread": _LINES,
+    "something else stopped torch's profiler": _LINES,
+    "it does not record": "test_lines.py::test_a_session_that_is_used_wrongly_says_so",
+    "it was started on another thread": "test_lines.py::test_a_session_that_is_used_wrongly_says_so",
+    "the disk is full, or torch could not write to it": _LINES,
+    "MB are free on its disk": f"{_RUNNING}::test_a_disk_without_room_is_refused_before_the_program_runs",
+    "the disk is full": _WRITER,
+    "the process that writes it failed": _WRITER,
+    "of its events could not be kept": _WRITER,
+    "no permission to write to": "test_lines.py::test_a_folder_of_others_is_said",
+    "so the trace is in": f"{_RUNNING}::test_what_a_store_does_not_take_is_kept_here",
+    "no answer within": f"{_RUNNING}::test_a_store_that_does_not_answer_is_not_waited_for",
+    "it cannot be tried": _WRITER,
+    "not all traces were written within": _LINES,
+    "on_done failed: ": _LINES,
+    "step() came from another thread than the one that records; it is not counted": _LINES,
+    "recording failed in ": _LINES,
+    "the schedule failed at step ": _LINES,
+    " (next: kinetoscope summary ": _LINES,
+    "is not kept any longer": ("output/test_compile_log.py::test_a_log_that_cannot_be_written_costs_a_line"),
+    # snapshots of memory
+    "this process uses no CUDA device": f"{_SNAPSHOTS}::test_a_job_without_a_device_is_as_without_us_and_says_so_once",
+    "no snapshot of memory was taken": f"{_SNAPSHOTS}::test_a_job_without_a_device_is_as_without_us_and_says_so_once",
+    "nothing records its history": f"{_SNAPSHOTS}::test_the_programs_own_history_stays_as_it_is",
+    "has no history: no snapshot of memory is taken": f"{_SNAPSHOTS}::test_another_backend_of_the_allocator_is_named",
+    "out of memory": f"{_SNAPSHOTS}::test_out_of_memory_leaves_a_snapshot_and_the_window_and_changes_nothing",
+    "this torch has no history of memory": f"{_SNAPSHOTS}::test_a_torch_without_a_history_is_refused",
+    " of memory in ": f"{_SNAPSHOTS}::test_record_keeps_the_history_from_the_first_allocation_on",
+    # the last line of `kinetoscope record`
+    "says where the time goes": (
+        "test_lines.py::test_the_trace_is_written_whatever_the_program_does_to_folders_and_terminal"
+    ),
+    "no trace was written: ": "test_lines.py::test_a_package_of_another_version_is_named",
+    "nothing was recorded: ": _LAST,
+    "nothing was recorded: nobody asked for it": _LAST,
+    "nothing was recorded: fewer steps than --every": _LAST,
+    "nothing was recorded: the program took fewer than the ": _LAST,
+    "no range and no module of a class ": _LAST,
+    "no process took a step: no optimizer of torch stepped": _LAST,
+    "the program made an optimizer of torch, so its steps were waited for, and it took none": _LAST,
+    "nothing was recorded: the program ended in the midst of a window": (
+        f"{_RUNNING}::test_a_program_that_dies_in_a_window_is_not_told_to_take_more_steps"
+    ),
+    "nothing was recorded: a profiler of the program was at work": (
+        "session/test_others.py::test_where_its_profiler_is_always_there_we_say_so"
+    ),
+    "of a process that ended while it wrote": (
+        f"{_RUNNING}::test_what_a_killed_program_left_is_finished_or_removed_and_said"
+    ),
+    "of an earlier run": f"{_RUNNING}::test_what_a_killed_program_left_is_finished_or_removed_and_said",
+    " process ended before it was written": (
+        f"{_RUNNING}::test_what_a_killed_program_left_is_finished_or_removed_and_said"
+    ),
+    "lost, as the program ended in the midst": f"{_RUNNING}::test_a_window_in_which_the_program_was_killed_is_counted",
+    # what is refused
+    "what is to be recorded?": _REFUSED,
+    "--idle and --every exclude each other": _REFUSED,
+    "--for records once, by time": _REFUSED,
+    "is no share of the time": _REFUSED,
+    "is no time to record": _REFUSED,
+    "is the memory of one process": _REFUSED,
+    "-o DIR names another place for traces": _REFUSED,
+    "the command behind -- is run as it is": _REFUSED,
+    # --every
+    # a server
+    "--server records a server that runs": "test_server.py::test_on_the_command_line",
+    " says where ": "test_server.py::test_on_the_command_line",
+    "the time goes": "test_server.py::test_on_the_command_line",
+}
+"""Fragments of lines, and the tests that provoke them."""
+
+_NEEDS_A_DEVICE = "CUDA's allocator or its graphs alone come to this"
+
+UNPROVOKED: Final[dict[str, str]] = {
+    "; `kinetoscope summary {}` says who holds it": _NEEDS_A_DEVICE,
+    " MB asked for on device ": _NEEDS_A_DEVICE,
+    "a store takes traces only": _NEEDS_A_DEVICE,
+    "of the host's memory are free": _NEEDS_A_DEVICE,
+    "memory was in use before its history began": _NEEDS_A_DEVICE,
+    "no more captures of CUDA graphs are recorded": _NEEDS_A_DEVICE,
+    "a capture of a CUDA graph was not kept": _NEEDS_A_DEVICE,
+    "a capture of a CUDA graph was not recorded": _NEEDS_A_DEVICE,
+    ", which cost ": "measured by --every",
+    " more there is none: ": "windows that are lost beside one that is not: each reason has its test",
+}
+"""Fragments of lines that no test provokes, and why."""
+
+UNSAID: Final[dict[str, str]] = {
+    "when there are global hooks": "a warning of torch that is filtered",
+    "Kinetoscope counts the optimizer's steps": "in torch's log of graph breaks",
+    "the time that was to be recorded is over": "the end of a window as it was asked for",
+    "more than 4 MB": "in a sidecar",
+    "the disk is nearly full": "becomes `the disk is full`",
+    "torch's exporter wrote invalid JSON; written again by its exporter in Python": "in a sidecar",
+    "torch wrote invalid JSON; each event was mended or left out": "in a sidecar",
+    "must be 0 or more": "an error of the program that calls",
+    "must be 0 (no limit) or more": "an error of the program that calls",
+}
+"""Fragments of texts that are no lines of the recorder, and what they are."""
+
+ELSEWHERE: Final = ("record/server.py", "record/selftest.py", "record/daemon/", "record/output/validate_json.py")
+"""Modules whose texts other commands print (`doctor --recorder`, `daemon`), or a process of ours alone reads."""
