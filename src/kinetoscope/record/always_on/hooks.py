@@ -231,13 +231,13 @@ class StepEnds:
             if waits and span.name.startswith(_OPTIMIZER_PREFIX):
                 ends.do()
 
-        mark.__exit__ = self._leave = leave  # type: ignore[method-assign]
+        mark.__exit__ = self._leave = leave
 
     def detach(self) -> None:
         """Stand no longer."""
         mark = torch.autograd.profiler.record_function
         if self._leave is not None and mark.__exit__ is self._leave:
-            mark.__exit__ = self._leave.__wrapped__  # type: ignore[method-assign, attr-defined]
+            mark.__exit__ = self._leave.__wrapped__  # type: ignore[attr-defined]
             self._leave = None
 
     def put_off(self, act: Callable[[], None]) -> None:
