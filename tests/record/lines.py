@@ -17,6 +17,7 @@ _WRITER = "test_lines.py::test_a_writer_says_why"
 _BOUNDS = "session/test_bounds.py"
 _RUNNING = "always_on/test_running.py"
 _SNAPSHOTS = "output/test_memory_snapshots.py"
+_BAD = "test_server.py::test_a_server_that_misbehaves"
 _SKIPPED = "test_lines.py::test_a_window_that_is_asked_for_while_others_are_written_is_skipped"
 
 LINES: Final[dict[str, str]] = {
@@ -122,10 +123,50 @@ LINES: Final[dict[str, str]] = {
     "-o DIR names another place for traces": _REFUSED,
     "the command behind -- is run as it is": _REFUSED,
     # --every
-    # a server
+    # a server that records itself (record/serving)
     "--server records a server that runs": "test_server.py::test_on_the_command_line",
     " says where ": "test_server.py::test_on_the_command_line",
     "the time goes": "test_server.py::test_on_the_command_line",
+    "vLLM does not say where it writes": "test_lines.py::test_a_server_that_names_no_folder_is_asked_for_one",
+    "holds characters that no key has": "test_server.py::test_the_key_of_the_server_is_sent_and_never_shown",
+    "no whole answer within": _BAD,
+    "it redirects to": _BAD,
+    "neither vLLM nor SGLang": _BAD,
+    "in the environment names it": _BAD,
+    "no server answers": "test_server.py::test_an_address_that_leads_nowhere_is_said_in_one_line",
+    "is cut off": _BAD,
+    "it is empty": _BAD,
+    "is an HTML page, no trace": _BAD,
+    "is no trace: it is no JSON": _BAD,
+    "it ends in the midst of an event": _BAD,
+    "is no trace: it has no traceEvents": _BAD,
+    "its compressed data ends in the midst": _BAD,
+    "cannot be read": "test_server.py::test_a_file_that_vanishes_is_named",
+    "start it with --profiler-config": _BAD,
+    "it is too old, or a router stands before it: name the server itself": _BAD,
+    "s, so they may hold fewer; send more requests, or see": _BAD,
+    "writes into another folder or on another machine: copy the traces from there": _BAD,
+    "no step ran, as no request came, or": _BAD,
+    "if nobody records": _BAD,
+    "s; send more requests, or see --timeout": _BAD,
+    "s: send requests while it records, or give it a longer --timeout": "test_server.py::test_on_the_command_line",
+    "no trace came into": _BAD,
+    "did not confirm that it stopped, and may write none before it does": _BAD,
+    "steps ran, so": _BAD,
+    "is no address of a server: http://HOST:PORT": "test_server.py::test_what_is_no_address_is_said",
+    "traces came: those of the other ranks are missing": _BAD,
+    "/start_profile is not answered yet": _BAD,
+    "counts no steps at /metrics; --for 2s records by time": _BAD,
+    "/metrics tells no steps any more": _BAD,
+    "has no profiler (/start_profile": _BAD,
+    "did not confirm that it records (/start_profile": _BAD,
+    "refuses to profile": _BAD,
+    "did not confirm that its profiler is off": _BAD,
+    "counts its steps anew: it was started again while it recorded": _BAD,
+    "no count of steps in it": _BAD,
+    "is off; it writes into": _BAD,
+    "SGLang answers so, too, where it had stopped by itself": _BAD,
+    "SGLang no longer answers": _BAD,
 }
 """Fragments of lines, and the tests that provoke them."""
 
@@ -146,6 +187,7 @@ UNPROVOKED: Final[dict[str, str]] = {
 """Fragments of lines that no test provokes, and why."""
 
 UNSAID: Final[dict[str, str]] = {
+    "vllm:iteration_tokens_total_count": "a pattern",
     "when there are global hooks": "a warning of torch that is filtered",
     "Kinetoscope counts the optimizer's steps": "in torch's log of graph breaks",
     "the time that was to be recorded is over": "the end of a window as it was asked for",
@@ -158,5 +200,5 @@ UNSAID: Final[dict[str, str]] = {
 }
 """Fragments of texts that are no lines of the recorder, and what they are."""
 
-ELSEWHERE: Final = ("record/server.py", "record/selftest.py", "record/daemon/", "record/output/validate_json.py")
+ELSEWHERE: Final = ("record/selftest.py", "record/daemon/", "record/output/validate_json.py")
 """Modules whose texts other commands print (`doctor --recorder`, `daemon`), or a process of ours alone reads."""

@@ -14,14 +14,17 @@ from typing import Any
 import pytest
 
 from kinetoscope.cli import main
+from kinetoscope.errors import UsageError
 from kinetoscope.record.output.finishing_process import FinishingProcess, refused
 from kinetoscope.record.output.writing import WindowOutcome, Writer, WriteTask
+from kinetoscope.record.serving.recording import ServerPlan, record_server
 from tests.conftest import ROOT
 from tests.record.jobs import document, recorded, run, sidecar, traces
 from tests.record.lines import ELSEWHERE, LINES, UNPROVOKED, UNSAID
 from tests.record.processes import environment
 from tests.record.processes import run as run_command
 from tests.record.programs import TRAIN, kinetoscope
+from tests.record.serving import serving
 
 SOURCE = ROOT / "src" / "kinetoscope"
 _MIN_WORDS = 3
@@ -241,6 +244,14 @@ def test_what_cannot_be_recorded_is_refused(
         sys.exit(main(["record", *(each.replace("DIR", str(tmp_path)) for each in arguments)]))
     assert end.value.code
     assert line in capsys.readouterr().err
+
+
+def test_a_server_that_names_no_folder_is_asked_for_one(tmp_path: Path) -> None:
+    with (
+        serving("vLLM", tmp_path) as server,
+        pytest.raises(UsageError, match="vLLM does not say where it writes: -o DIR names the folder"),
+    ):
+        record_server(ServerPlan(server.url), print)
 
 
 _OPTIMIZER_ONLY = """
