@@ -123,6 +123,15 @@ LINES: Final[dict[str, str]] = {
     "-o DIR names another place for traces": _REFUSED,
     "the command behind -- is run as it is": _REFUSED,
     # --every
+    " of the time": (
+        "always_on/test_always.py::test_windows_have_half_of_the_budget_where_counting_takes_it_all_and_that_is_said"
+    ),
+    "ms are so short that counting them takes": (
+        "always_on/test_always.py::test_windows_have_half_of_the_budget_where_counting_takes_it_all_and_that_is_said"
+    ),
+    "s, for which the job would have to last": (
+        "always_on/test_always.py::test_the_cost_is_that_of_the_whole_time_not_of_the_last_window"
+    ),
     # a server that records itself (record/serving)
     "--server records a server that runs": "test_server.py::test_on_the_command_line",
     " says where ": "test_server.py::test_on_the_command_line",
@@ -181,7 +190,6 @@ UNPROVOKED: Final[dict[str, str]] = {
     "no more captures of CUDA graphs are recorded": _NEEDS_A_DEVICE,
     "a capture of a CUDA graph was not kept": _NEEDS_A_DEVICE,
     "a capture of a CUDA graph was not recorded": _NEEDS_A_DEVICE,
-    ", which cost ": "measured by --every",
     " more there is none: ": "windows that are lost beside one that is not: each reason has its test",
 }
 """Fragments of lines that no test provokes, and why."""
