@@ -108,8 +108,8 @@ def _finish(calls: pl.DataFrame, known: pl.DataFrame) -> Partial:
         pl.col("calls", "matched", "duration", "exposed").fill_null(0), rank=pl.lit(None, pl.Int64)
     )
     table = table.rename(dict(zip(_FACTS, _NAMES, strict=True)))
-    order = ["duration", "process_group"]
-    return Partial(table.sort(order, descending=[True, False], nulls_last=True), tuple(notes))
+    order = ["duration", "process_group", "ranks"]
+    return Partial(table.sort(order, descending=[True, False, False], nulls_last=True), tuple(notes))
 
 
 def _kinds(each: pl.DataFrame) -> pl.DataFrame:
