@@ -11,6 +11,7 @@ import pytest
 
 import kinetoscope
 from kinetoscope import Selection
+from kinetoscope.cli import main
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.model.job import part_of
 from tests.catalog.samples import BUNDLED
@@ -188,3 +189,16 @@ def test_advice_is_a_sequence_of_findings(job: kinetoscope.Job) -> None:
     assert advice[:1] == (first,)
     with pytest.raises(UsageError, match=f"no finding is {first.code[:-1] + 'X'!r}"):
         advice[first.code[:-1] + "X"]
+
+
+def test_a_difference_takes_a_selection_for_each_run(job: kinetoscope.Job, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = kinetoscope.step_breakdown(job)
+    first, second = steps[["step", "duration"]].rows()[:2]
+    found = kinetoscope.diff(job, job, base_select=Selection(steps=(first[0],)), select=Selection(steps=(second[0],)))
+    assert (found.base, found.new) == (first[1], second[1])
+    words = ["--base-steps", str(first[0]), "--steps", str(second[0]), "--format", "json"]
+    assert main(["diff", str(SMALL), str(SMALL), *words]) == 0
+    table = json.loads(capsys.readouterr().out)
+    names = [column["name"] for column in table["columns"]]
+    sums = [sum(row[names.index(side)] for row in table["rows"]) for side in ("base", "new")]
+    assert sums == [first[1], second[1]]
