@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,4 @@ def training(
 
 def vectors(batch: int, size: int = 256) -> Iterator[Batch]:
     """The same batch again and again: nothing to wait for."""
-    both = torch.randn(batch, size), torch.randint(10, (batch,))
-    while True:
-        yield both
+    return repeat((torch.randn(batch, size), torch.randint(10, (batch,))))

@@ -68,7 +68,7 @@ def in_turns(
         folder: for the traces, in a folder of each program's name.
         rounds, steps: how often, and steps of each time.
         stacks: record Python's calls.
-        device: of torch: what a program makes, and its first step makes, is made there.
+        device: of torch: what a program makes before its first step is made there.
         wait: until the programs have nothing to do; by default for this device.
         warm: steps at the head of each round that do not count.
         recordings: of each program.
@@ -81,10 +81,10 @@ def in_turns(
     step: dict[str, Step] = {}
     with ExitStack() as stack:
         for name, program in programs.items():
-            # not longer than needed: while a device is set, each call of torch goes through Python
+            # No step runs while a device is set: each call of torch goes through Python then, and optimizers keep on
+            # the device what belongs on the host.
             with nullcontext() if device == "cpu" else torch.device(device):
                 step[name] = stack.enter_context(program())
-                step[name]()
         for _ in range(rounds):
             for name, act in step.items():
                 plain[name].append(mean(act, steps, wait=wait, warm=warm))
