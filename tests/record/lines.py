@@ -85,6 +85,11 @@ LINES: Final[dict[str, str]] = {
     "nothing records its history": f"{_SNAPSHOTS}::test_the_programs_own_history_stays_as_it_is",
     "has no history: no snapshot of memory is taken": f"{_SNAPSHOTS}::test_another_backend_of_the_allocator_is_named",
     "out of memory": f"{_SNAPSHOTS}::test_out_of_memory_leaves_a_snapshot_and_the_window_and_changes_nothing",
+    " MB asked for on device ": f"{_SNAPSHOTS}::test_a_limit_of_the_process_is_no_memory_of_the_device",
+    "MB of it free, and the process may have ": (
+        f"{_SNAPSHOTS}::test_a_limit_of_the_process_is_no_memory_of_the_device"
+    ),
+    " MB free": f"{_SNAPSHOTS}::test_a_limit_of_the_process_is_no_memory_of_the_device",
     "this torch has no history of memory": f"{_SNAPSHOTS}::test_a_torch_without_a_history_is_refused",
     " of memory in ": f"{_SNAPSHOTS}::test_record_keeps_the_history_from_the_first_allocation_on",
     # the last line of `kinetoscope record`
@@ -183,7 +188,6 @@ _NEEDS_A_DEVICE = "CUDA's allocator or its graphs alone come to this"
 
 UNPROVOKED: Final[dict[str, str]] = {
     "; `kinetoscope summary {}` says who holds it": _NEEDS_A_DEVICE,
-    " MB asked for on device ": _NEEDS_A_DEVICE,
     "a store takes traces only": _NEEDS_A_DEVICE,
     "of the host's memory are free": _NEEDS_A_DEVICE,
     "memory was in use before its history began": _NEEDS_A_DEVICE,

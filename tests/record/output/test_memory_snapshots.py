@@ -78,6 +78,17 @@ def test_a_torch_without_a_history_is_refused() -> None:
         memory_snapshots.arguments(legacy, 1)
 
 
+def test_a_limit_of_the_process_is_no_memory_of_the_device() -> None:
+    mega = 1 << 20
+    of = memory_snapshots.why_out_of_memory
+    assert of(0, 32 * mega, 8000 * mega, 16 * mega, 8000 * mega) == (
+        "out of memory: 32 MB asked for on device 0, 16 of 8000 MB free"
+    )
+    limited = "out of memory: 32 MB asked for on device 0, 7114 MB of it free, and the process may have 1090 MB"
+    assert of(0, 32 * mega, 1090 * mega, 7114 * mega, 8000 * mega) == limited
+    assert of(0, 32 * mega, 1090 * mega, 7114 * mega, 0) == limited
+
+
 def test_a_job_without_a_device_is_as_without_us_and_says_so_once(tmp_path: Path) -> None:
     text = (
         "with profile(DIR, memory_snapshot={}, active=1, repeat=2) as prof:\n"

@@ -196,7 +196,7 @@ class MemoryHistory:
     def _ran_out(self, device: int, asked: int, total: int, free: int) -> None:
         """Torch is about to raise; no lock of the allocator is held."""
         now = time.time_ns() // 1000
-        why = f"{OUT_OF_MEMORY}: {asked >> 20} MB asked for on device {device}, {free >> 20} of {total >> 20} MB free"
+        why = why_out_of_memory(device, asked, total, free, _capacity(device))
         for each in list(listeners):
             harmless(None)(each.ran_out_of_memory)(why)
         if self._seconds > MAX_COST_S or not self._lock.acquire(blocking=False):
@@ -277,3 +277,18 @@ def _enabled() -> bool:
     torch: Any = sys.modules["torch"]
     enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return bool(enabled()) if enabled is not None else history.recording
+
+
+def why_out_of_memory(device: int, asked: int, total: int, free: int, capacity: int) -> str:
+    """The reason in words; where the process may take a part of the device only, torch gives that part as `total`."""
+    why = f"{OUT_OF_MEMORY}: {asked >> 20} MB asked for on device {device}, "
+    if total < max(capacity, free):
+        return f"{why}{free >> 20} MB of it free, and the process may have {total >> 20} MB"
+    return f"{why}{free >> 20} of {total >> 20} MB free"
+
+
+@harmless(0)
+def _capacity(device: int) -> int:
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
