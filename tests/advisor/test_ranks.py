@@ -72,6 +72,13 @@ def test_a_late_host_without_a_device_launches_nothing(tmp_path: Path) -> None:
     assert "whose host does something else between operators" in finding.message
 
 
+def test_no_device_is_asked_about_where_there_is_none(tmp_path: Path) -> None:
+    _, advice = advised(replace(SMALL, dialect="gloo", fault=Fault("slow_kernels", 2, 0.5)), tmp_path)
+    [finding] = found(advice, "RANKS005")
+    assert "which computes longer" in finding.message
+    assert "nvidia-smi" not in finding.change
+
+
 def test_on_hosts_alone_uneven_work_is_a_guess(tmp_path: Path) -> None:
     """Two ranks on two cores that others use, too, look the same (`ddp_straggler` of the zoo, mended)."""
     _, advice = advised(replace(SMALL, dialect="gloo", uneven=0.15, steps=10), tmp_path)

@@ -38,7 +38,7 @@ class _Words:
     """What is said of a cause: what the rank does, what to change, and which analysis shows it.
 
     of_another: what to change on a rank that is not the first, which alone logs and saves; "" where that is the same.
-    on_hosts: what the rank does where there is no device; "" where that is the same.
+    on_hosts, change_on_hosts: the same where there is no device; "" where that is no other.
     """
 
     does: str
@@ -46,9 +46,12 @@ class _Words:
     analysis: str
     of_another: str = ""
     on_hosts: str = ""
+    change_on_hosts: str = ""
 
-    def diff(self, job: JobView, rank: int) -> str:
+    def diff(self, job: JobView, rank: int, *, has_device: bool) -> str:
         """What to change, in the words of the program."""
+        if self.change_on_hosts and not has_device:
+            return self.change_on_hosts.replace("{rank}", str(rank))
         if rank and self.of_another:
             return self.of_another.replace("{rank}", str(rank))
         return self.change if isinstance(self.change, str) else self.change(wording(job.program))
@@ -58,6 +61,8 @@ _CAUSES: Final[dict[str, _Words]] = {
     "computation": _Words(
         "which computes longer", "+ nvidia-smi -q -d PERFORMANCE,CLOCK  # on its machine: slowed by heat or power?\n"
         "+ give each rank the same work", "kernel_spread",
+        change_on_hosts="+ top; lscpu  # on the machine of rank {rank}: other processes on its cores, a slower"
+        " processor?\n+ give each rank the same work",
     ),
     "memory copies": _Words(
         "which copies longer", "+ pin memory; job at its PCIe link and NUMA node", "memory_bandwidth",
@@ -113,7 +118,7 @@ def straggling_rank(job: JobView) -> Iterator[Finding]:
             ),
             stake=_stake(costs, straggler),
             takes=straggler.cost,
-            change=words.diff(job, straggler.rank),
+            change=words.diff(job, straggler.rank, has_device=not costs.of_hosts_alone),
             why="The steps of the other ranks, replayed as if they did not wait for this one alone; with several"
             " stragglers, mending one gains only its delay beyond the next one's.",
             confidence="high" if is_sure else "medium",
