@@ -56,6 +56,15 @@ def test_a_data_set_that_keeps_what_it_loaded_needs_no_workers(later: int, is_gu
     assert ("Each of the last 2 steps loads for much less" in finding.why) is is_guess
 
 
+def test_a_pipeline_of_transformers_has_no_loader_of_the_users(tmp_path: Path) -> None:
+    """It starts workers anew for each call, and some take one at most."""
+    events = host_loop(IN_PROCESS, 400_000)
+    frame = python("transformers/pipelines/pt_utils.py(249): __next__", 0, 5 * STEP)
+    (finding,) = findings("DATA001", rank_view(tmp_path, *events, frame))
+    assert "pipe(images, num_workers=1)" in finding.change
+    assert finding.stake.low == 0 < finding.stake.high
+
+
 def test_workers_bring_no_more_than_they_can_make(tmp_path: Path) -> None:
     """A batch takes 960 µs and the training 40: 16 workers, of whom one batch comes every 60 µs."""
     (finding,) = findings("DATA001", rank_view(tmp_path, *host_loop(IN_PROCESS, 960_000)))

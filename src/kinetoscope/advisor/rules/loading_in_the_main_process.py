@@ -22,7 +22,12 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, share, wording
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.views.sentences import measured, say
+from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_named
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import Sentence, measured, say
 
 _MIN_WORKERS: Final = 2
 _MAX_WORKERS: Final = 16
@@ -39,6 +44,10 @@ _ROOM: Final = 1.25
 """So much faster than the training the workers together shall be, for batches differ."""
 
 
+_PIPELINE: Final = "transformers/pipelines/"
+_PIPELINE_CHANGE: Final = "- for image in images: pipe(image)\n+ for found in pipe(images, num_workers=1): ...  # a ChunkPipeline takes no more"
+
+
 def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     """Does the training thread make the batches itself?
 
@@ -49,11 +58,12 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     batches beside the training, and the thread takes one that is ready. At most, the steps gain the time of these
     spans. Three quarters of that count as likely (half where the training also runs on the host's cores), as far as the
     suggested workers keep up: they share memory and disks with the training, and a ready batch has still to be taken.
-    No more are suggested than there are cores besides those of the training, where the recording says how many.
+    No more are suggested than there are cores besides those of the training, where the recording says how many. A
+    pipeline of transformers starts its workers anew for each call, some pipelines one at most: there nothing is sure.
     It is a note where there is a device whose work was not recorded; and a guess where the last quarter of the steps
     loads for less than a fifth of what those before do, as a data set that keeps what it has loaded does.
 
-    What to do. Give the loader workers, and keep them from epoch to epoch.
+    What to do. Give the loader workers, and keep them from epoch to epoch. Give a pipeline all inputs in one call.
     """
     rows = fetches(rank.trace, IN_PROCESS)
     rows = rows[rank.scope.host_mask[rows]]
@@ -70,6 +80,8 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
     waiting = max(length / workers - rest, 0.0)
     longest = rank.longest(rows)
     faded = _faded(rank.by_step(spans))
+    in_pipeline = _is_in_pipeline(rank.trace, longest)
+    part = 0.0 if faded or in_pipeline else sure(rank)
     yield Finding(
         message=say(
             "{process} makes each batch itself. That takes {length} of each step ({part}).",
@@ -77,22 +89,13 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
             length=measured(length, "ns"),
             part=share(length, rank.step),
         ),
-        stake=rank.stake((0.0 if faded else sure(rank)) * np.maximum(gains - waiting, 0.0), gains),
+        stake=rank.stake(part * np.maximum(gains - waiting, 0.0), gains),
         takes=length,
-        change="- DataLoader(dataset, batch_size=...)\n"
+        change=_PIPELINE_CHANGE
+        if in_pipeline
+        else "- DataLoader(dataset, batch_size=...)\n"
         f"+ DataLoader(dataset, batch_size=..., num_workers={workers}, persistent_workers=True)",
-        why=say(
-            "Each of the last {faded} steps loads for much less time than those before: the data set may keep what it"
-            " has loaded.",
-            faded=measured(faded),
-        )
-        if faded
-        else say(
-            "{workers} of the loader {share} the host with this process: {part} of the gain is assumed to come.",
-            workers=counted(workers, "worker"),
-            share="shares" if workers == 1 else "share",
-            part=share(sure(rank), 1.0),
-        ),
+        why=_why(faded, in_pipeline, workers, part),
         confidence="low" if faded else confidence(rank, "medium"),
         evidence=(event_evidence(rank, longest, "the longest of them", "step_breakdown"),),
         time=rank.exposed(spans),
@@ -105,6 +108,32 @@ def _faded(loading: Floats) -> int:
     if len(loading) < _MIN_STEPS or not np.median(loading[:-last]):
         return 0
     return last if loading[-last:].max() < _FADED_SHARE * np.median(loading[:-last]) else 0
+
+
+def _why(faded: int, in_pipeline: bool, workers: int, part: float) -> Sentence:
+    """Why the gain is what it is."""
+    if faded:
+        return say(
+            "Each of the last {faded} steps loads for much less time than those before: the data set may keep what it"
+            " has loaded.",
+            faded=measured(faded),
+        )
+    if in_pipeline:
+        return say(
+            "A pipeline of transformers starts its workers anew for each call, so that none of the gain is sure."
+        )
+    return say(
+        "{workers} of the loader {share} the host with this process: {part} of the gain is assumed to come.",
+        workers=counted(workers, "worker"),
+        share="shares" if workers == 1 else "share",
+        part=share(part, 1.0),
+    )
+
+
+def _is_in_pipeline(trace: Trace, row: int) -> bool:
+    """Does a pipeline of transformers call the loader, so that its settings are those of the call?"""
+    frames = rows_named(trace, lambda name: _PIPELINE in name, EventKind.PYTHON, holding=(_PIPELINE,))
+    return bool(ancestor(call_tree(trace).parent, frames)[row] >= 0)
 
 
 RULE = Rule("DATA001", "The data loader has no workers", of_rank=loading_in_the_main_process)
