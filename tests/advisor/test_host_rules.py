@@ -663,3 +663,17 @@ def test_what_comes_at_another_place_in_each_step_is_a_guess(
     [finding] = unexplained_host_time(view(tmp_path, *interrupted(place)))
     assert finding.confidence == confidence
     assert finding.title == "Host code in `[pl][module]Block: Network.block` runs while nothing is computed"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("kinetoscope/record/always_on/running.py(382): _tell_open", False),
+        ("torch/autograd/profiler.py(844): _maybe_cupti_monitor", False),
+        ("train.py(3): save", True),
+    ],
+)
+def test_what_the_recorder_does_is_no_work_of_the_program(name: str, found: bool, tmp_path: Path) -> None:
+    computed = [op("aten::mm", k * 1_000_000, 500_000) for k in range(4)]
+    calls = [python(name, k * 1_000_000 + 500_000, 500_000) for k in range(4)]
+    assert bool(list(unexplained_host_time(view(tmp_path, *steps(4, 1_000_000), *computed, *calls, TRAINS)))) is found

@@ -16,12 +16,12 @@ ABOUT = {
     "true": "A large part of each step is numpy's work on single pictures, while the model waits.",
 }
 
-STEPS, BATCH, SIDE = 16, 24, 64
+STEPS, BATCH, SIDE = 16, 16, 112
 
 
 def augment(picture, drawn):
     """One picture, uint8 [height, width, 3] -> float32 [3, side, side]."""
-    top, left = drawn.integers(0, 32, 2)
+    top, left = drawn.integers(0, 48, 2)
     image = picture[top : top + SIDE, left : left + SIDE].astype(np.float32) / 255
     if drawn.random() < 0.5:
         image = image[:, ::-1]
@@ -33,7 +33,7 @@ def augment(picture, drawn):
 
 def augment_all(pictures, drawn):
     """The same crop, flip and contrast for all of a batch, by torch: no loop, no power."""
-    top, left = drawn.integers(0, 32, 2)
+    top, left = drawn.integers(0, 48, 2)
     images = pictures[:, top : top + SIDE, left : left + SIDE].permute(0, 3, 1, 2).float() / 255
     return images.flip(-1) if drawn.random() < 0.5 else images
 
@@ -42,7 +42,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     drawn = np.random.default_rng(0)
-    pictures = drawn.integers(0, 255, (128, 96, 96, 3), dtype=np.uint8)
+    pictures = drawn.integers(0, 255, (128, 160, 160, 3), dtype=np.uint8)
     tensor, labels = torch.from_numpy(pictures), torch.randint(10, (128,))
     model = nn.Sequential(
         *(nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU()),

@@ -45,7 +45,12 @@ _ROOM: Final = 1.25
 
 
 _PIPELINE: Final = "transformers/pipelines/"
-_PIPELINE_CHANGE: Final = "- for image in images: pipe(image)\n+ for found in pipe(images, num_workers=1): ...  # a ChunkPipeline takes no more"
+_PIPELINE_CHANGE: Final = "\n".join(
+    (
+        "- for image in images: pipe(image)",
+        "+ for found in pipe(images, num_workers=1): ...  # a ChunkPipeline takes no more",
+    )
+)
 
 
 def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:

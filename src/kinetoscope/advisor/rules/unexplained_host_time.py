@@ -66,6 +66,10 @@ _IN_RANGE: Final = f"{_UNRECORDED} in "
 _BACKWARD: Final = re.compile(r"(?<![A-Za-z])backward(?![A-Za-z])")
 """In the name of a call that waits for autograd's threads."""
 
+_RECORDERS: Final = ("kinetoscope/record/", "torch/profiler/", "torch/autograd/profiler")
+_PROFILER: Final = re.compile(rf"(?:^|/)(?:{'|'.join(_RECORDERS)})")
+"""Files of our recorder and of torch's profiler."""
+
 _MAX_PLACES: Final = 4
 """Places that are named, those with the longest time."""
 
@@ -96,6 +100,8 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     if not len(gaps.start) or gaps.length < _MIN_STEP_SHARE * rank.time.length:
         return
     around = _around(rank.trace, track, gaps)
+    others = ~((around >= 0) & _of_a_profiler(rank.trace)[around])
+    gaps, around = Intervals(gaps.start[others], gaps.end[others]), around[others]
     labels = _labels(rank, gaps, around)
     time = gaps.end - gaps.start
     totals: dict[str, int] = {}
@@ -138,6 +144,12 @@ def _unexplained(rank: RankView) -> Intervals:
         explained |= rows_named(trace, _is_backward, EventKind.PYTHON, EventKind.ANNOTATION, holding=("backward",))
     hosts = union(*rank.scope.clipped(*rank.scope.steps.host))
     return difference(hosts, merge(rank.spans(explained), union(*updates)))
+
+
+@derived
+def _of_a_profiler(trace: Trace) -> Bools:
+    """Python calls of our recorder or of torch's profiler: no program has them without a recording: bool [events]."""
+    return rows_named(trace, lambda name: _PROFILER.search(name) is not None, EventKind.PYTHON, holding=_RECORDERS)
 
 
 def _around(trace: Trace, track: int, gaps: Intervals) -> Int32s:
