@@ -79,8 +79,8 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Gaps of the main thread within steps, longer than 0.3 ms and a hundredth of a step, in which no
     thread runs an operator, a runtime call, a loader or an optimizer, and no device works. They are grouped by the
-    Python function, the annotation, or the operators before and after them; of an annotation that does more besides, it
-    is host code *in* it. A call named `backward` is none of them where no gradient's node of autograd was recorded: its
+    Python function, the annotation, or the operators before and after them; of a call that does more besides, it is
+    host code *in* it. A call named `backward` is none of them where no gradient's node of autograd was recorded: its
     threads may have worked meanwhile.
 
     Why it matters. Logging, checkpoints, metrics, images, `time.sleep`, waiting for a file or a lock: meanwhile the
@@ -180,10 +180,9 @@ def _widest(trace: Trace, parent: Int32s, row: int, start: int, end: int) -> int
 
 
 def _is_around(trace: Trace, row: int, start: int, end: int) -> bool:
-    """Is it a range of which the gap is but a part? It says where the gap is, not what runs in it."""
+    """Is the gap but a part of the call? It says where the gap is then, not what runs in it."""
     slack = (end - start) // 10
-    fits = trace.start[row] >= start - slack and trace.end[row] <= end + slack
-    return bool(trace.kind[row] == EventKind.ANNOTATION and not fits)
+    return not (trace.start[row] >= start - slack and trace.end[row] <= end + slack)
 
 
 def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:

@@ -53,6 +53,12 @@ _CHANGE: Final = (
     "+ for batch in DataLoader(dataset, num_workers=4, pin_memory=True, persistent_workers=True):"
 )
 
+_CHANGE_OF_QUEUE: Final = (
+    "- Thread(target=fill, args=(queue,)).start()\n"
+    "+ for _ in range(4): Thread(target=fill, args=(queue,)).start()  # or processes; each makes other batches"
+)
+_QUEUE: Final = re.compile(r"(?:^|/)queues?\.py\(\d+\): get$")
+
 _MIN_STEPS: Final = 2
 """Steps from which on there are gaps between steps."""
 
@@ -69,7 +75,8 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. While the training thread waits for a batch, or makes one, it launches nothing. At stake is the time
     that the steps gain without this waiting; three quarters of it count as likely (half where the training needs the
-    host's cores itself). Without Python calls the use of this time is inferred, and half of it counts.
+    host's cores itself). Without Python calls the use of this time is inferred, and half of it counts. Where the thread
+    waits for a queue, something makes batches ahead already: none of the gain counts.
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
@@ -83,7 +90,8 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
     waiting = rank.per_step(exposed.length)
     if not len(gains) or float(np.mean(gains)) < MIN_STEP_SHARE * rank.step or waiting < MIN_STEP_SHARE * rank.step:
         return
-    part = CERTAIN_SHARE if source >= 0 and rank.has_device else 0.5
+    is_ahead = source >= 0 and 2 * covered(time, _in_queues(rank.trace)).sum() >= time.length
+    part = 0.0 if is_ahead else CERTAIN_SHARE if source >= 0 and rank.has_device else 0.5
     name = rank.trace.strings.label(int(rank.trace.name[source])) if source >= 0 else ""
     yield Finding(
         message=say(
@@ -95,8 +103,12 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
         ),
         stake=rank.stake(part * gains, gains),
         takes=waiting,
-        change=_CHANGE,
-        why=say("Batches that are made ahead are assumed to bring {part} of the gain.", part=share(part, 1.0)),
+        change=_CHANGE_OF_QUEUE if is_ahead else _CHANGE,
+        why=say(
+            "A queue hands over what is made ahead already; whether more makers are faster the trace does not show."
+        )
+        if is_ahead
+        else say("Batches that are made ahead are assumed to bring {part} of the gain.", part=share(part, 1.0)),
         confidence=confidence(rank, known),
         evidence=(_evidence(rank, source, time),),
         time=exposed,
@@ -123,6 +135,15 @@ def _waiting(rank: RankView) -> tuple[Intervals | None, int, Confidence]:
     busy = _busy(trace)
     time = difference(union(start[own], first[own]), busy)
     return time, -1, "low" if np.any(trace.kind == EventKind.PYTHON) else "medium"
+
+
+def _in_queues(trace: Trace) -> Intervals:
+    """When the main thread waits for a queue."""
+    calls = rows_named(
+        trace, lambda name: _QUEUE.search(name) is not None, EventKind.PYTHON, holding=("queue.py(", "queues.py(")
+    )
+    calls &= trace.track == main_thread(trace)
+    return union(trace.start[calls], trace.end[calls])
 
 
 def _outermost(trace: Trace, rows: Int64s) -> Int64s:
