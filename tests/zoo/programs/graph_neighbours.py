@@ -13,8 +13,8 @@ ABOUT = {
     "step": "an optimizer step",
     "steps": 14,
     "slow": "Each node's neighbours are selected and averaged by operators of their own: thousands a step.",
-    "rules": ("HOST003", "HOST008"),
-    "true": "The loop over nodes launches the same few small operators for each node; one scatter does all.",
+    "rules": (),
+    "true": "The loop over nodes launches the same few small operators for each node; one scatter does all. No rule says so.",
 }
 
 STEPS, NODES = 14, 300

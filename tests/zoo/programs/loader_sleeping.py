@@ -14,7 +14,7 @@ ABOUT = {
     "step": "an optimizer step",
     "steps": 24,
     "slow": "The generator sleeps 20 ms (a storage that answers late) before each batch, while nothing else runs.",
-    "rules": ("DATA005", "HOST008", "DATA001"),
+    "rules": ("DATA004", "HOST008"),
     "true": "The loop waits some 20 ms in each step for its own generator; fetched ahead by a thread it would not.",
 }
 

@@ -12,7 +12,7 @@ ABOUT = {
     "step": "an optimizer step",
     "steps": 16,
     "slow": "Each picture is cropped, flipped, blurred and scaled by numpy in the loop itself.",
-    "rules": ("DATA005", "HOST008", "DATA001"),
+    "rules": ("HOST008", "DATA004"),
     "true": "A large part of each step is numpy's work on single pictures, while the model waits.",
 }
 
