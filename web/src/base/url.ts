@@ -13,6 +13,10 @@ export interface Select {
   readonly stream?: string;
   readonly thread?: string;
   readonly annotation?: string;
+  readonly name?: string;
+  readonly under?: string;
+  readonly before?: string;
+  readonly after?: string;
   readonly steps_by?: string;
 }
 
@@ -26,6 +30,10 @@ export const SELECT = [
   "stream",
   "thread",
   "annotation",
+  "name",
+  "under",
+  "before",
+  "after",
   "steps_by",
 ] as const;
 

@@ -7,7 +7,18 @@ import { recall } from "../base/theme";
 import { go, hashOf, changed, parsed, type Change } from "../base/url";
 
 /** What of a run is a part of it; its rank is none. */
-export const PARTS = ["steps", "time", "device", "stream", "thread", "annotation"] as const;
+export const PARTS = [
+  "steps",
+  "time",
+  "device",
+  "stream",
+  "thread",
+  "annotation",
+  "name",
+  "under",
+  "before",
+  "after",
+] as const;
 
 /** The change of the address that a link means. */
 export function changeOf(link: Partial<Link>): Change {

@@ -39,6 +39,7 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
     select.stream && `stream ${select.stream}`,
     select.thread && `thread ${select.thread}`,
     select.annotation && `in ${printable(select.annotation)}`,
+    ...(["name", "under", "before", "after"] as const).map((key) => select[key] && `${key} ${printable(select[key])}`),
   ].filter(Boolean);
   const ranks = about?.ranks.length ?? 0;
   const time = timeRangeOf(select.time);

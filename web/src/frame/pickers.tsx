@@ -371,6 +371,10 @@ const FIELDS = [
   ["stream", "Streams", "all"],
   ["thread", "Host threads", "all"],
   ["annotation", "Inside the annotation", "name"],
+  ["name", "Calls and kernels named", "aten::conv*"],
+  ["under", "Calls of this name, and all in them", "aten::linear"],
+  ["before", "Before the first call of this name, in each step", "Optimizer.step*"],
+  ["after", "After the last call of this name, in each step", "Optimizer.step*"],
   ["steps_by", "Annotation that is a step", "ProfilerStep"],
 ] as const;
 

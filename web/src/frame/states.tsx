@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { printable, words } from "../base/text";
 import { go, parsed, SELECT, type Select } from "../base/url";
+import { PARTS } from "./follow";
 
 export function Waiting({ what }: { what: string }) {
   const [late, set] = useState(false);
@@ -59,15 +60,13 @@ export function Damage({ said, more }: { said: string; more: readonly string[] }
   );
 }
 
-const NARROWING = ["device", "stream", "thread", "annotation", "steps", "time"] as const;
-
 const narrow = (select: Select): boolean => SELECT.some((key) => key !== "steps_by" && !!select[key]);
 
 const showAll = (): void => go({ select: Object.fromEntries(SELECT.map((key) => [key, null])) });
 
 /** That only a part is looked at, with the way back: what is not in it is not missing. */
 export function Narrowed({ select }: { select: Select }) {
-  const parts = NARROWING.filter((key) => select[key] && !(key === "steps" && ["all", "steady"].includes(select[key])));
+  const parts = PARTS.filter((key) => select[key] && !(key === "steps" && ["all", "steady"].includes(select[key])));
   if (!parts.length || api.embedded) return null;
   const said = parts.map((key) => (key === "time" ? "a range of time" : `${key} ${printable(select[key] ?? "")}`));
   return (
