@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -125,9 +126,17 @@ def on_device() -> tuple[str, ...]:
 
 
 def zoo() -> list[Program]:
-    """Programs of the zoo that run in one process: those with a twin first, as promises are held against these."""
-    alone = [each for each in programs() if each.ranks == 1]
-    return sorted(alone, key=lambda each: (not each.rules, each.name))[:_ZOO_SHARE]
+    """Programs of the zoo that run in one process, of each framework in turn.
+
+    Those with a twin come first, as promises are held against these.
+    """
+    alone = sorted((each for each in programs() if each.ranks == 1), key=lambda each: (not each.rules, each.name))
+    families = Counter[str]()
+    turns = []
+    for each in alone:
+        turns.append((families[each.family], each.name, each))
+        families[each.family] += 1
+    return [each for _, _, each in sorted(turns, key=lambda turn: turn[:2])][:_ZOO_SHARE]
 
 
 def _literal(file: Path, name: str) -> Any:

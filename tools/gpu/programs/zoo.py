@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from tests.zoo.catalogue import programs
 from tools.gpu.programs.asked import Asked, asked
@@ -29,9 +29,18 @@ _WARM: Final = 4
 """Steps of a run that do not count."""
 
 _SCRIPT: Final = (
-    "import runpy, sys, torch; device = sys.argv[1]; device == 'cpu' or torch.set_default_device(device); "
+    "import runpy, sys; from tools.gpu.programs.zoo import place; place(sys.argv[1]); "
     "sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 )
+
+
+def place(device: str) -> None:
+    """Have tensors made on a device, but for what optimizers count steps with: that belongs on the host."""
+    if device == "cpu":
+        return
+    torch.set_default_device(device)
+    register_optimizer_step_pre_hook(lambda *_: torch.set_default_device("cpu"))
+    register_optimizer_step_post_hook(lambda *_: torch.set_default_device(device))
 
 
 def recorded(told: Asked, script: Path, twin: str, device: str) -> bool:
@@ -98,8 +107,7 @@ def main() -> None:
     if not program.rules:
         return
     recorded(told, script, "fixed", device)
-    if device != "cpu":
-        torch.set_default_device(device)
+    place(device)
     times: dict[str, list[float]] = {"faulty": [], "fixed": []}
     for _ in range(1 if told.small else 3):
         for twin, each in times.items():
