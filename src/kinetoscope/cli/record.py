@@ -20,13 +20,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
 _SETTLING = 30.0
 """Seconds that may go by until what a killed program left is finished."""
 
+_OF_TRACE = re.compile(r"_(\d+)\.rank\d+of\d+\.step(\d+)\.")
+"""The process and the first step in the name of a trace; the note of an open window is RANK.PROCESS.STEP."""
+
 _ANSWERED = 600.0
 """Seconds that notes outlast a job that was asked for something."""
 
@@ -71,15 +75,15 @@ def run(arguments: list[str]) -> int:
         raise UsageError("what is to be recorded? `kinetoscope record -- python train.py` runs and records it")
     plan = _plan(args, command)
     _prepare(plan)
-    for line in _salvaged(plan)[1]:
+    for line in _salvaged(plan):
         sys.stderr.write(f"kinetoscope: of an earlier run, {line}\n")
     before, snapshots = _traces(plan), _snapshots(plan)
     code = _run(command, _environment(plan))
     ended = time.monotonic()
-    finished, lines = _salvaged(plan)
+    lines = _salvaged(plan)
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
-    for line in (*lines, _outcome(plan, before, finished, ended)):
+    for line in (*lines, _outcome(plan, before, ended)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
 
@@ -412,8 +416,8 @@ def _swept(folder: str) -> tuple[int, int]:
     return counts
 
 
-def _salvaged(plan: Plan) -> tuple[int, list[str]]:
-    """Finish or remove what killed processes left without a final name: how many were finished, and what to say."""
+def _salvaged(plan: Plan) -> list[str]:
+    """Finish or remove what killed processes left without a final name: what to say of it."""
     lines = []
     finished, removed = _swept(plan.dir)
     removed += sum(_swept(f"{plan.dir}/{folder}")[1] for folder in (CAPTURE_FOLDER, SNAPSHOT_FOLDER))
@@ -421,7 +425,7 @@ def _salvaged(plan: Plan) -> tuple[int, list[str]]:
         lines.append(f"{_many(finished, 'trace')} whose process ended before it was written {_was(finished)} finished")
     if removed:
         lines.append(f"{_many(removed, 'file')} of a process that ended while it wrote {_was(removed)} removed")
-    return finished, lines
+    return lines
 
 
 def _many(count: int, what: str) -> str:
@@ -432,13 +436,12 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
+def _outcome(plan: Plan, before: set[str], ended: float) -> str:
     """What came of it, in one line.
 
     Args:
         plan: of the run.
         before: the traces that were there already.
-        finished: how many were finished after their process had ended.
         ended: when the program had ended, by the monotonic clock.
     """
     control = Path(plan.control)
@@ -460,7 +463,7 @@ def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
         what = f"{_many(len(traces), 'trace')} in {folder}{cost}"
         also = f" (of {_many(len(problems), 'window')} more there is none: {problems[0]})" if problems else ""
         also += f" ({remarks[0]})" if remarks else ""
-        if lost := max(len(opened) - finished, 0):
+        if lost := _lost(opened, traces):
             also += f" ({_many(lost, 'window')} more {_was(lost)} lost, as the program ended in the midst)"
         if missed:
             busy = f"{MAX_WAITING_TRACES} traces were still being written"
@@ -482,6 +485,12 @@ def _outcome(plan: Plan, before: set[str], finished: int, ended: float) -> str:
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
+
+
+def _lost(opened: Iterable[str], traces: Iterable[str]) -> int:
+    """Windows that were open of which there is no trace: a process that dies may have written without a word of it."""
+    written = {(found[1], found[2]) for path in traces if (found := _OF_TRACE.search(Path(path).name))}
+    return sum(tuple(name.split(".")[1:3]) not in written for name in opened)
 
 
 def _cost(plan: Plan, ended: float) -> str:

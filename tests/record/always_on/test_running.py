@@ -302,6 +302,15 @@ def test_a_window_in_which_the_program_was_killed_is_counted(script: Path, tmp_p
     assert "1 window more was lost, as the program ended in the midst" in done.stderr
 
 
+def test_a_window_of_which_there_is_a_trace_was_not_lost() -> None:
+    from kinetoscope.cli.record import _lost
+
+    traces = [f"/a/host_{pid}.rank{rank}of2.step12.17.pt.trace.json.gz" for rank, pid in enumerate((7, 8))]
+    assert _lost(["0.7.12", "1.8.12"], traces) == 0
+    assert _lost(["0.7.12", "0.7.20", "1.9.12"], traces) == 2
+    assert _lost(["0.7.12"], []) == 1
+
+
 @pytest.mark.parametrize("place", ["memory://a", "s3:/bucket/a"])
 def test_places_where_nothing_would_remain_are_refused(tmp_path: Path, place: str) -> None:
     done = run(kinetoscope("record", "-o", place, "--", *python("print('ran')")), cwd=tmp_path)
