@@ -13,7 +13,7 @@ from kinetoscope.advisor.rules.forward_twice import forward_twice
 from kinetoscope.advisor.rules.graph_without_backward import graph_without_backward
 from tests.advisor.test_host_rules import simulated
 from tests.advisor.views import STEP, findings, rank_view, steps
-from tests.drawn import annotation, op
+from tests.drawn import Event, annotation, op
 from tests.faults.cases.causes import noise, on_the_host
 from tests.faults.cases.host import small, training
 from tests.faults.healthy import transformer
@@ -47,12 +47,12 @@ def test_forward_pass_of_another_model_is_none_twice(tmp_path: Path) -> None:
 
 def test_what_precedes_a_trained_operator_is_not_trained(tmp_path: Path) -> None:
     """Moves in an environment, without gradients, before each step: torch gives them the number of the next node."""
-    events, numbered = [], dict[str, Any]()
+    events: list[Event] = []
     for n in range(4):
         for k in range(40):
             at = n * STEP + k * 10_000
             number = 9 * n + (k > 30)  # a node of the 31st operator is never run
-            numbered = {"Sequence number": number, "Fwd thread id": 0, "Input Dims": [[64]]}
+            numbered: dict[str, Any] = {"Sequence number": number, "Fwd thread id": 0, "Input Dims": [[64]]}
             events.append(op("aten::value" if k == 30 else f"aten::move{k % 5}", at, 9_000, **numbered))
         for k in range(8):
             at = n * STEP + 500_000 + k * 10_000

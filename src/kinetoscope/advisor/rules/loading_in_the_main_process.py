@@ -34,8 +34,8 @@ _MAX_WORKERS: Final = 16
 """Workers that are suggested: one alone is still waited for, and cores are not endless."""
 
 _MIN_STEPS: Final = 6
-_LAST_SHARE: Final = 0.25
-_LEAST: Final = 2
+_LAST_STEPS_SHARE: Final = 0.25
+_MIN_LAST_STEPS: Final = 2
 _FADED_SHARE: Final = 0.2
 """From so many steps on the last quarter, two at least, is looked at: whether each of them loads for less than this
 share of the median of the others."""
@@ -109,7 +109,7 @@ def loading_in_the_main_process(rank: RankView) -> Iterator[Finding]:
 
 def _faded(loading: Floats) -> int:
     """How many steps at the end load for much less than the others (float64 [steps], ns); 0 if they do not."""
-    last = max(int(len(loading) * _LAST_SHARE), _LEAST)
+    last = max(int(len(loading) * _LAST_STEPS_SHARE), _MIN_LAST_STEPS)
     if len(loading) < _MIN_STEPS or not np.median(loading[:-last]):
         return 0
     return last if loading[-last:].max() < _FADED_SHARE * np.median(loading[:-last]) else 0

@@ -39,7 +39,7 @@ _TURNS: Final = frozenset({"aten::transpose", "aten::t", "aten::swapaxes"})
 _READS_ANY: Final = frozenset(f"aten::{name}" for name in _NAMES.split())
 """Operators that read a transposed tensor as fast as another, beside element-wise ones."""
 
-_AHEAD: Final = 24
+_MAX_WORK_AHEAD: Final = 24
 """Operators after a copy among which the one is looked for that reads it."""
 
 
@@ -122,7 +122,7 @@ def _readers(trace: Trace, rows: Int64s, copying: Bools) -> Int64s:
     codes = arguments.codes(trace, "input_dims", rows.astype(np.int32))
     track, found = trace.track[rows], np.full(len(rows), -1, np.int64)
     left = np.flatnonzero(copying[rows])
-    for ahead in range(1, _AHEAD + 1):
+    for ahead in range(1, _MAX_WORK_AHEAD + 1):
         left = left[left + ahead < len(rows)]
         other = left + ahead
         pairs, pair = np.unique(np.stack([codes[left], codes[other]]), axis=1, return_inverse=True)

@@ -55,16 +55,6 @@ left half of their time in one program, and 65 and 70 % in others."""
 _UNSEEN: Final = 1.1
 """On a host: what calls of operators cost before and after their spans."""
 
-_WHY: Final = (
-    "At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the longest"
-    " call of each run remains; at least, kernels of chains of three or more shrink as their bytes do, and a fifth of"
-    " the calls and of small kernels remains."
-)
-_WHY_ON_HOST: Final = (
-    "At most, only one call of each run remains; at least, a quarter of the time of the others goes: one operator"
-    " computes what all of them did."
-)
-
 _MAX_PASSES: Final = 2.0
 """A fused kernel takes at most as long as so many of those that it stands for: it reads what all of them read."""
 
@@ -131,11 +121,24 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
         change="+ torch.compile the functions that these operators stand in, too"
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
-        why=say(_WHY if rank.has_device else _WHY_ON_HOST),
+        why=_why(rank),
         confidence="medium",
         evidence=(evidence,),
         time=time,
     )  # fmt: skip
+
+
+def _why(rank: RankView) -> Sentence:
+    if not rank.has_device:
+        return say(
+            "At most, only one call of each run remains; at least, a quarter of the time of the others goes: one operator"
+            " computes what all of them did."
+        )
+    return say(
+        "At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
+        " longest call of each run remains; at least, kernels of chains of three or more shrink as their bytes do, and a"
+        " fifth of the calls and of small kernels remains."
+    )
 
 
 def _about_chains(rank: RankView, chains: ChainsOfRank) -> tuple[Sentence, Evidence]:

@@ -50,7 +50,7 @@ process had the core."""
 _SLICE_NS: Final = 20_000_000
 """The longest time for which a scheduler lets another process have the core, but for a few."""
 
-_RARE_SHARE: Final = 0.5
+_MAX_CALLS_AROUND_SHARE: Final = 0.5
 """What most of the calls of a name do not do is not what they are for."""
 
 _MAX_SPREAD: Final = 3
@@ -320,7 +320,7 @@ def _is_rare_among_its_calls(rank: RankView, around: Int32s, label: str) -> bool
         return False
     trace = rank.trace
     calls = (trace.name == trace.name[around[0]]) & (trace.kind == trace.kind[around[0]]) & rank.scope.host_mask
-    return len(around) < _RARE_SHARE * int(calls.sum())
+    return len(around) < _MAX_CALLS_AROUND_SHARE * int(calls.sum())
 
 
 def _certainty(certain: float, *, is_likely: bool, may_wait: bool) -> Sentence:
