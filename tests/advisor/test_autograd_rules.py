@@ -21,14 +21,14 @@ from tests.faults.network import Network
 from tests.faults.program import Program
 
 
-def two_models(names: tuple[str, str]) -> object:
+def two_models(names: tuple[str, str], trained: int = 0) -> object:
     """A model that is trained, and one of the same sizes that is not."""
 
     def body(p: Program, n: int) -> None:
         net = Network(p)
         for place, name in enumerate(names):
             with p.python(f"nn.Module: {name}"):
-                transformer(net if place == 0 else Network(p, training=False), layers=4, length=512)
+                transformer(net if place == trained else Network(p, training=False), layers=4, length=512)
         net.backward()
 
     return body
@@ -40,6 +40,10 @@ def test_forward_pass_of_another_model_is_none_twice(tmp_path: Path) -> None:
     again = simulated(tmp_path, two_models(("Net_0", "Net_0")), stacks=True)  # type: ignore[arg-type]
     (finding,) = forward_twice(again)
     assert finding.stake.low > 0
+    before = simulated(tmp_path, two_models(("Net_0", "Net_0"), trained=1), stacks=True)  # type: ignore[arg-type]
+    (finding,) = forward_twice(before)
+    assert finding.stake.low == 0 < finding.stake.high
+    assert "another batch" in finding.why
     unknown = simulated(tmp_path, two_models(("Net_0", "Net_1")))  # type: ignore[arg-type]
     (finding,) = forward_twice(unknown)
     assert finding.stake.low == 0 < finding.stake.high

@@ -13,7 +13,7 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_comput
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
@@ -34,6 +34,13 @@ _CERTAIN_SHARE: Final = 0.9
 """Certain share of the gain where modules were recorded, and are the same."""
 
 
+_WHY: Final = "Both are calls of the same modules."
+_WHY_NOT: Final = (
+    "It may be another batch, if it comes before what is trained, or, where no modules were recorded (with_stack=True),"
+    " another model of these sizes."
+)
+
+
 def forward_twice(rank: RankView) -> Iterator[Finding]:
     """Does a training step compute its forward pass a second time, without a backward pass through it?
 
@@ -44,21 +51,22 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Metrics, predictions to log or a loss for display are often computed by a second call of the model,
     though the first has the outputs already. At stake is the time that the steps gain without the second call. Nine
-    tenths of it are the lower end where the modules are known to be the same; else none, as a second model of the same
-    sizes (a teacher, an average of the weights) looks alike.
+    tenths of it are the lower end where the modules are known to be the same, and the second call comes after the one
+    that is trained; else none, as a second model of the same sizes (a teacher, an average of the weights) and an
+    evaluation on another batch look alike.
 
     What to do. Keep the outputs of the first call: `outputs.detach()`.
     """
     if rank.program != "training" or not shows_computation(rank):
         return
     trace = rank.trace
-    rows, has_modules = _repeated(rank)
+    rows, is_sure = _repeated(rank)
     if not len(rows):
         return
     calls = np.zeros(len(trace), np.bool_)
     calls[rows] = True
     gains, busy, time, took = without_calls(rank, calls)
-    stake = stake_by_time(rank, (_CERTAIN_SHARE if has_modules else 0.0) * gains, gains, busy)
+    stake = stake_by_time(rank, (_CERTAIN_SHARE if is_sure else 0.0) * gains, gains, busy)
     if not is_worth_reporting(rank, stake):
         return
     first = int(rows[0])
@@ -76,11 +84,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         takes=rank.per_step(took),
         change="- loss = criterion(model(x), y); metric(model(x), y)\n"
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
-        why=say("Both are calls of the same modules.")
-        if has_modules
-        else say(
-            "Modules were not recorded (with_stack=True): it may be another model of these sizes, or another batch."
-        ),
+        why=_WHY if is_sure else _WHY_NOT,
         confidence="medium",
         evidence=(rank.event(first, "the first operator of the second forward pass", "operators", where),),
         time=time,
@@ -88,7 +92,11 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
 
 
 def _repeated(rank: RankView) -> tuple[Int32s, bool]:
-    """Outermost operators that repeat trained ones of their step, by time; and whether modules were recorded."""
+    """Outermost operators that repeat trained ones of their step, by time; and whether they surely could be spared.
+
+    That is where modules were recorded, and what is repeated comes after what is trained: before it, behind the update
+    of the step before, an evaluation on another batch is the more likely.
+    """
     trace, graph = rank.trace, graph_nodes(rank.trace)
     other = view_ops(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     chosen = outermost_ops(trace) & rank.scope.host_mask & ~other & (trace.track == main_thread(trace))
@@ -116,7 +124,15 @@ def _repeated(rank: RankView) -> tuple[Int32s, bool]:
         covered[np.flatnonzero(again) + offset] = True
     if covered.sum() < _REPEATED_SHARE * trained.sum():
         covered[:] = False
-    return rows[covered], has_modules
+    return rows[covered], has_modules and _comes_after(rows, step, covered, trained)
+
+
+def _comes_after(rows: Int32s, step: Int64s, covered: Bools, trained: Bools) -> bool:
+    """Does most of what is repeated come after the first trained operator of its step? Rows are in order of time."""
+    place = np.arange(len(rows))
+    first = np.full(int(step.max()) + 1, len(rows))
+    np.minimum.at(first, step[trained], place[trained])
+    return bool(np.mean(place[covered] > first[step[covered]]) > 0.5) if covered.any() else False
 
 
 RULE = Rule("HOST013", "The forward pass runs twice", of_rank=forward_twice)
