@@ -131,13 +131,13 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
 def _why(rank: RankView) -> Sentence:
     if not rank.has_device:
         return say(
-            "At most, only one call of each run remains; at least, a quarter of the time of the others goes: one operator"
-            " computes what all of them did."
+            "At most, only one call of each run remains; at least, a quarter of the time of the others goes: one"
+            " operator computes what all of them did."
         )
     return say(
         "At most, one kernel for each chain moves its inputs and its result at the memory's bandwidth, and only the"
-        " longest call of each run remains; at least, kernels of chains of three or more shrink as their bytes do, and a"
-        " fifth of the calls and of small kernels remains."
+        " longest call of each run remains; at least, kernels of chains of three or more shrink as their bytes do, and"
+        " a fifth of the calls and of small kernels remains."
     )
 
 
