@@ -33,7 +33,7 @@ prints no line that is false, and the program computes what it computes without 
 - *Found*: what the rule that is about the slow thing says in each way, in the order above: ● critical or a warning, ◐ a
   note, ○ nothing; ✓ nothing warns of a healthy program, or the code of the rule that does; – not recorded so.
 - *Promised*: by how much of a step, at least and at most, in the first way that names it. *Gained*: what the fix
-  brought, without a profiler: of three runs of each twin, in turns, the best median step.
+  brought, without a profiler: of three runs of each twin, in turns, the lower quartile of their steps.
 - *Twin*: ✓ the rule says nothing of the twin in which the fix is already in.
 
 """

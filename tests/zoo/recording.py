@@ -98,20 +98,21 @@ def plain(program: Program, *, fixed: bool = False) -> tuple[str, ...]:
 def gain(program: Program) -> float | None:
     """Share of a step that the fix brings, without a profiler; None where no optimizer marks steps.
 
-    The twins run in turns. Of each run counts the median step, of each twin its best run.
+    The twins run in turns. What counts is the time under which a quarter of a twin's steps stay: other processes make
+    steps longer, never shorter.
     """
-    best: dict[bool, float] = {}
+    steps: dict[bool, list[int]] = {False: [], True: []}
     for _ in range(_TURNS):
         for fixed in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 file = Path(folder) / "ends"
                 done = _run(program, [str(RUNNER), str(file), "null", str(program.file)], fixed)
                 ends = json.loads(file.read_text()) if done.code == 0 and file.exists() else []
-            took = [end - begin for begin, end in pairwise(ends[_WARM:])]
-            if not took:
-                return None
-            best[fixed] = min(best.get(fixed, float("inf")), statistics.median(took))
-    return (best[False] - best[True]) / best[False]
+            steps[fixed] += [end - begin for begin, end in pairwise(ends[_WARM:])]
+    if not all(steps.values()):
+        return None
+    slow, mended = (statistics.quantiles(steps[fixed], n=4)[0] for fixed in (False, True))
+    return (slow - mended) / slow
 
 
 def results(out: str) -> tuple[str, ...]:
