@@ -551,8 +551,6 @@ class Analysis:
             UsageError: a parameter has a value that is none of its choices, or rows cannot be summed over ranks.
         """
         how = params.get("across_ranks", "each")
-        if how != "each" and self.not_over_ranks:
-            raise UsageError(self.not_over_ranks)
         self._check(params)
         result = self.function(job, **{name: value for name, value in params.items() if name != "across_ranks"})
         result = self.described(result, params)
@@ -570,8 +568,10 @@ class Analysis:
         """
         own = {parameter.name: parameter for parameter in self.parameters}
         for name, value in params.items():
-            if name == "select":
+            if name == "select" or (name == "across_ranks" and value == "each"):
                 continue
+            if name == "across_ranks" and self.not_over_ranks:
+                raise UsageError(self.not_over_ranks)
             if name not in own:
                 has = ", ".join(["select", *own])
                 raise UsageError(
