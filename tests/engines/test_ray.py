@@ -130,5 +130,5 @@ def guarded(environment: dict[str, str], home: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_missing_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"engine 'ray' needs an extra: pip install '\.\[ray\]' in a checkout"):
+    with pytest.raises(MissingExtraError, match=r"engine 'ray' needs an extra: pip install 'ray>="):
         read(written(tmp_path), engine="ray")

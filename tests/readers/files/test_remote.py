@@ -269,5 +269,5 @@ def test_a_missing_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     registry = importlib.import_module("fsspec.registry")  # fsspec.registry itself is something else
     monkeypatch.delitem(registry._registry, url.partition(":")[0], raising=False)
-    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '{module}>="):
         read(url)
