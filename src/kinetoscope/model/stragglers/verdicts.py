@@ -46,7 +46,7 @@ def straggler_verdicts(costs: pl.DataFrame, own: OwnTime, least: int, *, each_st
     Returns:
         A row for each rank, or each rank and step, sorted: sums of the columns; `straggler`; `cause` and `cause_share`,
         null where nothing is lost; `one_off`, whether the whole cost of a rank was in one step; and
-        `hidden_by_run_ahead`, whether a straggler is one by that step, and by its host's excess in all of them.
+        `hidden_by_run_ahead`, whether a straggler is one by one step alone, and by its host's excess in all of them.
     """
     costs = costs.with_columns(steps=pl.col("step_time").is_not_null().cast(pl.Int64))
     nothing = [pl.lit(0, pl.Int64).alias(_LEFT_OUT_PREFIX + name) for name in CAUSES]
@@ -82,10 +82,9 @@ def straggler_verdicts(costs: pl.DataFrame, own: OwnTime, least: int, *, each_st
         ),
     )
     certain, constant = (pl.any_horizontal(prefix + name for name in OWN) for prefix in (_CERTAIN, _CONSTANT))
-    table = table.with_columns(straggler=certain | constant, hidden_by_run_ahead=~certain & constant)
-    table = table.with_columns(
-        pl.col(_CERTAIN + name) | (pl.col("hidden_by_run_ahead") & pl.col(_CONSTANT + name)) for name in OWN
-    )
+    by_constant = ~certain & constant
+    table = table.with_columns(straggler=certain | constant, hidden_by_run_ahead=by_constant & ~costly)
+    table = table.with_columns(pl.col(_CERTAIN + name) | (by_constant & pl.col(_CONSTANT + name)) for name in OWN)
     one_off = ~pl.col("straggler") & ~costly & costly_with_worst & (worst > 0)
     return _with_cause(table.with_columns(one_off=one_off))
 
