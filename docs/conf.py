@@ -3,7 +3,7 @@
 from importlib.metadata import version as installed_version
 
 from kinetoscope.model.device.peaks import PEAKS, SCALES, UNITS
-from kinetoscope.model.roofline.registry import FAMILIES
+from kinetoscope.model.roofline.formulas.registry import FAMILIES
 from kinetoscope.model.trace.symptoms import SYMPTOMS
 
 project = "Kinetoscope"

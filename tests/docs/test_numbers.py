@@ -10,7 +10,7 @@ from docs import speed
 from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.model.device.peaks import PEAKS
-from kinetoscope.model.roofline.registry import FAMILIES
+from kinetoscope.model.roofline.formulas.registry import FAMILIES
 from tests.conftest import ROOT
 
 SAID = " ".join((ROOT / "README.md").read_text("utf-8").split())

@@ -16,8 +16,8 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.roofline.arguments import Arguments, Tensor, arguments_of
 from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Tensor, arguments_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from tests.catalog.samples import SHARED

@@ -22,9 +22,9 @@ from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
 from kinetoscope.model.roofline.charged_work import ChargedWork, charged_categories, charged_work, has_host_floors
 from kinetoscope.model.roofline.floors import BOUNDS, LINKS, Floors, floors
+from kinetoscope.model.roofline.formulas.registry import entry_of
 from kinetoscope.model.roofline.group_floors import MAX_FLOOR_NS
 from kinetoscope.model.roofline.headroom import PARTS, parts
-from kinetoscope.model.roofline.registry import entry_of
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of_work

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.model.roofline.arguments import Cost
 from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.formulas.arguments import Cost
 from tests import drawn
 
 APPLY = "void multi_tensor_apply_kernel<TensorListMetadata<{}>, BinaryOpListAlphaFunctor<float, 2, 2, 0>, float>"

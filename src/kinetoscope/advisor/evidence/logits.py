@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.roofline.arguments import Tensor
 from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.formulas.arguments import Tensor
 from kinetoscope.model.roofline.fusion import tensors_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace

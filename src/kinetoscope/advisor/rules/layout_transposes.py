@@ -21,8 +21,8 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.model.roofline.arguments import Tensor
 from kinetoscope.model.roofline.calls import costed_calls
+from kinetoscope.model.roofline.formulas.arguments import Tensor
 from kinetoscope.model.roofline.fusion import contiguous, tensors_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named

@@ -25,9 +25,9 @@ from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.engines import STEP_WORDS, parsed
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Estimate, Need, arguments_of
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Estimate, Need, arguments_of
+from kinetoscope.model.roofline.formulas.registry import cost, entry_of
 from kinetoscope.model.roofline.launches import accumulated_gradients, blocks_and_launches, estimates
-from kinetoscope.model.roofline.registry import cost, entry_of
 from kinetoscope.model.roofline.transfers import Link, transfers
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived

@@ -24,8 +24,8 @@ from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.operators.categories import Category, category, view_ops
-from kinetoscope.model.roofline.arguments import Shape, Tensor, arguments_of
 from kinetoscope.model.roofline.calls import CostedCalls, Variant, costed_calls
+from kinetoscope.model.roofline.formulas.arguments import Shape, Tensor, arguments_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.roofline.arguments import CHUNK_ELEMENTS, Gradients, arguments_of
+from kinetoscope.model.roofline.formulas.arguments import CHUNK_ELEMENTS, Gradients, arguments_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -15,8 +15,8 @@ from kinetoscope.model.collectives.bandwidth import bus_factor
 from kinetoscope.model.collectives.calls import collective_calls
 from kinetoscope.model.device.copies import SET, UNKNOWN_DIRECTION, copies
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.roofline.formulas.optimizers import bytes_of_apex
 from kinetoscope.model.roofline.launches import blocks_of_kernels
-from kinetoscope.model.roofline.optimizers import bytes_of_apex
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace

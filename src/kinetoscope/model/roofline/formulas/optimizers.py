@@ -16,9 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kinetoscope.model.roofline.arguments import CHUNK_ELEMENTS, Arguments, Cost, Entry, Tensor
-from kinetoscope.model.roofline.elementwise import OPERATIONS_OF_LISTS
-from kinetoscope.model.roofline.result_types import kernel_type, type_in
+from kinetoscope.model.roofline.formulas.arguments import CHUNK_ELEMENTS, Arguments, Cost, Entry, Tensor
+from kinetoscope.model.roofline.formulas.elementwise import OPERATIONS_OF_LISTS
+from kinetoscope.model.roofline.formulas.result_types import kernel_type, type_in
 
 _MAX_TENSORS: Final = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 """Tensors of a launch by the number of lists that its kernel goes through (`depth_to_max_tensors`)."""

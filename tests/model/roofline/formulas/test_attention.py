@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.roofline.attention import Mask, packed_pairs
-from tests.model.roofline.costs import Dims, cost_of, flop_of
+from kinetoscope.model.roofline.formulas.attention import Mask, packed_pairs
+from tests.model.roofline.formulas.costs import Dims, cost_of, flop_of
 
 QUERY, KEY, VALUE = [2, 8, 10, 64], [2, 8, 20, 64], [2, 8, 20, 32]
 OUT = [2, 8, 10, 32]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kinetoscope.model.roofline.arguments import Cost, Tensor, arguments_of
-from kinetoscope.model.roofline.registry import ENTRIES, cost
-from kinetoscope.model.roofline.result_types import kernel_type
+from kinetoscope.model.roofline.formulas.arguments import Cost, Tensor, arguments_of
+from kinetoscope.model.roofline.formulas.registry import ENTRIES, cost
+from kinetoscope.model.roofline.formulas.result_types import kernel_type
 
 F, H, L, I, B, S = "float", "c10::BFloat16", "long int", "int", "bool", "Scalar"  # noqa: E741
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.roofline.arguments import arguments_of
-from kinetoscope.model.roofline.registry import cost
-from tests.model.roofline.costs import Dims, cost_of, flop_of
+from kinetoscope.model.roofline.formulas.arguments import arguments_of
+from kinetoscope.model.roofline.formulas.registry import cost
+from tests.model.roofline.formulas.costs import Dims, cost_of, flop_of
 
 PRODUCTS: list[tuple[str, Dims, int]] = [
     ("aten::mm", [[3, 4], [4, 5]], 2 * 3 * 4 * 5),

@@ -16,7 +16,7 @@ import re
 from math import prod
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Tensor, traffic
 
 _GATHERS: Final = re.compile(r"embedding|index|gather|scatter|take|sort|grid_sampl")
 """Words in the name of a kernel that reads or writes only some elements of a tensor."""

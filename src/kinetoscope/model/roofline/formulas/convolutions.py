@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Need, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Need, Shape, Tensor, traffic
 
 NOWHERE: Final = -1
 """The place of an argument that an operator does not have."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from kinetoscope.model.execution.engines import parsed
-from kinetoscope.model.roofline.arguments import Cost, arguments_of
-from kinetoscope.model.roofline.registry import cost
+from kinetoscope.model.roofline.formulas.arguments import Cost, arguments_of
+from kinetoscope.model.roofline.formulas.registry import cost
 
 Dims = Sequence[Any]
 """Shapes by place; a list of shapes is a list of tensors, "" what is no tensor."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
-from kinetoscope.model.roofline.result_types import FLOAT, accumulated
-from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.formulas.result_types import FLOAT, accumulated
+from kinetoscope.model.roofline.formulas.streams import StreamedArguments
 
 
 def _layer_norm(*, statistics: int, weights: tuple[int, ...], operations: int) -> Formula:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.roofline.arguments import Arguments, arguments_of
-from kinetoscope.model.roofline.convolutions import Window
-from kinetoscope.model.roofline.registry import cost
-from tests.model.roofline.costs import Dims, cost_of, flop_of
+from kinetoscope.model.roofline.formulas.arguments import Arguments, arguments_of
+from kinetoscope.model.roofline.formulas.convolutions import Window
+from kinetoscope.model.roofline.formulas.registry import cost
+from tests.model.roofline.formulas.costs import Dims, cost_of, flop_of
 
 # ResNet's first layer: 64 filters of 3 × 7 × 7 at 112 × 112 positions of 32 images.
 RESNET = 2 * 32 * 112 * 112 * 64 * 3 * 7 * 7

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.model.roofline.arguments import Arguments, Estimate, Gradients, Tensor, arguments_of
-from kinetoscope.model.roofline.registry import ENTRIES, cost
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Estimate, Gradients, Tensor, arguments_of
+from kinetoscope.model.roofline.formulas.registry import ENTRIES, cost
 from kinetoscope.model.trace.element_types import element_type
 
 FLOAT = element_type("float")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.model.roofline.arguments import Cost, Tensor, arguments_of
-from kinetoscope.model.roofline.registry import ENTRIES
-from kinetoscope.model.roofline.result_types import promoted
+from kinetoscope.model.roofline.formulas.arguments import Cost, Tensor, arguments_of
+from kinetoscope.model.roofline.formulas.registry import ENTRIES
+from kinetoscope.model.roofline.formulas.result_types import promoted
 from kinetoscope.model.trace.element_types import element_type
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")

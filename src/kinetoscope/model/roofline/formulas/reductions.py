@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final, Literal
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
-from kinetoscope.model.roofline.elementwise import Elementwise
-from kinetoscope.model.roofline.result_types import (
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.elementwise import Elementwise
+from kinetoscope.model.roofline.formulas.result_types import (
     BOOL,
     COMPLEX,
     COMPLEX_DOUBLE,
@@ -18,7 +18,7 @@ from kinetoscope.model.roofline.result_types import (
     broadcast,
     category,
 )
-from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
 Output = Literal["same", "sum", "float", "bool", "index"]

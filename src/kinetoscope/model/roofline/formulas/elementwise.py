@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
-from kinetoscope.model.roofline.result_types import BOOL, UINT8, as_float, broadcast, promoted
-from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.formulas.result_types import BOOL, UINT8, as_float, broadcast, promoted
+from kinetoscope.model.roofline.formulas.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
 Result = Literal["promoted", "float", "bool", "first"]

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinetoscope
-from kinetoscope.model.roofline.attention import Mask
 from kinetoscope.model.roofline.calls import costed_calls
-from tests.model.roofline.costs import Dims, flop_of
+from kinetoscope.model.roofline.formulas.attention import Mask
+from tests.model.roofline.formulas.costs import Dims, flop_of
 
 torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
 pytestmark = pytest.mark.torch

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
-from kinetoscope.model.roofline.result_types import FLOAT, UINT8, category
-from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.formulas.result_types import FLOAT, UINT8, category
+from kinetoscope.model.roofline.formulas.streams import StreamedArguments
 from kinetoscope.model.trace.element_types import ElementType
 
 _NORM: Final = StreamedArguments((0,), (1, 2), operations=4)

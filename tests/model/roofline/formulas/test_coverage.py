@@ -12,7 +12,7 @@ import kinetoscope
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.roofline.calls import costed_calls
-from kinetoscope.model.roofline.registry import ENTRIES
+from kinetoscope.model.roofline.formulas.registry import ENTRIES
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.trace import Trace
 

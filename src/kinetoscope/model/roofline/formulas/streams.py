@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Tensor, traffic
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Shape, Tensor
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Shape, Tensor
 from kinetoscope.model.trace.element_types import ElementType, element_type
 
 BOOL, INT16, INT32, INT64, FLOAT, COMPLEX, UINT8 = (

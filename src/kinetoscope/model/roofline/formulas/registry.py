@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry
-from kinetoscope.model.roofline.attention import ATTENTION
-from kinetoscope.model.roofline.convolutions import CONVOLUTIONS
-from kinetoscope.model.roofline.custom import CUSTOM
-from kinetoscope.model.roofline.elementwise import ELEMENTWISE
-from kinetoscope.model.roofline.generated import generated
-from kinetoscope.model.roofline.indexing import INDEXING
-from kinetoscope.model.roofline.normalization import NORMALIZATIONS
-from kinetoscope.model.roofline.optimizers import OPTIMIZERS
-from kinetoscope.model.roofline.products import PRODUCTS
-from kinetoscope.model.roofline.reductions import REDUCTIONS
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry
+from kinetoscope.model.roofline.formulas.attention import ATTENTION
+from kinetoscope.model.roofline.formulas.convolutions import CONVOLUTIONS
+from kinetoscope.model.roofline.formulas.custom import CUSTOM
+from kinetoscope.model.roofline.formulas.elementwise import ELEMENTWISE
+from kinetoscope.model.roofline.formulas.generated import generated
+from kinetoscope.model.roofline.formulas.indexing import INDEXING
+from kinetoscope.model.roofline.formulas.normalization import NORMALIZATIONS
+from kinetoscope.model.roofline.formulas.optimizers import OPTIMIZERS
+from kinetoscope.model.roofline.formulas.products import PRODUCTS
+from kinetoscope.model.roofline.formulas.reductions import REDUCTIONS
 
 FAMILIES: Final[dict[str, dict[str, Entry]]] = {
     "Products of matrices": PRODUCTS,

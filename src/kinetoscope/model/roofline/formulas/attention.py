@@ -12,7 +12,7 @@ from math import prod
 from typing import Final, Literal
 
 from kinetoscope.model.execution.engines import PartOfBatch, ServingStep
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
 from kinetoscope.model.trace.element_types import scalar_type
 
 Layout = Literal["heads first", "heads after"]

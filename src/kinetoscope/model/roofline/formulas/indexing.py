@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from kinetoscope.model.roofline.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
-from kinetoscope.model.roofline.result_types import INT32, INT64, kernel_type
-from kinetoscope.model.roofline.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.result_types import INT32, INT64, kernel_type
+from kinetoscope.model.roofline.formulas.streams import StreamedArguments
 
 _INDEX_KERNEL: Final = re.compile(r"index_elementwise_kernel<(\d{1,4}), (\d{1,2})[,>]")
 

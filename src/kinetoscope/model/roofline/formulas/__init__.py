@@ -1,0 +1,1 @@
+"""What operators compute and move: a formula each, by families."""
