@@ -80,8 +80,8 @@ def _read(path: Path) -> str:
 
 
 def blocks() -> str:
-    """pages/parts/blocks.py as TypeScript: an interface for each dataclass, a union of all blocks."""
-    from kinetoscope.pages.parts import blocks as module
+    """pages/blocks.py as TypeScript: an interface for each dataclass, a union of all blocks."""
+    from kinetoscope.pages import blocks as module
     from kinetoscope.schema import Unit
 
     every = [each for each in vars(module).values() if isinstance(each, type) and dataclasses.is_dataclass(each)]

@@ -12,7 +12,7 @@ from kinetoscope import memory_peak, read
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.pages.parts.memory_sentences import memory_sentences
+from kinetoscope.pages.sentences.memory import memory_sentences
 from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process

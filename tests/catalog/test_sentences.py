@@ -18,7 +18,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.pages import PAGES
 from kinetoscope.pages import named as page_named
-from kinetoscope.pages.parts.blocks import Block, FindingRow, NoteBlock, Page
+from kinetoscope.pages.blocks import Block, FindingRow, NoteBlock, Page
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Sentence
 from tests.catalog.samples import everywhere, job_of, samples

@@ -332,7 +332,5 @@ def test_a_scheduler_that_stops_in_the_middle_is_one_line(
 
 def test_a_missing_extra_says_what_to_install(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(
-        MissingExtraError, match=r"engine 'dask' needs an extra: pip install 'distributed>="
-    ):
+    with pytest.raises(MissingExtraError, match=r"engine 'dask' needs an extra: pip install 'distributed>="):
         read(run, engine="dask")

@@ -9,7 +9,7 @@ from kinetoscope import read
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import named
-from kinetoscope.pages.parts.blocks import BarsBlock, Block, TableBlock
+from kinetoscope.pages.blocks import BarsBlock, Block, TableBlock
 from tests import drawn
 from tests.analyses.test_compiled_kernels import CALLED, GRAPH, called, job
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.blocks import ChartBlock, TableBlock
 from kinetoscope.pages.distributed import page
-from kinetoscope.pages.parts.blocks import ChartBlock, TableBlock
 from kinetoscope.reading import read
 from tests import drawn
 from tests.analyses.test_collectives import NCCL, args, job_of

@@ -11,7 +11,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import named
-from kinetoscope.pages.parts.blocks import BarsBlock, Page, PartsBlock, RooflineBlock, TableBlock
+from kinetoscope.pages.blocks import BarsBlock, Page, PartsBlock, RooflineBlock, TableBlock
 from tests import drawn
 from tests.analyses.test_roofline import A100, call, product
 

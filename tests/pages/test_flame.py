@@ -9,9 +9,9 @@ import pytest
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.blocks import IcicleBlock, NoteBlock, Page, RowsBlock
 from kinetoscope.pages.compare import page as compare
 from kinetoscope.pages.flame import flame
-from kinetoscope.pages.parts.blocks import IcicleBlock, NoteBlock, Page, RowsBlock
 from tests import drawn
 from tests.catalog.samples import everywhere, job_of
 from tests.compare.drawing import call, loop

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.blocks import ChartBlock
 from kinetoscope.pages.idle import page
-from kinetoscope.pages.parts.blocks import ChartBlock
 from kinetoscope.reading import read
 from tests.simulator import Fault, Model, simulate
 

@@ -10,7 +10,7 @@ import kinetoscope
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.pages import findings, memory
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     AllocatorBlock,
     ElsewhereBlock,
     FindingsBlock,
@@ -18,7 +18,7 @@ from kinetoscope.pages.parts.blocks import (
     Page,
     TableBlock,
 )
-from kinetoscope.pages.parts.memory_sentences import memory_sentences
+from kinetoscope.pages.sentences.memory import memory_sentences
 from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import OutOfMemory
 from tests.snapshots.process import Process

@@ -20,7 +20,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.pages import PAGES, named
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
     ChartBlock,
@@ -38,7 +38,7 @@ from kinetoscope.pages.parts.blocks import (
     TableBlock,
     to_plain,
 )
-from kinetoscope.pages.parts.occurrences import Measure, _of_trace
+from kinetoscope.pages.pictures.occurrences import Measure, _of_trace
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import KINDS

@@ -12,7 +12,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import named
-from kinetoscope.pages.parts.blocks import BarsBlock, ChartBlock, NoteBlock, Page, PartsBlock, TableBlock
+from kinetoscope.pages.blocks import BarsBlock, ChartBlock, NoteBlock, Page, PartsBlock, TableBlock
 from kinetoscope.pages.serving import KINDS
 from kinetoscope.reading import read
 from kinetoscope.views.charts.palette import OWNERS

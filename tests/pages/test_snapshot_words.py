@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kinetoscope import memory_peak, read
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.pages.parts.memory_sentences import memory_sentences
-from kinetoscope.pages.parts.snapshot_words import snapshot_words
+from kinetoscope.pages.sentences.memory import memory_sentences
+from kinetoscope.pages.sentences.snapshot import snapshot_words
 from tests.conftest import OURS
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import sources
-from kinetoscope.pages.parts.blocks import BarsBlock, Page, TableBlock
+from kinetoscope.pages.blocks import BarsBlock, Page, TableBlock
 from tests import drawn
 
 MODULE = [

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.pages.parts.digest import Digest, Spread, SpreadColumn, TopRow
-from kinetoscope.pages.parts.sentences import TimePart
+from kinetoscope.pages.digest import Digest, Spread, SpreadColumn, TopRow
+from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.screens.summary import MAX_COLUMNS, lines
 from kinetoscope.views.sentences import EMPTY, Sentence
 from kinetoscope.views.terminal.lines import with_colour, without_colour

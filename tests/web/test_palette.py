@@ -13,7 +13,7 @@ from kinetoscope.errors import StoppedError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages import memory
-from kinetoscope.pages.parts.blocks import Page
+from kinetoscope.pages.blocks import Page
 from tests.conftest import OURS
 from tests.server.serving import serving
 from tests.web.conftest import Served, Tab, axe

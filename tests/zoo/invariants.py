@@ -18,7 +18,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import sources
-from kinetoscope.pages.parts.blocks import to_plain
+from kinetoscope.pages.blocks import to_plain
 from kinetoscope.screens.advice import text as advice_text
 from tests.advisor.laws import keep_the_laws
 from tests.zoo.recording import Recording

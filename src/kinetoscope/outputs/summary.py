@@ -12,8 +12,8 @@ from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
-from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
-from kinetoscope.pages.parts.snapshot_words import snapshot_words
+from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
+from kinetoscope.pages.sentences.snapshot import snapshot_words
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""

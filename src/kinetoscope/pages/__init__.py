@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job
     from kinetoscope.model.steps.selection import Selection
-    from kinetoscope.pages.parts.blocks import Page
+    from kinetoscope.pages.blocks import Page
 
 __all__ = ["ALL", "PAGES", "View", "menu", "named"]
 

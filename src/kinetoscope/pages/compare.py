@@ -17,8 +17,7 @@ from kinetoscope.compare.ledger.ledger import distinct_names
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
-from kinetoscope.pages.parts import difference as drawn
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
     Block,
@@ -32,8 +31,9 @@ from kinetoscope.pages.parts.blocks import (
     TimelinesBlock,
     chosen_value,
 )
-from kinetoscope.pages.parts.pictures import waterfall
-from kinetoscope.pages.parts.tables import table
+from kinetoscope.pages.pictures import difference as drawn
+from kinetoscope.pages.pictures.charts import waterfall
+from kinetoscope.pages.sections.tables import table
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales

@@ -11,7 +11,7 @@ from kinetoscope.analyses import named
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Block,
     Cell,
     Control,
@@ -23,9 +23,9 @@ from kinetoscope.pages.parts.blocks import (
     PartsBlock,
     TableBlock,
 )
-from kinetoscope.pages.parts.recorded import device_labels
-from kinetoscope.pages.parts.ribbon import ribbon
-from kinetoscope.pages.parts.sentences import nothing, way_back
+from kinetoscope.pages.pictures.ribbon import ribbon
+from kinetoscope.pages.sentences.recorded import device_labels
+from kinetoscope.pages.sentences.steps import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, constant, join, mean, say

@@ -11,7 +11,7 @@ from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Block,
     ChartBlock,
     ColumnsBlock,
@@ -22,9 +22,9 @@ from kinetoscope.pages.parts.blocks import (
     Stack,
     TableBlock,
 )
-from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
-from kinetoscope.pages.parts.sentences import who_waits
-from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.pictures.charts import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.sections.tables import with_values
+from kinetoscope.pages.sentences.steps import who_waits
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.numbers import grouped, shown

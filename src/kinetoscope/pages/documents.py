@@ -17,7 +17,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.compare.diff.diff import Diff, signed
 from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.errors import UsageError
-from kinetoscope.pages.parts.digest import Digest
+from kinetoscope.pages.digest import Digest
 from kinetoscope.views.exports.budget import tokens
 from kinetoscope.views.markdown import code, escaped, fenced, lines, notes, sentence, table_row
 from kinetoscope.views.numbers import grouped, shown

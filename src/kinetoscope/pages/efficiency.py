@@ -11,13 +11,13 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
-from kinetoscope.pages.parts.device_limits import device_limits, without_reasons
-from kinetoscope.pages.parts.occurrences import Measure, occurrences
-from kinetoscope.pages.parts.recorded import has_device_work, has_steps
-from kinetoscope.pages.parts.roofline import headroom_block, roofline_block
-from kinetoscope.pages.parts.sentences import way_back
-from kinetoscope.pages.parts.tables import ranked, with_values
+from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.pictures.occurrences import Measure, occurrences
+from kinetoscope.pages.pictures.roofline import headroom_block, roofline_block
+from kinetoscope.pages.sections.tables import ranked, with_values
+from kinetoscope.pages.sentences.device_limits import device_limits, without_reasons
+from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
+from kinetoscope.pages.sentences.steps import way_back
 from kinetoscope.schema import Result, Roofline
 from kinetoscope.views.charts.roofline import BOUNDS
 from kinetoscope.views.sentences import note_of, say

@@ -10,8 +10,8 @@ from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rules import rules
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
 from kinetoscope.pages.documents import finding_text
-from kinetoscope.pages.parts.blocks import FindingRow, FindingsBlock, Link, NoteBlock, Page
 from kinetoscope.views.sentences import join
 
 _METHOD_NOTE = (

@@ -12,8 +12,8 @@ from kinetoscope.analyses import named
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, IcicleBlock, Link, NoteBlock
-from kinetoscope.pages.parts.layers import Node, Path, class_of_module, icicle, joined
+from kinetoscope.pages.blocks import Block, IcicleBlock, Link, NoteBlock
+from kinetoscope.pages.pictures.layers import Node, Path, class_of_module, icicle, joined
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import code, say, total
 

@@ -11,10 +11,10 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Link, Page, TableBlock
-from kinetoscope.pages.parts.pictures import Axis, Line, bins, curves
-from kinetoscope.pages.parts.recorded import device_labels
-from kinetoscope.pages.parts.sentences import WHY_IDLE, nothing, way_back
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, ChartBlock, Link, Page, TableBlock
+from kinetoscope.pages.pictures.charts import Axis, Line, bins, curves
+from kinetoscope.pages.sentences.recorded import device_labels
+from kinetoscope.pages.sentences.steps import WHY_IDLE, nothing, way_back
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown

@@ -13,14 +13,14 @@ from kinetoscope.model.graphs.annotated import annotated_keys
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
-from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
-from kinetoscope.pages.parts.compilations import compilation_blocks
-from kinetoscope.pages.parts.compiled import compiled_blocks
-from kinetoscope.pages.parts.graphs import graph_blocks
-from kinetoscope.pages.parts.occurrences import occurrences
-from kinetoscope.pages.parts.sentences import way_back
-from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
+from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.pictures.occurrences import occurrences
+from kinetoscope.pages.sections.categories import category_bars, category_control, category_filter, of_category
+from kinetoscope.pages.sections.compilations import compilation_blocks
+from kinetoscope.pages.sections.compiled import compiled_blocks
+from kinetoscope.pages.sections.graphs import graph_blocks
+from kinetoscope.pages.sections.tables import concentration_sentence, ranked, summed, with_values
+from kinetoscope.pages.sentences.steps import way_back
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.sentences import EMPTY, Sentence, join, say, total
 

@@ -17,7 +17,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages import CHOSEN
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
     Block,
@@ -28,7 +28,7 @@ from kinetoscope.pages.parts.blocks import (
     RowsBlock,
     chosen_value,
 )
-from kinetoscope.pages.parts.tables import table
+from kinetoscope.pages.sections.tables import table
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, significant
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, count, measured, say

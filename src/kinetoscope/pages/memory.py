@@ -14,9 +14,7 @@ from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.flame import MAX_FLAME_NODES, totals
-from kinetoscope.pages.parts.allocator import allocator_block, devices_of
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Block,
     ChartBlock,
     Control,
@@ -27,11 +25,13 @@ from kinetoscope.pages.parts.blocks import (
     TableBlock,
     chosen_value,
 )
-from kinetoscope.pages.parts.layers import icicle, joined
-from kinetoscope.pages.parts.memory_sentences import growth_sentence, memory_sentences
-from kinetoscope.pages.parts.pictures import Axis, Line, curves
-from kinetoscope.pages.parts.sentences import nothing, way_back
-from kinetoscope.pages.parts.tables import first_cycle
+from kinetoscope.pages.flame import MAX_FLAME_NODES, totals
+from kinetoscope.pages.pictures.allocator import allocator_block, devices_of
+from kinetoscope.pages.pictures.charts import Axis, Line, curves
+from kinetoscope.pages.pictures.layers import icicle, joined
+from kinetoscope.pages.sections.tables import first_cycle
+from kinetoscope.pages.sentences.memory import growth_sentence, memory_sentences
+from kinetoscope.pages.sentences.steps import nothing, way_back
 from kinetoscope.schema import Lines, Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.sentences import Sentence, greatest, join, say

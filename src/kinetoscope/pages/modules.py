@@ -11,12 +11,12 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.blocks import Block, Control, ControlsBlock, IcicleBlock, Page, TableBlock, chosen_value
 from kinetoscope.pages.flame import FRAME, flame
-from kinetoscope.pages.parts import layers
-from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, IcicleBlock, Page, TableBlock, chosen_value
-from kinetoscope.pages.parts.layers import Path, class_of_module, joined
-from kinetoscope.pages.parts.sentences import nothing
-from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.pictures import layers
+from kinetoscope.pages.pictures.layers import Path, class_of_module, joined
+from kinetoscope.pages.sections.tables import with_values
+from kinetoscope.pages.sentences.steps import nothing
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.sentences import Sentence, computed, join, say, total
 from kinetoscope.views.text import brief, printable

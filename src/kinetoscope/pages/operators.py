@@ -10,11 +10,11 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
-from kinetoscope.pages.parts.categories import category_bars, category_control, category_filter, of_category
-from kinetoscope.pages.parts.occurrences import occurrences
-from kinetoscope.pages.parts.sentences import way_back
-from kinetoscope.pages.parts.tables import concentration_sentence, ranked, summed, with_values
+from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
+from kinetoscope.pages.pictures.occurrences import occurrences
+from kinetoscope.pages.sections.categories import category_bars, category_control, category_filter, of_category
+from kinetoscope.pages.sections.tables import concentration_sentence, ranked, summed, with_values
+from kinetoscope.pages.sentences.steps import way_back
 from kinetoscope.schema import Schema
 
 Time = Literal["device_self", "host_self"]

@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.analyses import GROUPS, named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, STEADY_STEPS, Selection
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     BarsBlock,
     Block,
     Cell,
@@ -26,11 +26,11 @@ from kinetoscope.pages.parts.blocks import (
     PartsBlock,
     Stack,
 )
-from kinetoscope.pages.parts.device_limits import without_reasons
-from kinetoscope.pages.parts.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
-from kinetoscope.pages.parts.recorded import device_labels, has_steps
-from kinetoscope.pages.parts.roofline import headroom_block
-from kinetoscope.pages.parts.tables import named_bars
+from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest
+from kinetoscope.pages.pictures.roofline import headroom_block
+from kinetoscope.pages.sections.tables import named_bars
+from kinetoscope.pages.sentences.device_limits import without_reasons
+from kinetoscope.pages.sentences.recorded import device_labels, has_steps
 from kinetoscope.schema import Result, StackedBars
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.sentences import EMPTY, constant, count, different, join, say

@@ -8,7 +8,7 @@ from kinetoscope.analyses import OWN, groups, named
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Block, ChartBlock, NoteBlock, Page, TableBlock
+from kinetoscope.pages.blocks import Block, ChartBlock, NoteBlock, Page, TableBlock
 from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.sentences import say
 

@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
     Block,
@@ -30,9 +30,9 @@ from kinetoscope.pages.parts.blocks import (
     Width,
     chosen_value,
 )
-from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, heat, points
-from kinetoscope.pages.parts.sentences import nothing, way_back
-from kinetoscope.pages.parts.tables import first_cycle, with_values
+from kinetoscope.pages.pictures.charts import POINTS, Axis, Dot, heat, points
+from kinetoscope.pages.sections.tables import first_cycle, with_values
+from kinetoscope.pages.sentences.steps import nothing, way_back
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import OWNERS
 from kinetoscope.views.numbers import grouped, shown

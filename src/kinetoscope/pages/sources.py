@@ -12,7 +12,7 @@ from kinetoscope.analyses import named
 from kinetoscope.model.execution.call_stacks import user_sources
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import (
+from kinetoscope.pages.blocks import (
     Bar,
     BarsBlock,
     Block,

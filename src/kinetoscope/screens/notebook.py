@@ -25,9 +25,9 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
-from kinetoscope.pages.parts import recorded
-from kinetoscope.pages.parts.digest import Digest, TopRow, average_step
-from kinetoscope.pages.parts.sentences import TimePart, headline
+from kinetoscope.pages.digest import Digest, TopRow, average_step
+from kinetoscope.pages.sentences import recorded
+from kinetoscope.pages.sentences.steps import TimePart, headline
 from kinetoscope.schema import Result
 from kinetoscope.screens.advice import mark
 from kinetoscope.screens.diff import axis, bars

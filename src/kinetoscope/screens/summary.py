@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from kinetoscope.advisor.advice import stake_of
-from kinetoscope.pages.parts.digest import Digest, TopRow
-from kinetoscope.pages.parts.sentences import TimePart
+from kinetoscope.pages.digest import Digest, TopRow
+from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.screens.advice import LOOKS
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.names import briefs

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import block_fields
+from kinetoscope.pages.blocks import block_fields
 from kinetoscope.views.exports.plain import plain as views_plain
 
 MAX_INTEGER: Final = 1 << 53

@@ -11,8 +11,8 @@ from kinetoscope import Job, memory_diff, read
 from kinetoscope.cli import main
 from kinetoscope.errors import InputError
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.blocks import ChartBlock, RowsBlock
 from kinetoscope.pages.compare import page
-from kinetoscope.pages.parts.blocks import ChartBlock, RowsBlock
 from tests.drawn import job, op
 from tests.snapshots.process import Process
 from tests.snapshots.stacks import python

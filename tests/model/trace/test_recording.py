@@ -11,7 +11,7 @@ import pytest
 from kinetoscope.model.steps.steps import steps, throughput
 from kinetoscope.model.trace.recording import Recording, Unrecorded, not_recorded, recording
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.recorded import facts
+from kinetoscope.pages.sentences.recorded import facts
 from tests import drawn
 
 STEPS = [drawn.annotation(f"ProfilerStep#{number}", 100 * number, 100) for number in (4, 5, 6)]

@@ -17,7 +17,7 @@ from kinetoscope.analyses import ANALYSES, NAMES, RECORDED, named
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.pages import PAGES, menu
 from kinetoscope.pages import named as composer
-from kinetoscope.pages.parts.blocks import to_plain
+from kinetoscope.pages.blocks import to_plain
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import specification

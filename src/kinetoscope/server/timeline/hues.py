@@ -17,7 +17,7 @@ from kinetoscope.model.timeline.layout import timeline, times
 from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.layers import class_of_module
+from kinetoscope.pages.pictures.layers import class_of_module
 
 NO_HUE: Final = 0
 """The hue of what has no name, or works for no module."""

@@ -8,7 +8,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.timeline.range import KINDS, TopName, in_range
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.time_range import facts, name_of, range_sentence
+from kinetoscope.pages.sentences.time_range import facts, name_of, range_sentence
 from kinetoscope.server.timeline.hues import hue_of, module_classes
 from kinetoscope.views.grammar import short
 

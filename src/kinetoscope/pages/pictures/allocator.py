@@ -20,7 +20,7 @@ from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.blocks import AllocatorBlock, Moment
+from kinetoscope.pages.blocks import AllocatorBlock, Moment
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import grouped
 

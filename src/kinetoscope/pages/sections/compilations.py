@@ -11,8 +11,8 @@ from kinetoscope.analyses import named
 from kinetoscope.model.compile.regions import PHASES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, Link, Part, PartsBlock, TableBlock
-from kinetoscope.pages.parts.tables import first_cycle, with_values
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Link, Part, PartsBlock, TableBlock
+from kinetoscope.pages.sections.tables import first_cycle, with_values
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.text import printable

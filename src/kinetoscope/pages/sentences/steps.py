@@ -30,7 +30,7 @@ from kinetoscope.views.sentences import (
 )
 
 if TYPE_CHECKING:
-    from kinetoscope.pages.parts.blocks import NoteBlock
+    from kinetoscope.pages.blocks import NoteBlock
 
 _SMALL_LOSS_SHARE = 0.05  # a loss under this share of the step is not worth a word
 
@@ -271,7 +271,7 @@ def nothing(what: str, select: Selection) -> Sentence:
 
 def way_back(select: Selection) -> tuple[NoteBlock, ...]:
     """For a page that is empty: how to see everything, where it may be the selection that leaves nothing."""
-    from kinetoscope.pages.parts.blocks import Link, NoteBlock
+    from kinetoscope.pages.blocks import Link, NoteBlock
 
     if not is_part(select):
         return ()

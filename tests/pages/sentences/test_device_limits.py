@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from kinetoscope.analyses import named
-from kinetoscope.pages.parts.device_limits import REASONS, device_limits
+from kinetoscope.pages.sentences.device_limits import REASONS, device_limits
 from kinetoscope.schema import Result
 
 MS = 1_000_000

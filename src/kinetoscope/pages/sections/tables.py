@@ -8,8 +8,8 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Head, Link, RowsBlock, Width
-from kinetoscope.pages.parts.sentences import nothing
+from kinetoscope.pages.blocks import Bar, BarsBlock, Head, Link, RowsBlock, Width
+from kinetoscope.pages.sentences.steps import nothing
 from kinetoscope.schema import Result, Schema
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.scales import scales

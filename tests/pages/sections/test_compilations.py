@@ -6,8 +6,8 @@ from pathlib import Path
 
 import kinetoscope
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.pages.parts.blocks import BarsBlock, PartsBlock, TableBlock
-from kinetoscope.pages.parts.compilations import compilation_blocks
+from kinetoscope.pages.blocks import BarsBlock, PartsBlock, TableBlock
+from kinetoscope.pages.sections.compilations import compilation_blocks
 from tests.drawn import job, op
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recompiled" / "torch-2.15"

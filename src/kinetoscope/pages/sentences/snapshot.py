@@ -9,8 +9,8 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.allocator import devices_of
-from kinetoscope.pages.parts.memory_sentences import fullest, memory_sentences
+from kinetoscope.pages.pictures.allocator import devices_of
+from kinetoscope.pages.sentences.memory import fullest, memory_sentences
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence
 

@@ -11,9 +11,9 @@ from kinetoscope.analyses import named
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, ChartBlock, Link, TableBlock
-from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
-from kinetoscope.pages.parts.tables import first_cycle, with_values
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, ChartBlock, Link, TableBlock
+from kinetoscope.pages.pictures.charts import POINTS, Axis, Dot, points
+from kinetoscope.pages.sections.tables import first_cycle, with_values
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import say

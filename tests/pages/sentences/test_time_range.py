@@ -11,7 +11,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import recorded_span
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.timeline.range import in_range
-from kinetoscope.pages.parts.time_range import range_sentence
+from kinetoscope.pages.sentences.time_range import range_sentence
 from kinetoscope.reading import read
 from kinetoscope.views.sentences import Sentence
 from tests import drawn

@@ -18,7 +18,7 @@ from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.timeline.range import Range, TopName
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.sentences import WHY_IDLE
+from kinetoscope.pages.sentences.steps import WHY_IDLE
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import EMPTY, Quantity, Sentence, cell, count, each, measured, say, total
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import IcicleBlock
+from kinetoscope.pages.blocks import IcicleBlock
 from kinetoscope.views.names import short_names
 from kinetoscope.views.numbers import grouped, shown, significant
 from kinetoscope.views.sentences import EMPTY, constant, join, say

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinetoscope.pages.parts.layers import class_of_module, joined
+from kinetoscope.pages.pictures.layers import class_of_module, joined
 
 
 def test_numbered_modules_are_together_with_what_is_in_them() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import serving_summary
-from kinetoscope.pages.parts.digest import LABELS
-from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves
+from kinetoscope.pages.digest import LABELS
+from kinetoscope.pages.sentences.steps import TimePart, headline, largest_loss, what_serves
 from tests import drawn
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ from typing import Final
 
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
-from kinetoscope.pages.parts.blocks import Block, Control, ControlsBlock, Page, TableBlock, chosen_value
+from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Page, TableBlock, chosen_value
 
 PARAMETER: Final = "across_ranks"
 

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import Bar, BarsBlock, Block, Control, ControlsBlock, Link, TableBlock, chosen_value
-from kinetoscope.pages.parts.tables import with_values
+from kinetoscope.pages.blocks import Bar, BarsBlock, Block, Control, ControlsBlock, Link, TableBlock, chosen_value
+from kinetoscope.pages.sections.tables import with_values
 from kinetoscope.views.numbers import grouped
 
 _ORIGINS: Final = {

@@ -15,10 +15,10 @@ from kinetoscope.model.execution.call_stacks import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
+from kinetoscope.pages.blocks import IcicleBlock, RowsBlock
 from kinetoscope.pages.flame import MAX_FLAME_NODES, WHERE_FROM, stacks_of, totals, trunk
-from kinetoscope.pages.parts.blocks import IcicleBlock, RowsBlock
-from kinetoscope.pages.parts.layers import Node, Path, icicle, joined
-from kinetoscope.pages.parts.tables import table
+from kinetoscope.pages.pictures.layers import Node, Path, icicle, joined
+from kinetoscope.pages.sections.tables import table
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.numbers import grouped, shown
 

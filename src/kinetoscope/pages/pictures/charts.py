@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kinetoscope.pages.parts.blocks import ChartBlock, Link, Width, to_plain
+from kinetoscope.pages.blocks import ChartBlock, Link, Width, to_plain
 from kinetoscope.schema import Unit
 from kinetoscope.views.charts.chart import DECADES, axis_title, tooltip, vega_lite
 from kinetoscope.views.charts.palette import OWNERS, colour

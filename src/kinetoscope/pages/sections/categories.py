@@ -9,8 +9,8 @@ import polars as pl
 from kinetoscope.analyses import named
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.parts.blocks import BarsBlock, Control, Link
-from kinetoscope.pages.parts.tables import named_bars
+from kinetoscope.pages.blocks import BarsBlock, Control, Link
+from kinetoscope.pages.sections.tables import named_bars
 from kinetoscope.views.charts.palette import kind_of
 
 EVERY = "all"

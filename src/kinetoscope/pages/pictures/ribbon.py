@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.pages.parts.blocks import RibbonBlock
-from kinetoscope.pages.parts.tables import first_cycle
+from kinetoscope.pages.blocks import RibbonBlock
+from kinetoscope.pages.sections.tables import first_cycle
 from kinetoscope.schema import Result
 from kinetoscope.views.grammar import short
 from kinetoscope.views.numbers import grouped

@@ -18,8 +18,8 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.pages.parts.blocks import ChartBlock, Link, NoteBlock
-from kinetoscope.pages.parts.pictures import POINTS, Axis, Dot, points
+from kinetoscope.pages.blocks import ChartBlock, Link, NoteBlock
+from kinetoscope.pages.pictures.charts import POINTS, Axis, Dot, points
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.sentences import cell, code, constant, count, say
 from kinetoscope.views.text import brief, printable

@@ -13,10 +13,10 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.recorded import kinds_of_job, what_is_recorded
 from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE, RecordingKind
-from kinetoscope.pages.parts import recorded
-from kinetoscope.pages.parts.device_limits import device_limits
-from kinetoscope.pages.parts.sentences import TimePart, headline, largest_loss, what_serves, who_waits
-from kinetoscope.pages.parts.snapshot_words import SnapshotWords
+from kinetoscope.pages.sentences import recorded
+from kinetoscope.pages.sentences.device_limits import device_limits
+from kinetoscope.pages.sentences.snapshot import SnapshotWords
+from kinetoscope.pages.sentences.steps import TimePart, headline, largest_loss, what_serves, who_waits
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import grouped, scale

@@ -1,1 +1,0 @@
-"""Blocks and sentences that several pages share."""

@@ -1,0 +1,1 @@
+"""Tables and bars that several pages share."""

@@ -1,0 +1,1 @@
+"""Sentences that every face says: pages, the summary, the timeline."""
