@@ -20,7 +20,8 @@ from kinetoscope import HOMES
 from kinetoscope.advisor.rule import HEADINGS, Rule
 from kinetoscope.advisor.rules import families, rules
 from kinetoscope.analyses import ANALYSES, GROUPS, NAMES, named
-from kinetoscope.schema import Analysis, Column, Parameter
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.schema import Column, Parameter
 
 ROOT = Path(__file__).parents[1]
 

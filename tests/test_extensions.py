@@ -35,7 +35,8 @@ RULE = Rule("MINE001", "A step has many events", of_rank=many_events)
 '''
 ANALYSIS = """
 from kinetoscope.analyses.kernels import ANALYSIS as KERNELS
-from kinetoscope.schema import Analysis, Bars
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 
 ANALYSIS = Analysis("Names", mine, RESULT, chart=Bars("name", "calls"))
 """

@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 
 from kinetoscope import ALL, Job, Selection
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
-from kinetoscope.schema import Analysis, Bars, Column, Param, Parameter, Result, Schema
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.schema import Column, Param, Parameter, Result, Schema
 
 SCHEMA = Schema(
     Column("rank", pl.Int64, "Rank."), Column("name", pl.String, "Name."), Column("idle", pl.Int64, "Idle time.", "ns")

@@ -18,8 +18,8 @@ from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
 from kinetoscope.analyses import named
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps.selection import ALL, default_to_steady
-from kinetoscope.schema import Analysis
 from kinetoscope.views.sentences import measured, say
 from tests.catalog.samples import required
 from tests.faults.cases.ranks import CASES, _data_parallel

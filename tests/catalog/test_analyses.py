@@ -20,12 +20,13 @@ from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.critical_path.path import CAUSES
 from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.registry import load
-from kinetoscope.schema import Analysis, MeanBy, Param, RatioOf, ShareOf, Unit
+from kinetoscope.schema import MeanBy, Param, RatioOf, ShareOf, Unit
 from tests import drawn
 from tests.catalog.samples import BUNDLED, ERAS, ROOT, SHARED, everywhere, job_of, required
 

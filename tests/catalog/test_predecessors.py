@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 
 from kinetoscope import ANALYSES, Job, read
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.schema import Analysis, Result
+from kinetoscope.schema import Result
 from tests import drawn
 from tests.catalog.samples import SHARED, required
 

@@ -14,7 +14,8 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
-from kinetoscope.schema import Analysis, Column, Param, Result, Schema
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(Column("name", pl.String, "A name | with a bar."), Column("idle", pl.Int64, "Idle time.", "ns"))
 

@@ -106,7 +106,7 @@ def test_a_declared_analysis_is_preferred(tmp_path: Path, mine: str, capsys: pyt
     path = tmp_path / "other.py"
     path.write_text(
         MINE.replace("def _of", "def also(job): ...\ndef _of")
-        + "\nfrom kinetoscope.schema import Analysis\nANALYSIS = Analysis('Counts', mine, RESULT)\n"
+        + "\nfrom kinetoscope.model.analysis import Analysis\nANALYSIS = Analysis('Counts', mine, RESULT)\n"
     )
     assert shown(path, MLP, capsys=capsys) == shown(mine, MLP, capsys=capsys)
 

@@ -16,7 +16,8 @@ from kinetoscope import ANALYSES, Job, read
 from kinetoscope.cli import main
 from kinetoscope.errors import UsageError
 from kinetoscope.model.across_ranks import over_ranks
-from kinetoscope.schema import Analysis, Column, MeanBy, RatioOf, Result, Schema, ShareOf
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema, ShareOf
 from tests.catalog.samples import SHARED, required
 from tests.conftest import first_quick
 from tests.drawn import Event, kernel, written

@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Chart, Column, Result, Schema, StackedBars
+from kinetoscope.charts import Bars, Chart, StackedBars
+from kinetoscope.schema import Column, Result, Schema
 
 KERNELS = Schema(
     Column("rank", pl.Int64, "Rank."),

@@ -7,8 +7,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
-from kinetoscope.schema import Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.rows import Arrangement, arranged, order
 from tests.views.results import kernels
 

@@ -7,7 +7,7 @@ TYPE_CHECKING = False  # as in typing, which takes as long to import as all of t
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from kinetoscope.schema import Analysis
+    from kinetoscope.model.analysis import Analysis
 
     ANALYSES: tuple[Analysis, ...]
 
@@ -122,7 +122,7 @@ def _own() -> "dict[str, Analysis]":
     """The analyses of extensions by name."""
     from kinetoscope.errors import InputError
     from kinetoscope.extensions import declared
-    from kinetoscope.schema import Analysis
+    from kinetoscope.model.analysis import Analysis
 
     own: dict[str, Analysis] = {}
     for analysis in declared(Analysis):

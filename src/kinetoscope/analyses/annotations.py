@@ -12,6 +12,8 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import launching_calls
 from kinetoscope.model.job import Job, Partial
@@ -21,7 +23,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

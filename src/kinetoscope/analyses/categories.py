@@ -10,6 +10,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int8s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.priority_sweep import charge
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import calls
 from kinetoscope.model.job import Job, Partial
@@ -21,7 +23,7 @@ from kinetoscope.model.steps.steps import step_of, step_of_work
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 By = Literal["all", "step"]
 

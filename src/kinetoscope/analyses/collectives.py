@@ -7,12 +7,14 @@ from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import for_matching
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 By = Literal["size", "kind", "rank", "call"]
 

@@ -12,6 +12,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls, sources_of_groups
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.compile.regions import compiler_spans
@@ -27,7 +29,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

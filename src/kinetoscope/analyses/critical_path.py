@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
+from kinetoscope.charts import StackedBars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, PathCause, run_path
 from kinetoscope.model.critical_path.path import critical_path as find_paths
@@ -23,7 +25,7 @@ from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, MeanBy, Param, Result, Schema, StackedBars
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 PathOf = Literal["step", "run"]
 

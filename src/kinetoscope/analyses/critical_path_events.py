@@ -9,6 +9,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_path, run_path
 from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.job import Job, Partial
@@ -17,7 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 GroupBy = Literal["name", "event"]
 PathOf = Literal["step", "run"]

@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.job import Job, Partial
@@ -13,7 +15,7 @@ from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, RatioOf, Result, Schema
+from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

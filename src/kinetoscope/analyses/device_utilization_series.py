@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
 from kinetoscope.model.job import Job, Partial
@@ -17,7 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

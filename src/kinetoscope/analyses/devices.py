@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import Device, device_of, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.call_tree import main_thread
@@ -17,7 +18,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

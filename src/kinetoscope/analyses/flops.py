@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
@@ -28,7 +30,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -12,6 +12,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_stacks import CallStacks, call_stacks, user_source
@@ -26,7 +28,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

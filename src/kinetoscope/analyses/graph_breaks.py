@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.breaks import UNKNOWN_SITE, broken_calls
 from kinetoscope.model.compile.log import log_entries
 from kinetoscope.model.compile.regions import compiled_regions
@@ -15,7 +17,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

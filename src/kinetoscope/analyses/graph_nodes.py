@@ -11,7 +11,9 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.analyses.graphs import captured_calls, greatest_of_each, selected_replays
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import RANGE_CATEGORY, work_annotations
@@ -25,7 +27,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -11,6 +11,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_tree import enclosing_module
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import has_lost_streams
@@ -25,7 +27,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, RatioOf, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -9,6 +9,8 @@ import polars as pl
 
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals.intervals import union
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
@@ -19,7 +21,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, unclippe
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -8,12 +8,14 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -12,7 +12,9 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
@@ -22,7 +24,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

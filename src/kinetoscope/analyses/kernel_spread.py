@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.grouping import group
+from kinetoscope.charts import Ranges
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join
@@ -17,7 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Param, Ranges, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

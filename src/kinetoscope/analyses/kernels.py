@@ -10,7 +10,9 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.kernels import compiled_calls, sources_of_groups
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.device.waves import waves
@@ -26,7 +28,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

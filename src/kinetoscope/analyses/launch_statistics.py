@@ -9,6 +9,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.launches import is_selected, launch_notes, launches
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.job import Job, Partial
@@ -16,7 +18,7 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

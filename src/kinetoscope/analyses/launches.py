@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes
 from kinetoscope.model.device.launches import launches as find_launches
 from kinetoscope.model.execution.call_tree import enclosing_op
@@ -16,7 +17,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

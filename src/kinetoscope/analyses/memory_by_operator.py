@@ -12,6 +12,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import subtree_sum
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import ShownCalls, call_names, calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
@@ -29,7 +31,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -9,7 +9,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.layout.bands import highest_places
+from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
     CUDA,
@@ -28,7 +30,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Lines, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

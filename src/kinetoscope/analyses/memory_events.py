@@ -11,6 +11,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_module, enclosing_op
 from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
@@ -40,7 +41,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -13,7 +13,9 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.statistics import student_t
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import grouped, memory_blocks
@@ -27,7 +29,7 @@ from kinetoscope.model.snapshot.windows import windows as history_windows
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

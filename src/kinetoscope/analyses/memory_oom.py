@@ -12,6 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
@@ -29,7 +30,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 
 RESULT = Schema(

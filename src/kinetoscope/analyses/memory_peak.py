@@ -11,7 +11,9 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.health.snapshots import contradictions
 from kinetoscope.model.job import Job, Partial
@@ -36,7 +38,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 GroupBy = Literal["call", "class", "shapes", "use", "module", "line", "stack"]
 

@@ -11,7 +11,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.allocator import (
@@ -43,7 +45,7 @@ from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import Sentence, cell, say
 

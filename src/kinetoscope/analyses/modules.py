@@ -12,6 +12,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import node_totals, preorder, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.job import Job, Partial
@@ -23,7 +25,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

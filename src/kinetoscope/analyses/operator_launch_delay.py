@@ -11,6 +11,8 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes, launches
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
@@ -22,7 +24,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -9,7 +9,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_stacks import CallStacks, CodeLocation, call_stacks, module_class, user_source
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.job import Job, Partial
@@ -29,7 +31,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
@@ -35,7 +37,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 
 GroupBy = Literal["name", "shapes", "stack"]

@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PEAKS, PRECISIONS, Peak, known_peaks
 from kinetoscope.model.execution.device_work import device_work
@@ -16,7 +18,7 @@ from kinetoscope.model.roofline.floors import LINKS, Floors, floors, shortest_ke
 from kinetoscope.model.steps.scope import scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

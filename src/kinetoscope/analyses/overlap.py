@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.job import Job, Partial
@@ -15,7 +17,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
 
 By = Literal["device", "group"]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import HOST, UNITS, Lookup, known_peaks
 from kinetoscope.model.execution.device_work import device_work
@@ -14,7 +15,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import CALLS, for_matching
 from kinetoscope.model.collectives.process_groups import configured
@@ -14,7 +16,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Null: a group is of all its ranks."),

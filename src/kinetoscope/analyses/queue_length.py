@@ -9,13 +9,15 @@ import polars as pl
 
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics, time_at_least
+from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, MeanBy, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

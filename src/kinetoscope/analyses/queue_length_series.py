@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
+from kinetoscope.charts import Lines
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.queues import queues
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Lines, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

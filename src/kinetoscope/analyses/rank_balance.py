@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, exclusive, intersection
+from kinetoscope.charts import StackedBars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.clocks import aligned
@@ -17,7 +19,7 @@ from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEU
 from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
+from kinetoscope.schema import Column, Result, Schema
 
 PARTS = ("computation", "overlap", "exposed_transfer", "exposed_waiting", "exposed_memory", "other")
 

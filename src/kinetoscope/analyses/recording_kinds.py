@@ -6,11 +6,12 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of_trace
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, RatioOf, Result, Schema
+from kinetoscope.schema import Column, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -12,6 +12,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
+from kinetoscope.charts import Roofline
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.waves import waves
@@ -32,7 +34,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, MeanBy, Param, RatioOf, Result, Roofline, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Result, Schema, ShareOf
 from kinetoscope.views.text import brief
 
 By = Literal["op", "kernel", "module", "category", "step"]

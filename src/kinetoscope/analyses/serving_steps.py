@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from kinetoscope.charts import StackedBars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.job import Job, Partial
@@ -17,7 +19,7 @@ from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema, StackedBars
+from kinetoscope.schema import Column, Result, Schema
 
 GAP_PARTS = ("gap_scheduler", "gap_inputs", "gap_synchronization", "gap_detokenizing", "gap_launch", "gap_other")
 PARTS = ("device_busy", "device_between", "device_idle", "gap")

@@ -9,10 +9,12 @@ import polars as pl
 
 from kinetoscope.algorithms.statistics import MEDIAN, P99
 from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job
 from kinetoscope.model.serving.batches import bounds_of, bucket
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 _SUMMED: Final = ("duration", "device_busy", *SHARES, "gap", *GAP_PARTS, "decode_delay")
 

@@ -11,6 +11,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
+from kinetoscope.charts import StackedBars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
 from kinetoscope.model.graphs.lost_work import ends_before_device_work, launches_of_lost_devices, no_device_work
@@ -23,7 +25,7 @@ from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Param, Result, Schema, StackedBars
+from kinetoscope.schema import Column, Param, Result, Schema
 
 Order = Literal["default", "plugin"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.clocks import aligned
@@ -11,7 +13,7 @@ from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.outliers import MIN_PLACES
+from kinetoscope.charts import Bars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, with_source
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join, match_and_align
@@ -25,7 +27,7 @@ from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
 from kinetoscope.model.stragglers.verdicts import straggler_verdicts
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Bars, Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Result, Schema
 
 By = Literal["rank", "step", "collective"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from kinetoscope.algorithms.intervals.intervals import difference, merge
+from kinetoscope.charts import StackedBars
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, RatioOf, Result, Schema, StackedBars
+from kinetoscope.schema import Column, RatioOf, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

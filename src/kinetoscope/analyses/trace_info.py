@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import device_of, devices, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
@@ -23,7 +24,7 @@ from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),

@@ -20,8 +20,9 @@ from kinetoscope.cli.shared.options import (
 from kinetoscope.cli.shared.output import deliver, width, write_lines
 from kinetoscope.cli.shared.resolve_analysis import resolve
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps.grammar import parameter_type, parameter_value
-from kinetoscope.schema import Analysis, Parameter
+from kinetoscope.schema import Parameter
 from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import wrapped
 

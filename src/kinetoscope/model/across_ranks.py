@@ -13,23 +13,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.schema import (
-    Across,
-    Bars,
-    Chart,
-    Column,
-    KeyIf,
-    Lines,
-    MeanBy,
-    OverRanks,
-    RatioOf,
-    Result,
-    Roofline,
-    Schema,
-    ShareOf,
-    StackedBars,
-    drawn_columns,
-)
+from kinetoscope.charts import Bars, Chart, Lines, Roofline, StackedBars, drawn_columns
+from kinetoscope.schema import Across, Column, KeyIf, MeanBy, OverRanks, RatioOf, Result, Schema, ShareOf
 
 RANKS: Final = Column("ranks", pl.Int64, "How many ranks have the row.")
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import polars as pl
 
 from kinetoscope.errors import InputError, KinetoscopeError, UsageError
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import lost_work, notes_of_lost_work
 from kinetoscope.model.steps.scope import left_out, scope
@@ -22,7 +23,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Analysis, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RANK = "rank"
 

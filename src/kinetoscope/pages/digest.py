@@ -256,7 +256,7 @@ def _waits(results: Mapping[str, Result], ranks: int) -> str:
 
 def average_step(steps: Result, *, device: bool = True, stacks: bool = False) -> tuple[TimePart, ...]:
     """The average step by kinds of time, in the order in which instants are charged."""
-    from kinetoscope.schema import StackedBars
+    from kinetoscope.charts import StackedBars
 
     facts = steps.chart_facts
     names = facts.parts if isinstance(facts, StackedBars) else ()

@@ -9,6 +9,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.charts import Roofline
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value
@@ -18,7 +19,7 @@ from kinetoscope.pages.sections.tables import ranked, with_values
 from kinetoscope.pages.sentences.device_limits import device_limits, without_reasons
 from kinetoscope.pages.sentences.recorded import has_device_work, has_steps
 from kinetoscope.pages.sentences.steps import way_back
-from kinetoscope.schema import Result, Roofline
+from kinetoscope.schema import Result
 from kinetoscope.views.charts.roofline import BOUNDS
 from kinetoscope.views.sentences import note_of, say
 

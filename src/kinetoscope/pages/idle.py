@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.charts import Lines
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.blocks import Bar, BarsBlock, Block, ChartBlock, Link, Page, TableBlock
 from kinetoscope.pages.pictures.charts import Axis, Line, bins, curves
 from kinetoscope.pages.sentences.recorded import device_labels
 from kinetoscope.pages.sentences.steps import WHY_IDLE, nothing, way_back
-from kinetoscope.schema import Lines, Result
+from kinetoscope.schema import Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import EMPTY, Sentence, constant, count, different, join, say, total

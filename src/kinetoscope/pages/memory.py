@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
 from kinetoscope.analyses import named
+from kinetoscope.charts import Lines
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.blocks import (
@@ -32,7 +33,7 @@ from kinetoscope.pages.pictures.layers import icicle, joined
 from kinetoscope.pages.sections.tables import first_cycle
 from kinetoscope.pages.sentences.memory import growth_sentence, memory_sentences
 from kinetoscope.pages.sentences.steps import nothing, way_back
-from kinetoscope.schema import Lines, Result
+from kinetoscope.schema import Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.sentences import Sentence, greatest, join, say
 from kinetoscope.views.text import brief, printable

@@ -9,6 +9,7 @@ from functools import partial
 import polars as pl
 
 from kinetoscope.analyses import GROUPS, named
+from kinetoscope.charts import StackedBars
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, STEADY_STEPS, Selection
 from kinetoscope.pages.blocks import (
@@ -31,7 +32,7 @@ from kinetoscope.pages.pictures.roofline import headroom_block
 from kinetoscope.pages.sections.tables import named_bars
 from kinetoscope.pages.sentences.device_limits import without_reasons
 from kinetoscope.pages.sentences.recorded import device_labels, has_steps
-from kinetoscope.schema import Result, StackedBars
+from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.sentences import EMPTY, constant, count, different, join, say
 

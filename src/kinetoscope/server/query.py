@@ -11,9 +11,10 @@ from typing import Any, Final, TypeVar
 from starlette.datastructures import QueryParams
 
 from kinetoscope.errors import nearest
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps import grammar
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.schema import Analysis, Parameter
+from kinetoscope.schema import Parameter
 from kinetoscope.server.errors import BadValueError
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Lines, Result
+from kinetoscope.charts import Lines
+from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import MAX_LINES_IN_CELL, specification
 from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.names import shortened

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import polars as pl
 
+from kinetoscope.charts import drawn_columns
 from kinetoscope.errors import UsageError, nearest
-from kinetoscope.schema import Column, Result, Schema, drawn_columns
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.terminal.columns import formatted
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kinetoscope.schema import Bars, Column, Lines, Result, Schema
+from kinetoscope.charts import Bars, Lines
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.chart import MAX_LINES, MAX_POINTS, WIDTH_PX, specification
 from kinetoscope.views.charts.palette import KINDS, ink, kind_of
 from kinetoscope.views.charts.svg import svg

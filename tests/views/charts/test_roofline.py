@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.schema import Column, Result, Roofline, Schema
+from kinetoscope.charts import Roofline
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.charts.chart import specification
 from kinetoscope.views.charts.roofline import roofline_picture
 from kinetoscope.views.charts.svg import svg

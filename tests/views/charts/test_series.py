@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.schema import Lines
+from kinetoscope.charts import Lines
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.series import ChartLine, columns, thinned
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.schema import Column, Lines, Result, Schema
+from kinetoscope.charts import Lines
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.terminal.lines import with_colour, without_colour, write
 from kinetoscope.views.terminal.screen import UNBOUNDED, lines, to_text
 from kinetoscope.views.text import cells

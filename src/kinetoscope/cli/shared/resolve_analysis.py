@@ -8,7 +8,8 @@ from pathlib import Path
 from kinetoscope.analyses import named, names
 from kinetoscope.errors import InputError, UsageError, nearest
 from kinetoscope.extensions import loaded
-from kinetoscope.schema import Analysis, Schema
+from kinetoscope.model.analysis import Analysis
+from kinetoscope.schema import Schema
 
 
 def resolve(name: str) -> Analysis:

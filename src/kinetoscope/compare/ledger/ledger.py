@@ -14,6 +14,7 @@ import polars as pl
 
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Floats
+from kinetoscope.charts import Bars
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
@@ -25,7 +26,7 @@ from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Bars, Column, Result, Schema
+from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
     Column("run", pl.String, "Name of the run: as it was recorded with, else of its file or folder."),

@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from kinetoscope.charts import Roofline
 from kinetoscope.pages.blocks import Link, Part, PartsBlock, RooflineBlock
 from kinetoscope.pages.sentences.device_limits import LEAST_NAMED_SHARE, REASONS
-from kinetoscope.schema import Result, Roofline
+from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture
 

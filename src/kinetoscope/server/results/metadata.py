@@ -10,6 +10,7 @@ import numpy as np
 
 from kinetoscope import __version__
 from kinetoscope.analyses import groups, named, names
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import device_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.device_work import device_work
@@ -26,7 +27,6 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages import PAGES, SNAPSHOT, menu
-from kinetoscope.schema import Analysis
 from kinetoscope.server.json_encoding import MAX_INTEGER
 from kinetoscope.server.query import kind_of
 from kinetoscope.server.runs.run import Run, state_of

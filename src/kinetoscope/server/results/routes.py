@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from kinetoscope.analyses import RECORDED, named, names
 from kinetoscope.errors import nearest
+from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.schema import Analysis, Result
+from kinetoscope.schema import Result
 from kinetoscope.server.errors import JSON, MissingError
 from kinetoscope.server.http.endpoint import ApiRequest
 from kinetoscope.server.json_encoding import plain, rows_to_json, to_json

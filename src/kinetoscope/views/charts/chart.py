@@ -11,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope.charts import Bars, Lines, Ranges, Roofline, StackedBars
 from kinetoscope.model.trace.text import listed
-from kinetoscope.schema import Bars, Lines, Ranges, Result, Roofline, StackedBars
+from kinetoscope.schema import Result
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.palette import colour
 from kinetoscope.views.charts.roofline import BOUNDS, roofline_picture

@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.schema import Result, Roofline
+from kinetoscope.charts import Roofline
+from kinetoscope.schema import Result
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import Sentence, computed, constant, join, say
 

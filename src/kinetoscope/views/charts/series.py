@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.schema import Lines
+from kinetoscope.charts import Lines
 from kinetoscope.views.numbers import MISSING
 from kinetoscope.views.text import printable
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.schema import Bars, Column, Schema
+from kinetoscope.charts import Bars
+from kinetoscope.schema import Column, Schema
 from kinetoscope.views.charts.scales import scales
 from kinetoscope.views.numbers import MISSING, Scale, grouped, significant
 from kinetoscope.views.text import printable

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from kinetoscope.charts import Bars, Chart, Lines, Ranges, Roofline, StackedBars
 from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.schema import Bars, Chart, Lines, Ranges, Result, Roofline, StackedBars
+from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.charts.scales import is_wide
 from kinetoscope.views.names import shortened

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.schema import Lines, Result, Unit
+from kinetoscope.charts import Lines
+from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts import series
 from kinetoscope.views.charts.palette import kind_of
 from kinetoscope.views.numbers import grouped, shown
