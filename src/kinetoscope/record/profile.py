@@ -255,7 +255,7 @@ class profile:  # noqa: N801 - what users type is kinetoscope.profile
             return
         self._running = False
         if self._provisional and not self._stepped and not why:
-            why = "step() was never called, so all of the block was recorded, without shapes"
+            tell("step() was never called, so all of the block was recorded, without shapes")
         elif self._recorder.state == "recording" and not why:
             why = "the block ended before its steps did" if self._stepped or self._now != _SAVE else ""
         self._recorder.leave(why)
