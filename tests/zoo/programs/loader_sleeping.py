@@ -18,7 +18,7 @@ ABOUT = {
     "true": "The loop waits some 20 ms in each step for its own generator; fetched ahead by a thread it would not.",
 }
 
-STEPS, BATCH = 24, 64
+STEPS, BATCH = 24, 768
 
 
 def fetched(count):
