@@ -96,9 +96,7 @@ SAID = {
         "with profile(DIR, wait=0, warmup=0, on_trace_ready=lambda _: 1 / 0) as prof:\n"
         "    for _ in range(4): train(); prof.step()"
     ),
-    "step() was never called, so all of the block was recorded, without shapes": (
-        "with profile(DIR): train()"
-    ),
+    "step() was never called, so all of the block was recorded, without shapes": ("with profile(DIR): train()"),
     "the schedule failed at step 0: ValueError: no": (
         "def no(_): raise ValueError('no')\nwith profile(DIR, schedule=no): train()"
     ),

@@ -46,6 +46,10 @@ exec(compile(open({file!r}).read(), {file!r}, "exec"), vars(module))
 """
 
 _RESULT: Final = re.compile(r"^\W*(?:result|digest|loss)\b.*", re.MULTILINE)
+_OF_GLOO: Final = "terminate called without an active exception"
+"""Words of a rank whose threads of gloo end it by SIGABRT when the group is destroyed: seldom, recorded or not."""
+
+_TRIES: Final = 3
 _TURNS: Final = 3
 _WARM: Final = 3
 
@@ -141,6 +145,9 @@ def _run(program: Program, words: list[str], fixed: bool, begin: Sequence[str] =
     command = [*begin, sys.executable, "-W", "ignore", *(launcher if program.ranks > 1 else ()), *words]
     more = {"CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", "DS_ACCELERATOR": "cpu"}
     given = processes.environment(**more, HF_HUB_OFFLINE="1")
-    with tempfile.TemporaryDirectory() as scratch:
-        done = processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch)
+    for left in reversed(range(_TRIES)):
+        with tempfile.TemporaryDirectory() as scratch:
+            done = processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch)
+        if not left or _OF_GLOO not in done.stderr:
+            break
     return jobs.Done(done.returncode, done.stdout, done.stderr)

@@ -66,6 +66,12 @@ def test_no_events(tmp_path: Path) -> None:
     assert "NO_EVENTS" in codes(tmp_path)
 
 
+def test_no_calls_but_marks_of_steps(tmp_path: Path) -> None:
+    """Another thread than the one that records computes."""
+    assert "NO_EVENTS" in codes(tmp_path, STEP)
+    assert "NO_EVENTS" not in codes(tmp_path, STEP, CALL)
+
+
 def test_no_device_work(tmp_path: Path) -> None:
     assert codes(tmp_path, *without(LAUNCH, KERNEL)) == ["NO_DEVICE_WORK"]
 

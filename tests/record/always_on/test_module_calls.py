@@ -297,6 +297,24 @@ for _ in range(8):
     assert all(len(steps(trace)) == names(trace).count("forward") == 1 for trace in found)
 
 
+def test_windows_of_a_thread_that_serves_are_whole(tmp_path: Path) -> None:
+    """Its second window is not ended by what waits for the thread's end."""
+    done = record(
+        tmp_path,
+        """
+def serve():
+    for _ in range(8): net(batch)
+thread = threading.Thread(target=serve)
+thread.start()
+thread.join()
+""",
+    )
+    assert "ended early" not in done.stderr
+    found = traces(tmp_path)
+    assert len(found) == 3
+    assert all(len(steps(trace)) == names(trace).count("forward") == 1 for trace in found)
+
+
 def test_a_fixed_time_is_recorded(tmp_path: Path) -> None:
     done = record(tmp_path, "for _ in range(40):\n  net(batch); time.sleep(0.05)", "--for", "0.5s")
     assert "ended early" not in done.stderr

@@ -14,7 +14,7 @@ ABOUT = {
     "steps": None,
     "slow": None,
     "rules": (),
-    "true": "The thread that serves runs the model on up to 16 requests at once; the clients wait for it.",
+    "true": "A thread runs the model on up to 16 requests at once. `profile` records the main thread, which only waits.",
 }
 
 CLIENTS, REQUESTS = 16, 30

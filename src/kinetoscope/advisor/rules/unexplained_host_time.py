@@ -94,7 +94,7 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
     """
-    if not shows_computation(rank) or not rank.is_complete:
+    if not shows_computation(rank) or not rank.is_complete or not len(_calls(rank)):
         return
     gaps, track = _gaps(rank), main_thread(rank.trace)
     if not len(gaps.start) or gaps.length < _MIN_STEP_SHARE * rank.time.length:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.execution.marks import is_collective_range
+from kinetoscope.model.execution.marks import is_collective_range, is_mark
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.graphs.lost_work import captured
@@ -32,9 +32,13 @@ _MAX_QUOTE_LENGTH: Final = 160
 
 
 def no_events(trace: Trace) -> Iterator[Symptom]:
-    """A trace without events, or with nothing but names of threads."""
-    if not np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True).any():
+    """A trace without events, or with nothing but names of threads and marks of steps."""
+    events = np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True)
+    if not events.any():
         yield Symptom("NO_EVENTS", "warning", "The trace holds no events: nothing was active while it was recorded.")
+    elif not (events & ~is_mark(trace)).any():
+        message = "The trace holds marks of steps and no call: torch.profiler records the thread that starts it, and "
+        yield Symptom("NO_EVENTS", "warning", message + "another one computes (record it with all_threads), or none.")
 
 
 def ended_early(trace: Trace) -> Iterator[Symptom]:

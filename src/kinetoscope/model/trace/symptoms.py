@@ -146,7 +146,7 @@ SYMPTOMS: Final[dict[str, str]] = {
     # what is not there
     "WORK_BEFORE": "Devices were busy with work from before the recording until their first recorded work started.",
     "ENDED_EARLY": "The recording was ended before its last step was: that step is cut off and counts as none.",
-    "NO_EVENTS": "The trace holds no events: nothing ran while it was recorded, or the schedule never became active.",
+    "NO_EVENTS": "The trace holds no call: nothing ran on the recorded threads, or the schedule never became active.",
     "NO_DEVICE_WORK": "No device work was recorded: a host-only run, or device activities were not asked for.",
     "NO_OPERATORS": "No operators were recorded, only calls of the runtime and device work: ask for the CPU, too.",
     "NO_STEPS": "No steps are marked; they are proposed from what repeats, or the whole window is one.",

@@ -338,8 +338,8 @@ class Recorder:
 
     def _listen(self) -> None:
         """A window begins to record: it may be ended by signals, and in the midst of a step."""
-        if threading.current_thread() is not threading.main_thread():
-            self._on_thread.end = _ThreadEnd(self)
+        if threading.current_thread() is not threading.main_thread() and not hasattr(self._on_thread, "end"):
+            self._on_thread.end = _ThreadEnd(self)  # once: a second one in its place would end the window itself
         self._endings.listen()
         self._interruption.listen(self)
 
