@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.lifetimes import RETURN, RETURN_REQUESTED, TAKE, undo
+from kinetoscope.algorithms.lifetimes import FREE_COMPLETED, FREE_REQUESTED, ALLOC, undo
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60), st.integers(0, 60))
@@ -17,16 +17,16 @@ def test_a_history_cut_at_any_place_has_the_lifetimes_of_the_whole(moves: list[t
     for address, waits in moves:
         if address not in state:
             state[address] = [len(events), -1]
-            events.append((TAKE, address))
+            events.append((ALLOC, address))
         elif state[address][1] < 0:
             state[address][1] = len(events)
-            events.append((RETURN_REQUESTED, address))
+            events.append((FREE_REQUESTED, address))
             if not waits:
                 lifetimes.append((address, *state.pop(address), len(events)))
-                events.append((RETURN, address))
+                events.append((FREE_COMPLETED, address))
         else:
             lifetimes.append((address, *state.pop(address), len(events)))
-            events.append((RETURN, address))
+            events.append((FREE_COMPLETED, address))
     cut = min(cut, len(events))
     lifetimes += [(address, *facts, -1) for address, facts in state.items()]
     expected = sorted(
@@ -38,23 +38,23 @@ def test_a_history_cut_at_any_place_has_the_lifetimes_of_the_whole(moves: list[t
     for row, address in enumerate(state):
         live[address] = row
     rows = len(state) + len(events)
-    taken, requested, returned = (np.full(rows, -1, np.int32) for _ in range(3))
+    allocated_at, free_requested_at, freed_at = (np.full(rows, -1, np.int32) for _ in range(3))
     at = np.array([len(state), 0], np.int64)
     seen = events[cut:]
     does = np.array([what for what, _ in seen], np.int8)
     keys = np.array([address for _, address in seen], np.int32)
-    undo(does, keys, live, taken, requested, returned, at)
-    addresses = [*state, *(address for what, address in reversed(seen) if what == RETURN)]
-    got = zip(addresses, taken.tolist(), requested.tolist(), returned.tolist(), strict=False)
+    undo(does, keys, live, allocated_at, free_requested_at, freed_at, at)
+    addresses = [*state, *(address for what, address in reversed(seen) if what == FREE_COMPLETED)]
+    got = zip(addresses, allocated_at.tolist(), free_requested_at.tolist(), freed_at.tolist(), strict=False)
     assert sorted(got) == expected
     assert at[1] == 0
 
 
 def test_what_does_not_fit_the_state_is_counted_and_left_out() -> None:
-    does = np.array([TAKE, RETURN_REQUESTED, RETURN, RETURN], np.int8)
+    does = np.array([ALLOC, FREE_REQUESTED, FREE_COMPLETED, FREE_COMPLETED], np.int8)
     keys = np.array([0, 1, 2, 2], np.int32)
-    taken, requested, returned = (np.full(4, -1, np.int32) for _ in range(3))
+    allocated_at, free_requested_at, freed_at = (np.full(4, -1, np.int32) for _ in range(3))
     at = np.zeros(2, np.int64)
-    undo(does, keys, np.full(3, -1, np.int32), taken, requested, returned, at)
+    undo(does, keys, np.full(3, -1, np.int32), allocated_at, free_requested_at, freed_at, at)
     assert at.tolist() == [1, 3]
-    assert returned.tolist()[:1] == [3]
+    assert freed_at.tolist()[:1] == [3]

@@ -36,7 +36,7 @@ def test_a_block_and_who_took_it(tmp_path: Path) -> None:
             "parent": "aten::linear",
             "size": 64,
             "allocated_at": 22,
-            "released_at": 150,
+            "freed_at": 150,
             "duration": 128,
             "step": 5,
             "thread": 1,
@@ -50,7 +50,7 @@ def test_a_block_and_who_took_it(tmp_path: Path) -> None:
 
 def test_halves_of_pairs_have_one_time(tmp_path: Path) -> None:
     drawn = [op("a", 0, 100), memory(5, 3, Addr=1), memory(6, -9, Addr=2), memory(200, 1, Addr=3)]
-    names = ("operator", "size", "allocated_at", "released_at", "duration", "step")
+    names = ("operator", "size", "allocated_at", "freed_at", "duration", "step")
     assert [tuple(row[name] for name in names) for row in events(tmp_path, *drawn)] == [
         (None, 9, None, 6, None, None),
         ("a", 3, 5, None, None, 0),
@@ -102,8 +102,8 @@ def test_blocks_of_a_snapshot(tmp_path: Path) -> None:
     assert frame.get_column("size").to_list() == [5 * MIB, 3 * MIB, MIB]
     first, before, last = frame.to_dicts()
     assert (first["operator"], first["python"], first["source"]) == ("aten::mm", "model.py:61", "snapshot")
-    assert first["duration"] == first["released_at"] - first["allocated_at"] > 0
-    assert (before["allocated_at"], before["operator"], last["released_at"]) == (None, None, None)
+    assert first["duration"] == first["freed_at"] - first["allocated_at"] > 0
+    assert (before["allocated_at"], before["operator"], last["freed_at"]) == (None, None, None)
     thin = memory_events(snapshots, largest=2)
     assert thin.frame.rows() == frame[:2].rows()
     assert thin.notes[-1] == "Of cuda:0 the 2 largest of 3 blocks; --largest 0 shows all."

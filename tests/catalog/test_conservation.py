@@ -517,7 +517,7 @@ def the_peak_is_the_highest_point(ask: Asked) -> Iterator[Fact]:
         if here.filter(time=time).height > 1:
             continue  # several records at that instant: which of them is meant is not said
         blocks = events.filter((pl.col("device") == device) & (pl.col("allocated_at") <= time))
-        alive = blocks.filter(pl.col("released_at").is_null() | (pl.col("released_at") > time))
+        alive = blocks.filter(pl.col("freed_at").is_null() | (pl.col("freed_at") > time))
         held = parts.filter(~pl.col("kind").is_in(["before", "unpaired"]))
         yield f"alive on {device}", held["size"].sum(), alive["size"].sum()
         yield f"blocks on {device}", held["blocks"].sum(), len(alive)
@@ -543,7 +543,7 @@ def each_change_of_memory_is_in_one_block(ask: Asked) -> Iterator[Fact]:
     events, curve = ask("memory_events"), ask("memory_curve")
     if not len(events):
         return
-    given = events.filter(pl.col("released_at").is_not_null())
+    given = events.filter(pl.col("freed_at").is_not_null())
     taken = events.filter(pl.col("allocated_at").is_not_null())
     without = memory_without_address(ask)
     if without:

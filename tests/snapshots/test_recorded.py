@@ -41,7 +41,7 @@ def test_it_is_read_whole_and_played_back_to_nothing(path: Path) -> None:
         past = history_of(snapshot, device)
         assert past is not None
         assert past.impossible == 0
-        assert not (past.taken == NONE).any()  # the history began before the first allocation
+        assert not (past.allocated_at == NONE).any()  # the history began before the first allocation
         levels = [level_of(snapshot, past, what) for what in LEVELS]
         assert all(each[0] == 0 for each in levels)
         for lower, upper in pairwise(levels):

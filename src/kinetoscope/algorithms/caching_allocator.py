@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
-TAKE, ATTEMPT, REQUEST_RETURN, RETURN, EMPTY_CACHE, HOLD = range(6)
+ALLOC, TRY_ALLOC, FREE_REQUESTED, FREE_COMPLETED, EMPTY_CACHE, RESERVE = range(6)
 """What an operation does with its row. TAKE: asks for its bytes. ATTEMPT: asks for them, and returns them at once.
 REQUEST_RETURN: its return waits for another stream. RETURN: gives it back. EMPTY_CACHE: gives unused segments back to
 the device. HOLD: so many bytes are held besides; negative, if no longer."""
 
-ADD_SEGMENT, DROP_SEGMENT, MAP_RANGE, UNMAP_RANGE, ASK_DEVICE, PLACE = range(6, 12)
+SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, DEVICE_MALLOC, PRELOAD = range(6, 12)
 """The same of a record that is followed: segments that come and go; ASK_DEVICE: they went so that the device has memory
 for the next request, which is served from there; PLACE: what was there when the record began."""
 
@@ -56,16 +56,16 @@ SEGMENT_ROUNDING_BYTES: Final = 2 << 20
 RESERVED, PEAK, PEAK_OPERATION, IN_USE, MOST_IN_USE = range(5)
 """Places in the state: bytes held, the most of them and after which operation; bytes of blocks in use, and the most."""
 
-SEGMENTS_TAKEN, SEGMENTS_RETURNED, RETRIES, FAILURES, FAILED_OPERATION = range(5, 10)
+SEGMENT_ALLOCS, SEGMENT_FREES, RETRIES, FAILURES, FAILED_OPERATION = range(5, 10)
 """Places in the state: how often the device gave memory and got it back; how often the cache was emptied because it
 gave none; how often that did not help, and at which operation that ended all (−1)."""
 
 _IN_USE_ROWS, _UNUSED_ROW, _FRESH_ROW, _LAST_REST, _NEXT_ADDRESS, _SEED = range(10, 16)
-_FIRST_WAITING, _SMALL_SEARCHES, _LARGE_SEARCHES, _JUST_TAKEN, _IS_ASKING, _STATE_SIZE = range(16, 22)
+_FIRST_WAITING, _SMALL_SEARCHES, _LARGE_SEARCHES, _NEW_SEGMENT, _IS_MALLOC, _STATE_SIZE = range(16, 22)
 
 _ADDRESS, _SIZE, _KEY, _BEFORE, _AFTER, _QUEUE, _STATUS, _IS_EXPANDABLE, _AGE, _OWNER = range(10)
 _WAITS_BEFORE, _WAITS_AFTER, _FIELD_COUNT = range(10, 13)
-_FREE, _TAKEN, _WAITING, _UNMAPPED = range(4)
+_FREE, _ALLOCATED, _WAITING, _UNMAPPED = range(4)
 
 _LEVELS: Final = 10
 _NO_BLOCK: Final = -1
@@ -101,7 +101,7 @@ class _AllocatorState(NamedTuple):
     path: Int32s
     block_of: Int32s
     hits: Int64s
-    held: Int64s
+    reserved: Int64s
     queues: int
 
 
@@ -133,16 +133,16 @@ def play(operations: AllocatorOperations, queues: int, options: Int64s) -> tuple
         path=np.zeros(_LEVELS, np.int32),
         block_of=np.full(len(operations.size), _NO_BLOCK, np.int32),
         hits=np.zeros(2 * queues, np.int64),
-        held=np.zeros(len(operations.does), np.int64),
+        reserved=np.zeros(len(operations.does), np.int64),
         queues=queues,
     )
-    heap.state[[FAILED_OPERATION, _UNUSED_ROW, _LAST_REST, _FIRST_WAITING, _JUST_TAKEN]] = _NO_BLOCK
+    heap.state[[FAILED_OPERATION, _UNUSED_ROW, _LAST_REST, _FIRST_WAITING, _NEW_SEGMENT]] = _NO_BLOCK
     heap.state[[_FRESH_ROW, _NEXT_ADDRESS, _SEED]] = heads, LARGE_SEGMENT_BYTES, _SEED_VALUE
     done = 0
     while True:
         done = _play(frozen_operations, done, heap)
         if done >= len(operations.does) or heap.state[FAILED_OPERATION] >= 0:
-            return heap.state, heap.hits.reshape(-1, 2), heap.held
+            return heap.state, heap.hits.reshape(-1, 2), heap.reserved
         heap = heap._replace(
             blocks=np.concatenate([heap.blocks, np.zeros_like(heap.blocks)]),
             links=np.concatenate([heap.links, np.full_like(heap.links, _NO_BLOCK)]),
@@ -157,23 +157,23 @@ def _play(operations: AllocatorOperations, done: int, heap: _AllocatorState) -> 
             return place
         does, row = operations.does[place], operations.row[place]
         size, address, queue = operations.size[row], operations.address[row], operations.queue[row]
-        if does == TAKE or does == ATTEMPT:
-            block = _take(size, address, queue, heap)
+        if does == ALLOC or does == TRY_ALLOC:
+            block = _allocate(size, address, queue, heap)
             if block >= 0:
-                _hand_out(block, size, _splits(block, size, queue, heap), row, heap)
-                if does == ATTEMPT:
-                    _give_back(row, heap)
+                _assign(block, size, _splits(block, size, queue, heap), row, heap)
+                if does == TRY_ALLOC:
+                    _free_block(row, heap)
             elif not heap.options[FOLLOWS]:
                 heap.state[FAILURES] += 1
-                heap.state[FAILED_OPERATION] = place if does == TAKE else _NO_BLOCK
-        elif does == RETURN:
+                heap.state[FAILED_OPERATION] = place if does == ALLOC else _NO_BLOCK
+        elif does == FREE_COMPLETED:
             if heap.block_of[row] >= 0:
-                _give_back(row, heap)
-        elif does == REQUEST_RETURN:
+                _free_block(row, heap)
+        elif does == FREE_REQUESTED:
             _wait(heap.block_of[row], heap)
         elif does == EMPTY_CACHE:
             _release_cached(heap)
-        elif does == HOLD:
+        elif does == RESERVE:
             if heap.state[RESERVED] + size > heap.options[LIMIT]:
                 _release_cached(heap)
             heap.state[RESERVED] += size
@@ -182,12 +182,12 @@ def _play(operations: AllocatorOperations, done: int, heap: _AllocatorState) -> 
                 heap.state[FAILED_OPERATION] = place
         else:
             _follow(does, size, address, queue, row, heap)
-        if does != ADD_SEGMENT and does != MAP_RANGE and does != ASK_DEVICE:
-            heap.state[_JUST_TAKEN], heap.state[_IS_ASKING] = _NO_BLOCK, 0
+        if does != SEGMENT_ALLOC and does != SEGMENT_MAP and does != DEVICE_MALLOC:
+            heap.state[_NEW_SEGMENT], heap.state[_IS_MALLOC] = _NO_BLOCK, 0
         if heap.state[RESERVED] > heap.state[PEAK]:
             heap.state[PEAK], heap.state[PEAK_OPERATION] = heap.state[RESERVED], place
         heap.state[MOST_IN_USE] = max(heap.state[MOST_IN_USE], heap.state[IN_USE])
-        heap.held[place] = heap.state[RESERVED]
+        heap.reserved[place] = heap.state[RESERVED]
         if heap.state[FAILED_OPERATION] >= 0:
             return place
     return len(operations.does)
@@ -196,35 +196,35 @@ def _play(operations: AllocatorOperations, done: int, heap: _AllocatorState) -> 
 @compiled
 def _follow(does: int, size: int, address: int, queue: int, row: int, heap: _AllocatorState) -> None:
     """Do what only a record does. What does not fit the state is left out: addresses will not be predicted then."""
-    if does == ADD_SEGMENT:
+    if does == SEGMENT_ALLOC:
         block = _segment(address, size, queue, heap)
         _insert(block, heap)
-        heap.state[_LAST_REST] = heap.state[_JUST_TAKEN] = block
+        heap.state[_LAST_REST] = heap.state[_NEW_SEGMENT] = block
         return
-    if does == MAP_RANGE:
+    if does == SEGMENT_MAP:
         _map_recorded(address, size, queue, heap)
         return
-    if does == ASK_DEVICE:
-        heap.state[_IS_ASKING] = 1
+    if does == DEVICE_MALLOC:
+        heap.state[_IS_MALLOC] = 1
         return
     block = _free_block_with(address, size, queue, heap)
     if block < 0:
         return
-    if does == UNMAP_RANGE:
+    if does == SEGMENT_UNMAP:
         _unmap(block, address, address + size, heap)
-    elif does == PLACE:
+    elif does == PRELOAD:
         block = _without_front(block, address, heap)
         _remove(block, heap)
-        _hand_out(block, size, heap.blocks[block, _SIZE] > size, row, heap)
+        _assign(block, size, heap.blocks[block, _SIZE] > size, row, heap)
     elif heap.blocks[block, _SIZE] == size and heap.blocks[block, _BEFORE] < 0 and heap.blocks[block, _AFTER] < 0:
         _release_segment(block, heap)
 
 
 @compiled
-def _take(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
+def _allocate(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
     """A block, in no list, for a request; −1 where there is none (`malloc`)."""
     if heap.options[FOLLOWS]:
-        return _take_recorded(size, address, queue, heap)
+        return _allocate_recorded(size, address, queue, heap)
     block = _best_fit(size, queue, heap)
     if block < 0 and 0 < heap.options[COLLECT_ABOVE] < heap.state[RESERVED]:
         _collect_garbage(heap)
@@ -240,13 +240,13 @@ def _take(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
 
 
 @compiled
-def _take_recorded(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
+def _allocate_recorded(size: int, address: int, queue: int, heap: _AllocatorState) -> int:
     """The block, in no list, at a recorded address, after comparing it with the one that is predicted; −1 for none."""
-    new = heap.state[_JUST_TAKEN]  # from the device, for this request: nothing else was to fit
+    new = heap.state[_NEW_SEGMENT]  # from the device, for this request: nothing else was to fit
     is_new = new >= 0 and heap.blocks[new, _QUEUE] == queue and heap.blocks[new, _SIZE] >= size
     if is_new:
         _remove(new, heap)
-    block = _NO_BLOCK if heap.state[_IS_ASKING] else _best_fit(size, queue, heap)
+    block = _NO_BLOCK if heap.state[_IS_MALLOC] else _best_fit(size, queue, heap)
     if is_new and block < 0:
         block, is_new = new, False
     if block < 0 and heap.options[EXPANDABLE]:  # one that was rejected as too large is next in turn
@@ -345,7 +345,7 @@ def _segment(address: int, size: int, queue: int, heap: _AllocatorState) -> int:
     """A new segment, in no list."""
     block = _new_block(address, size, queue, _FREE, 0, heap)
     heap.state[RESERVED] += size
-    heap.state[SEGMENTS_TAKEN] += 1
+    heap.state[SEGMENT_ALLOCS] += 1
     return block
 
 
@@ -404,7 +404,7 @@ def _map(block: int, size: int, heap: _AllocatorState) -> None:
         _insert(after, heap)
     heap.blocks[block, _STATUS] = _FREE
     heap.state[RESERVED] += size
-    heap.state[SEGMENTS_TAKEN] += 1
+    heap.state[SEGMENT_ALLOCS] += 1
     _merge(block, heap)
     _insert(block, heap)
 
@@ -422,7 +422,7 @@ def _map_recorded(address: int, size: int, queue: int, heap: _AllocatorState) ->
         _insert(block, heap)
     block = _without_front(block, address, heap)
     _map(block, size, heap)
-    heap.state[_LAST_REST] = heap.state[_JUST_TAKEN] = block
+    heap.state[_LAST_REST] = heap.state[_NEW_SEGMENT] = block
 
 
 @compiled
@@ -437,7 +437,7 @@ def _unmap(block: int, begin: int, end: int, heap: _AllocatorState) -> None:
         _insert(after, heap)
     heap.blocks[block, _STATUS] = _UNMAPPED
     heap.state[RESERVED] -= end - begin
-    heap.state[SEGMENTS_RETURNED] += 1
+    heap.state[SEGMENT_FREES] += 1
     _merge(block, heap)
     if heap.blocks[block, _BEFORE] < 0 and heap.blocks[block, _AFTER] < 0:  # nothing of its segment is left
         _forget(block, heap)
@@ -450,7 +450,7 @@ def _release_segment(block: int, heap: _AllocatorState) -> None:
     """Give a segment, which is one free block, back to the device (`release_block`)."""
     _remove(block, heap)
     heap.state[RESERVED] -= heap.blocks[block, _SIZE]
-    heap.state[SEGMENTS_RETURNED] += 1
+    heap.state[SEGMENT_FREES] += 1
     _forget(block, heap)
 
 
@@ -458,7 +458,7 @@ def _release_segment(block: int, heap: _AllocatorState) -> None:
 def _release_cached(heap: _AllocatorState) -> None:
     """Wait for what is being returned; give all unused segments back to the device (`release_cached_blocks`)."""
     while heap.state[_FIRST_WAITING] >= 0:
-        _give_back(heap.blocks[heap.state[_FIRST_WAITING], _OWNER], heap)
+        _free_block(heap.blocks[heap.state[_FIRST_WAITING], _OWNER], heap)
     for queue in range(heap.queues):
         granule = SMALL_SEGMENT_BYTES if queue & 1 else LARGE_SEGMENT_BYTES
         block = heap.links[2 * queue, 0]
@@ -535,7 +535,7 @@ def _collect_garbage(heap: _AllocatorState) -> None:
 
 
 @compiled
-def _hand_out(block: int, size: int, splits: bool, row: int, heap: _AllocatorState) -> None:
+def _assign(block: int, size: int, splits: bool, row: int, heap: _AllocatorState) -> None:
     """Mark a block, which is in no list, as taken; what it has beyond the size becomes a free block if it is split."""
     if splits:
         rest = heap.blocks[block, _SIZE] - size
@@ -543,14 +543,14 @@ def _hand_out(block: int, size: int, splits: bool, row: int, heap: _AllocatorSta
         after = _split_off(block, heap.blocks[block, _ADDRESS] + size, rest, _FREE, heap)
         _insert(after, heap)
         heap.state[_LAST_REST] = after
-    heap.blocks[block, _STATUS] = _TAKEN
+    heap.blocks[block, _STATUS] = _ALLOCATED
     heap.blocks[block, _OWNER] = row
     heap.block_of[row] = block
     heap.state[IN_USE] += heap.blocks[block, _SIZE]
 
 
 @compiled
-def _give_back(row: int, heap: _AllocatorState) -> None:
+def _free_block(row: int, heap: _AllocatorState) -> None:
     """Make the block of a row free, and one with its free neighbours (`free_block`)."""
     block = heap.block_of[row]
     heap.block_of[row] = _NO_BLOCK
@@ -571,7 +571,7 @@ def _give_back(row: int, heap: _AllocatorState) -> None:
 @inlined
 def _wait(block: int, heap: _AllocatorState) -> None:
     """Put a block to those whose return waits."""
-    if block >= 0 and heap.blocks[block, _STATUS] == _TAKEN:
+    if block >= 0 and heap.blocks[block, _STATUS] == _ALLOCATED:
         first = heap.state[_FIRST_WAITING]
         heap.blocks[block, _STATUS] = _WAITING
         heap.blocks[block, _WAITS_BEFORE], heap.blocks[block, _WAITS_AFTER] = _NO_BLOCK, first
@@ -646,7 +646,7 @@ def _new_block(address: int, size: int, queue: int, status: int, is_expandable: 
 @inlined
 def _forget(block: int, heap: _AllocatorState) -> None:
     heap.blocks[block, _AFTER] = heap.state[_UNUSED_ROW]
-    heap.blocks[block, _STATUS] = _TAKEN
+    heap.blocks[block, _STATUS] = _ALLOCATED
     heap.blocks[block, _SIZE] = 0
     heap.state[_UNUSED_ROW] = block
     heap.state[_IN_USE_ROWS] -= 1

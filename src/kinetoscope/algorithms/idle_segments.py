@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kinetoscope.algorithms.compiled import compiled, inlined
 
-GAIN, TAKE, RETURN, LOSE = range(4)
+SEGMENT_ALLOC, ALLOC, FREE, SEGMENT_FREE = range(4)
 """What a change does: adds a segment, takes or returns memory in segments, removes a segment. Changes that belong to
 one event are made in this order."""
 
@@ -78,13 +78,13 @@ def idle_levels(does, address, size, event, starts, sizes, used, levels):  # typ
             done += 1
         what, begin, end = does[change], address[change], address[change] + size[change]
         place = _last_up_to(starts, count, begin)
-        if what == TAKE or what == RETURN:
-            sign = 1 if what == TAKE else -1
+        if what == ALLOC or what == FREE:
+            sign = 1 if what == ALLOC else -1
             idle += _used(starts, sizes, used, count, max(place, 0), begin, end, sign)
-        elif what == GAIN and count < starts.size:
+        elif what == SEGMENT_ALLOC and count < starts.size:
             idle += _gained(starts, sizes, used, count, place, begin, size[change])
             count += 1
-        elif what == LOSE and place >= 0 and starts[place] == begin:
+        elif what == SEGMENT_FREE and place >= 0 and starts[place] == begin:
             idle += _lost(starts, sizes, used, count, place)
             count -= 1
     for left in range(done, levels.size):

@@ -9,14 +9,14 @@ from typing import Final
 
 from kinetoscope.algorithms.compiled import compiled
 
-TAKE, RETURN_REQUESTED, RETURN = range(3)
+ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 """What an event does to its address: it is given out, its return is asked for (and waits), it is returned."""
 
 NO_EVENT: Final = -1
 
 
 @compiled
-def undo(does, keys, live, taken, requested, returned, at):  # type: ignore[no-untyped-def]
+def undo(does, keys, live, allocated_at, free_requested_at, freed_at, at):  # type: ignore[no-untyped-def]
     """Undo events, the last first.
 
     Args:
@@ -32,23 +32,23 @@ def undo(does, keys, live, taken, requested, returned, at):  # type: ignore[no-u
     rows, impossible = at[0], at[1]
     for event in range(does.size - 1, -1, -1):
         what, key = does[event], keys[event]
-        if what == RETURN:
+        if what == FREE_COMPLETED:
             if live[key] >= 0:
                 impossible += 1
                 continue
             live[key] = rows
-            taken[rows] = requested[rows] = -1
-            returned[rows] = event
+            allocated_at[rows] = free_requested_at[rows] = -1
+            freed_at[rows] = event
             rows += 1
-        elif what == RETURN_REQUESTED:
+        elif what == FREE_REQUESTED:
             if live[key] < 0:
                 impossible += 1
             else:
-                requested[live[key]] = event
-        elif what == TAKE:
+                free_requested_at[live[key]] = event
+        elif what == ALLOC:
             if live[key] < 0:
                 impossible += 1
             else:
-                taken[live[key]] = event
+                allocated_at[live[key]] = event
                 live[key] = -1
     at[0], at[1] = rows, impossible

@@ -151,8 +151,7 @@ def _of_calls(trace: Trace, nested: ShownCalls, rows: _Rows, own: Int32s, size: 
 
 
 def _measured(size: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    taken = np.maximum(size, 0)
-    return size, (size > 0).astype(np.int64), taken
+    return size, (size > 0).astype(np.int64), np.maximum(size, 0)
 
 
 def _outside(own: Int32s, size: Int64s) -> pl.DataFrame:

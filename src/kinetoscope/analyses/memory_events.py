@@ -57,7 +57,7 @@ RESULT = Schema(
         instant=True,
     ),
     Column(
-        "released_at", pl.Int64, "When it was given back, likewise; null if that was not recorded.", "ns", instant=True
+        "freed_at", pl.Int64, "When it was given back, likewise; null if that was not recorded.", "ns", instant=True
     ),
     Column("duration", pl.Int64, "From the one to the other.", "ns"),
     Column("step", pl.Int64, "Number of the step in which it was taken, as in ProfilerStep#N."),
@@ -66,7 +66,7 @@ RESULT = Schema(
     Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
     Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was taken earlier."),
     Column("source", pl.String, "snapshot, or trace: Kineto's records."),
-    across={"device": "device", "own": "size released_at duration step thread", "key": "allocated_at"},
+    across={"device": "device", "own": "size freed_at duration step thread", "key": "allocated_at"},
 )
 
 
@@ -83,12 +83,12 @@ def memory_events(
     snapshot the blocks are those of its history and those that were there before, of sizes as asked for; `operator`,
     `module` and `python` (the line of the program) follow from the stack of the request, `use` as in `memory_peak`.
 
-    How to read it. Largest first. A block without `released_at` was still in use when the recording ended; one without
+    How to read it. Largest first. A block without `freed_at` was still in use when the recording ended; one without
     `allocated_at` was taken before it began. `aten::empty` and its like take memory for the operator in `parent`. Large
     blocks that live long, taken in the forward pass, are activations: candidates for checkpointing.
 
     Limits. Blocks that were there all the time do not show. If an address is given out again without a release, the
-    release was not recorded, and the block has no `released_at`. The backward pass runs on a thread of its own and has
+    release was not recorded, and the block has no `freed_at`. The backward pass runs on a thread of its own and has
     no modules. A selection chooses blocks by the instant at which they were taken, else given back; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
@@ -133,7 +133,7 @@ def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, 
     assert past is not None  # the snapshot has the device
     assert sites is not None
     assert categories is not None
-    event = np.where(past.taken != NONE, past.taken, past.returned)
+    event = np.where(past.allocated_at != NONE, past.allocated_at, past.freed_at)
     whole = view.select.steps is None and view.clip is None
     is_chosen = np.ones(len(past), np.bool_) if whole else event != NONE
     if not whole:
@@ -143,9 +143,9 @@ def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, 
     if largest and count > largest:
         rows = rows[np.argpartition(-past.requested[rows], largest - 1)[:largest]]
     rows = rows[np.lexsort((event[rows], -past.requested[rows]))]
-    known, ended = past.taken[rows] != NONE, past.returned[rows] != NONE
+    known, ended = past.allocated_at[rows] != NONE, past.freed_at[rows] != NONE
     times = past.events.time if len(past.events) else np.full(1, NONE, np.int64)
-    begin, end = (times[np.maximum(each[rows], 0)] - trace.base for each in (past.taken, past.returned))
+    begin, end = (times[np.maximum(each[rows], 0)] - trace.base for each in (past.allocated_at, past.freed_at))
     windows = steps(trace, view.select.steps_by)
     step = np.where(known, step_of(windows.host, begin), NONE)
     stack = past.stack[rows]
@@ -158,7 +158,7 @@ def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, 
         "operator": told(lambda each: sites.operator_of(int(sites.operator[each]))),
         "size": polars_columns.column(past.requested[rows]),
         "allocated_at": polars_columns.column(begin - origin, known & has_times),
-        "released_at": polars_columns.column(end - origin, ended & has_times),
+        "freed_at": polars_columns.column(end - origin, ended & has_times),
         "duration": polars_columns.column(end - begin, known & ended & has_times),
         "step": polars_columns.column(windows.number[step], step >= 0),
         "module": told(lambda each: sites.line_of(int(sites.module[each]))),
@@ -172,24 +172,24 @@ def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, 
 
 def _times(trace: Trace, blocks: MemoryBlocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
     instants, origin = memory_instants(trace), origin_of_time(trace)
-    taken, released, shown = blocks.taken[chosen], blocks.released[chosen], blocks.shown_at[chosen]
-    known, ended = taken >= 0, released >= 0
+    allocated_at, freed_at, shown = blocks.allocated_at[chosen], blocks.freed_at[chosen], blocks.shown_at[chosen]
+    known, ended = allocated_at >= 0, freed_at >= 0
     windows = steps(trace, select.steps_by)
-    step = np.where(known, step_of(windows.host, instants.time[taken]), -1)
+    step = np.where(known, step_of(windows.host, instants.time[allocated_at]), -1)
     return {
         "device": polars_columns.labelled(instants.device[shown], instants.device_name),
         "size": polars_columns.column(blocks.size[chosen]),
-        "allocated_at": polars_columns.column(instants.time[taken] - origin, known),
-        "released_at": polars_columns.column(instants.time[released] - origin, ended),
-        "duration": polars_columns.column(instants.time[released] - instants.time[taken], known & ended),
+        "allocated_at": polars_columns.column(instants.time[allocated_at] - origin, known),
+        "freed_at": polars_columns.column(instants.time[freed_at] - origin, ended),
+        "duration": polars_columns.column(instants.time[freed_at] - instants.time[allocated_at], known & ended),
         "step": polars_columns.column(windows.number[step], step >= 0),
         "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[instants.rows[shown]]]),
     }
 
 
 def _callers(trace: Trace, blocks: MemoryBlocks, chosen: Int64s) -> dict[str, pl.Series]:
-    taken = blocks.taken[chosen]
-    row = np.where(taken >= 0, innermost_calls(trace)[taken], np.int32(NO_ROW))
+    allocated_at = blocks.allocated_at[chosen]
+    row = np.where(allocated_at >= 0, innermost_calls(trace)[allocated_at], np.int32(NO_ROW))
     op = gather_parent(enclosing_op(trace), row)
     nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
     return {

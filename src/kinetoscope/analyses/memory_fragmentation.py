@@ -224,9 +224,9 @@ def _segments(snapshot: Snapshot, past: SnapshotHistory, state: Heap) -> pl.Data
     used = ~hole & ~pending
     free = state.bytes_of(hole)
     private = ~np.isin(segments.pool, default_pools(snapshot))
-    asked = np.where(used, past.requested[state.allocation] if len(past) else 0, 0)
+    requested = np.where(used, past.requested[state.allocation] if len(past) else 0, 0)
     allocated, waiting = state.bytes_of(used), state.bytes_of(pending)
-    requested = sum_by(state.segment, len(segments), asked)
+    requested = sum_by(state.segment, len(segments), requested)
     releasable = np.where(private, 0, releasable_bytes(state))
     largest = np.zeros(len(segments), np.int64)
     np.maximum.at(largest, state.segment[hole], state.size[hole])
@@ -265,7 +265,7 @@ def _pins(trace: Trace, past: SnapshotHistory, state: Heap) -> dict[str, pl.Seri
     assert categories is not None
     pieces = np.flatnonzero(~state.is_hole)
     rows = state.allocation[pieces]
-    until = np.where(past.returned[rows] == NONE, len(past.events), past.returned[rows])
+    until = np.where(past.freed_at[rows] == NONE, len(past.events), past.freed_at[rows])
     pieces = pieces[np.lexsort((state.size[pieces], -until, state.segment[pieces]))]
     _, first = group(state.segment[pieces])
     row = np.full(len(state.segments), NONE)

@@ -19,7 +19,7 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import HOST, NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import grouped, memory_blocks
-from kinetoscope.model.snapshot.growth import HOLDERS, StepTakings, held_over, takings
+from kinetoscope.model.snapshot.growth import HOLDERS, StepAllocations, carried_over, step_allocations
 from kinetoscope.model.snapshot.growth import kept as kept_allocations
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
@@ -209,10 +209,10 @@ def _of_snapshot(trace: Trace, device: int, select: Selection, warmup: int) -> t
     if sites is None or past is None or len(steps) < _MIN_STEPS:
         none = np.zeros(len(steps), np.int64)
         return pl.DataFrame([whole | _growth(none, none)], schema=_COLUMNS), every.note
-    growth = _growth(held_over(past, steps), steps.places)
+    growth = _growth(carried_over(past, steps), steps.places)
     rows = _stacks(sites, past, steps)
     if growth["verdict"] != "leak":
-        own = takings(past, steps)
+        own = step_allocations(past, steps)
         held = _growth(own.held, steps.places)
         others = _growth(own.others, steps.places)
         larger = others["verdict"] == "leak"
@@ -222,7 +222,7 @@ def _of_snapshot(trace: Trace, device: int, select: Selection, warmup: int) -> t
     return pl.concat([pl.DataFrame([whole | growth], schema=_COLUMNS), rows]), every.note
 
 
-def _replaced(sites: StackSites, own: StepTakings, steps: int) -> pl.DataFrame:
+def _replaced(sites: StackSites, own: StepAllocations, steps: int) -> pl.DataFrame:
     """Stacks of which each step holds more of its own, by how much."""
     stacks = own.growing.tolist()
     frame = pl.DataFrame(
@@ -270,11 +270,11 @@ def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
     if len(windows.start) < _MIN_STEPS:
         return pl.DataFrame(schema=_COLUMNS)
     until = int(np.searchsorted(instants.time, windows.end[-1], side="left")) - 1
-    alive = np.flatnonzero(blocks.alive_after(until) & (instants.device[blocks.shown_at] == device))
-    step = step_of(windows, instants.time[blocks.taken[alive]])
+    alive = np.flatnonzero(blocks.active_after(until) & (instants.device[blocks.shown_at] == device))
+    step = step_of(windows, instants.time[blocks.allocated_at[alive]])
     earlier = (step >= 0) & (step < len(windows.start) - 1)
     alive, step = alive[earlier], step[earlier]
-    codes, frame = grouped(trace, blocks.taken[alive])
+    codes, frame = grouped(trace, blocks.allocated_at[alive])
     size = sum_by(codes, len(frame), blocks.size[alive])
     _, first = group(codes, step)  # one for each step in which a group has blocks
     frame = frame.with_columns(

@@ -137,7 +137,7 @@ def _of_trace(trace: Trace, select: Selection, *, error: str = "") -> Partial:
 
 def _is_same(text: OutOfMemoryText, size: int) -> bool:
     """Whether a text is of a request of a size, which the text has rounded as the allocator asked the device for it."""
-    return abs(text.asked - size) <= max(_MAX_ALIKE * size, 20 << 20)
+    return abs(text.requested - size) <= max(_MAX_ALIKE * size, 20 << 20)
 
 
 def _row(device: str, kind: str, source: str, **facts: Any) -> Row:
@@ -153,7 +153,7 @@ def _request_row(device: str, request: FailedRequest, judgement: Judgement, sour
         source,
         verdict=judgement.verdict,
         confidence=judgement.confidence,
-        size=request.asked,
+        size=request.requested,
         short=judgement.short,
         evidence=evidence,
         remedy=remedy,
@@ -257,11 +257,11 @@ def _of_kineto(trace: Trace) -> Iterator[Row]:
     rows = np.flatnonzero(which)[-_MAX_REQUESTS:].astype(np.int32)
     names = ("memory_bytes", "allocated", "reserved", "memory_device_type", "memory_device")
     columns = [arguments.integers(trace, name, rows, missing=MISSING_INTEGER).tolist() for name in names]
-    for row, asked, allocated, reserved, kind, number in zip(rows.tolist(), *columns, strict=True):
+    for row, requested, allocated, reserved, kind, number in zip(rows.tolist(), *columns, strict=True):
         known = MISSING_INTEGER not in (allocated, reserved)
         request = FailedRequest(
-            asked=max(asked, 0),
-            needed=max(asked, 0),
+            requested=max(requested, 0),
+            needed=max(requested, 0),
             free=None,
             total=None,
             reserved=reserved if known else None,

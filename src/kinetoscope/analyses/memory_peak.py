@@ -30,7 +30,7 @@ from kinetoscope.model.memory.allocator import (
 )
 from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
 from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.snapshot.alive import OwnerKind, alive_by_owner
+from kinetoscope.model.snapshot.active import OwnerKind, active_by_owner
 from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of, time_beside
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.snapshot import NONE
@@ -222,7 +222,7 @@ def _of_snapshot(
         if len(time) and past.events.time[max(event, 0)] == NONE:  # torch wrote no times before 2.2
             when = None
         kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
-        owned = alive_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
+        owned = active_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
         frames.append(_placed(owned, name, when, "snapshot"))
         notes += [message for message, _ in contradictions(trace, past)]
         if past.is_truncated:
@@ -242,11 +242,11 @@ def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.Data
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     here = instants.of_device(device)
     total = int(instants.allocated[place]) if place >= 0 else instants.before(int(here[0]))
-    alive = np.flatnonzero(blocks.alive_after(place) & (instants.device[blocks.shown_at] == device))
-    calls, frame = grouped(trace, blocks.taken[alive])
+    alive = np.flatnonzero(blocks.active_after(place) & (instants.device[blocks.shown_at] == device))
+    calls, frame = grouped(trace, blocks.allocated_at[alive])
     use = block_uses(trace)[alive]
-    inputs = _inputs(trace, blocks.taken[alive], group_by)
-    place_of, texts = _places(trace, blocks.taken[alive], group_by)
+    inputs = _inputs(trace, blocks.allocated_at[alive], group_by)
+    place_of, texts = _places(trace, blocks.allocated_at[alive], group_by)
     codes, first = group(calls, use, *inputs, place_of)
     shapes, types = (each[first] for each in inputs)
     size = sum_by(codes, len(first), blocks.size[alive])
@@ -274,23 +274,23 @@ def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.Data
     return pl.concat([frame, pl.DataFrame(rows, schema=columns)], how="diagonal")
 
 
-def _inputs(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
+def _inputs(trace: Trace, allocated_at: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
     """Shapes and types of the inputs of the operators that took blocks, codes: int64 [blocks], −1 where not asked."""
-    nothing = np.full(len(taken), -1, np.int64)
+    nothing = np.full(len(allocated_at), -1, np.int64)
     if group_by != "shapes" or not len(trace):
         return nothing, nothing
-    call = charged_calls(trace)[taken]
+    call = charged_calls(trace)[allocated_at]
     shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
-    return np.where((call >= 0) & (taken >= 0), shapes, -1), np.where((call >= 0) & (taken >= 0), types, -1)
+    return np.where((call >= 0) & (allocated_at >= 0), shapes, -1), np.where((call >= 0) & (allocated_at >= 0), types, -1)
 
 
-def _places(trace: Trace, taken: Int32s, group_by: GroupBy) -> tuple[Int32s, Sequence[str]]:
+def _places(trace: Trace, allocated_at: Int32s, group_by: GroupBy) -> tuple[Int32s, Sequence[str]]:
     """The line or stack that took each block, −1 where it was not asked for or recorded, and their texts."""
     if group_by not in ("line", "stack"):
-        return np.full(len(taken), -1, np.int32), ()
-    call = innermost_calls(trace)[taken] if len(trace) else taken
+        return np.full(len(allocated_at), -1, np.int32), ()
+    call = innermost_calls(trace)[allocated_at] if len(trace) else allocated_at
     stacks = call_stacks(trace, python=True, in_forward=True)
-    code = np.where((taken >= 0) & (call >= 0), stacks.code[call], np.int32(-1)) if len(trace) else taken
+    code = np.where((allocated_at >= 0) & (call >= 0), stacks.code[call], np.int32(-1)) if len(trace) else allocated_at
     if group_by == "stack":
         return code, stacks.texts
     lines = [f"{PurePosixPath(file).name}:{line}" if file else "" for file, line, _ in map(user_source, stacks.texts)]

@@ -139,13 +139,13 @@ def _of_instants(view: Scope, points: int, recorded: set[str]) -> Iterator[pl.Da
             continue
         places = np.flatnonzero(chosen & (instants.device == device))
         at = places[_highest(instants.allocated[places], _parts(instants.time[places], points))]
-        of_device = (blocks.taken >= 0) & (instants.device[blocks.shown_at] == device)
+        of_device = (blocks.allocated_at >= 0) & (instants.device[blocks.shown_at] == device)
         levels = np.zeros((len(at), len(USES) + 1), np.int64)
         for use in range(len(USES)):
             rows = of_device & (uses == use)
-            ended = rows & (blocks.over >= 0)
-            levels[:, use] = _sums_until(blocks.taken[rows], blocks.size[rows], at)
-            levels[:, use] -= _sums_until(blocks.over[ended], blocks.size[ended], at)
+            ended = rows & (blocks.ended_at >= 0)
+            levels[:, use] = _sums_until(blocks.allocated_at[rows], blocks.size[rows], at)
+            levels[:, use] -= _sums_until(blocks.ended_at[ended], blocks.size[ended], at)
         levels[:, -1] = instants.allocated[at] - levels.sum(axis=1)
         yield _frame(view, name, instants.time[at], levels, (*USES, CATEGORIES[-1]), "trace")
 

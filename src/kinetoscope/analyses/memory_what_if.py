@@ -26,7 +26,7 @@ from kinetoscope.model.snapshot.allocator import (
     trust_of,
 )
 from kinetoscope.model.snapshot.failures import total_memory
-from kinetoscope.model.snapshot.held import segment_lives
+from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES, owners
 from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, UNTOLD, releases
@@ -148,7 +148,7 @@ def _of_trace(
         name = device_name(CUDA, device)
         limit = memory if memory is not None else device_limit(past, level(trace, device, "reserved"))
         trust = trust_of(
-            snapshot, past, segment_lives(trace, device), memory=total_memory(trace, snapshot, device) or limit
+            snapshot, past, segment_history(trace, device), memory=total_memory(trace, snapshot, device) or limit
         )
         here = [_recorded(trace, snapshot, past)]
         if trust.share is not None and trust.share >= TRUSTED_SHARE:
@@ -217,7 +217,7 @@ def _replays(
         answer = replayed(
             snapshot,
             past,
-            segment_lives(trace, past.device),
+            segment_history(trace, past.device),
             tried,
             memory=total_memory(trace, snapshot, past.device) or limit,
             limit=limit,
@@ -236,8 +236,8 @@ def _replayed(
         "saved": recorded - answer.reserved,
         "in_use": answer.in_use,
         "time": _time(trace, past, answer.event),
-        "device_allocations": answer.segments_taken,
-        "device_frees": answer.segments_returned,
+        "device_allocations": answer.device_allocations,
+        "device_frees": answer.device_frees,
         "retries": answer.retries if is_limited else None,
         "failed": answer.failures if is_limited else None,
         "ended": None if answer.failed is None else _time(trace, past, max(answer.failed, 0)),

@@ -201,8 +201,8 @@ def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], 
     yield TableBlock("Growth from step to step", "memory_growth", filter=at, limit=50)
     sizes = ("name", "calls", "size_increase", "self_size_increase", "allocation_size", "self_allocation_size")
     yield TableBlock("By operator", "memory_by_operator", columns=sizes, filter=at, sort="-self_size_increase")
-    links = {"start": "allocated_at", "end": "released_at"}
-    each = ("operator", "module", "use", "size", "allocated_at", "released_at", "duration", "step")
+    links = {"start": "allocated_at", "end": "freed_at"}
+    each = ("operator", "module", "use", "size", "allocated_at", "freed_at", "duration", "step")
     yield TableBlock("Blocks of memory", "memory_events", columns=each, filter=at, sort="-size", links=links)
 
 
@@ -250,7 +250,7 @@ def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tupl
     of_class = pl.col("module").str.replace(r"_\d+$", "")
     owner = pl.col("use") if by == "use" else pl.coalesce(of_class, "operator", pl.lit("no operator"))
     spans = blocks.filter(pl.col("allocated_at").is_not_null()).select(
-        "size", "module", owner=owner, start="allocated_at", end=pl.col("released_at").fill_null(_VERDICTS)
+        "size", "module", owner=owner, start="allocated_at", end=pl.col("freed_at").fill_null(_VERDICTS)
     )
     if not spans.height:
         return []

@@ -49,7 +49,7 @@ def _ours(case: Case, rules: frozenset[str]) -> Any:
         name = row["operator"] or "<unknown>"
         if name.startswith("aten::empty"):
             name += f" in {row['parent']}"
-        times = told(row["allocated_at"], before), told(row["released_at"], before), told(row["duration"])
+        times = told(row["allocated_at"], before), told(row["freed_at"], before), told(row["duration"])
         rows = found.setdefault(device_name(row["device"]), Counter())
         rows[name, _rounded(row["size"] / 1024), *times] += 1
     return found

@@ -118,7 +118,7 @@ def test_blocks_equal_pairs_found_one_by_one(instants: list[Instant]) -> None:
         trace = trace_of(Path(folder), *drawn)
         blocks = memory_blocks(trace)
     taken, released = (
-        [None if place < 0 else place for place in part.tolist()] for part in (blocks.taken, blocks.released)
+        [None if place < 0 else place for place in part.tolist()] for part in (blocks.allocated_at, blocks.freed_at)
     )
     assert set(zip(taken, released, blocks.size.tolist(), strict=True)) == pairs_by_plugin(instants)
     assert len(blocks) == len(pairs_by_plugin(instants))
@@ -140,15 +140,15 @@ def test_known_blocks_account_for_what_is_in_use_at_each_instant(takes: list[Ins
     with TemporaryDirectory() as folder:
         trace = trace_of(Path(folder), *drawn)
         blocks = memory_blocks(trace)
-    alive = [int(blocks.size[blocks.alive_after(place)].sum()) for place in range(len(changes))]
+    alive = [int(blocks.size[blocks.active_after(place)].sum()) for place in range(len(changes))]
     assert alive == list(accumulate(size for _, size in changes))
 
 
 def test_an_address_given_out_again_ends_the_block_but_was_not_given_back(tmp_path: Path) -> None:
     blocks = memory_blocks(trace_of(tmp_path, said(1, 5, None, address=64), said(2, 7, None, address=64)))
-    assert (blocks.released.tolist(), blocks.over.tolist()) == ([-1, -1], [1, -1])
-    assert blocks.alive_after(0).tolist() == [True, False]
-    assert blocks.alive_after(1).tolist() == [False, True]
+    assert (blocks.freed_at.tolist(), blocks.ended_at.tolist()) == ([-1, -1], [1, -1])
+    assert blocks.active_after(0).tolist() == [True, False]
+    assert blocks.active_after(1).tolist() == [False, True]
 
 
 def test_files_of_2021_spell_the_thread_of_calls_as_a_text(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_verdicts_on_texts(text: str, verdict: str, confidence: str) -> None:
 def test_the_numbers_of_a_text() -> None:
     parsed = out_of_memory_text(f"{FULL}\nduring handling of which\n{OLD}")
     assert parsed is not None  # the last one
-    assert (parsed.device, parsed.asked, parsed.total) == (1, 20 * MIB, round(39.59 * GIB))
+    assert (parsed.device, parsed.requested, parsed.total) == (1, 20 * MIB, round(39.59 * GIB))
     assert parsed.reserved == round(38.09 * GIB)
     named = out_of_memory_text(HELD_BY_OTHERS)
     assert named is not None
@@ -95,7 +95,7 @@ def test_the_largest_part_that_would_have_been_enough_is_the_reason() -> None:
 def test_nothing_is_certain_that_the_record_does_not_tell() -> None:
     alone = judged(request(total=None))
     assert (alone.verdict, alone.confidence) == ("live data", "medium")  # others may have had the rest
-    proven = judged(request(total=None, most_held=100 * GIB))
+    proven = judged(request(total=None, most_reserved=100 * GIB))
     assert proven.verdict == "outside of the allocator"
     there = judged(request(fits=2 * GIB))
     assert (there.verdict, there.confidence) == ("cannot be told", "low")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.model.snapshot.allocator import ReplayedAllocator, Trust, device_limit, replayed, trust_of
-from kinetoscope.model.snapshot.held import lives_of
+from kinetoscope.model.snapshot.segment_history import segment_history_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history_of, level_of
 from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY, SEGMENT_ALLOC, SEGMENT_MAP, Snapshot
@@ -47,7 +47,7 @@ def replica_of(process: Process, device: int = 0) -> tuple[Snapshot, SnapshotHis
     snapshot = read(process)
     past = history_of(snapshot, device)
     assert past is not None
-    return snapshot, past, lives_of(snapshot, past)
+    return snapshot, past, segment_history_of(snapshot, past)
 
 
 # --- programs
@@ -145,7 +145,7 @@ def emptied(snapshot: Snapshot, past: SnapshotHistory) -> np.ndarray[Any, np.dty
 
 
 def facts(answer: ReplayedAllocator) -> tuple[int, int, int]:
-    return answer.reserved, answer.segments_taken, answer.segments_returned
+    return answer.reserved, answer.device_allocations, answer.device_frees
 
 
 def recorded_facts(snapshot: Snapshot, past: SnapshotHistory) -> tuple[int, int, int]:
@@ -269,7 +269,7 @@ def test_every_address_of_a_real_history_is_predicted(path: Path) -> None:
     snapshot = load(str(path), [path.read_bytes()])
     past = history_of(snapshot, 0)
     assert past is not None
-    lives = lives_of(snapshot, past)
+    lives = segment_history_of(snapshot, past)
     trust = trust_of(snapshot, past, lives)
     assert trust.predicted == trust.requests == int((past.events.action == 0).sum())
     again = replayed(snapshot, past, lives, recorded_settings(snapshot.settings))
@@ -286,7 +286,7 @@ def real(name: str) -> tuple[Snapshot, SnapshotHistory, Any]:
     snapshot = load(str(path), [gzip.decompress(path.read_bytes())])
     past = history_of(snapshot, 0)
     assert past is not None
-    return snapshot, past, lives_of(snapshot, past)
+    return snapshot, past, segment_history_of(snapshot, past)
 
 
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name.removesuffix(".pickle.gz"))
@@ -295,7 +295,7 @@ def test_every_address_of_torch_is_predicted_and_replayed(path: Path) -> None:
     for device in snapshot.devices:
         past = history_of(snapshot, device)
         assert past is not None
-        lives, reserved = lives_of(snapshot, past), level_of(snapshot, past, "reserved")
+        lives, reserved = segment_history_of(snapshot, past), level_of(snapshot, past, "reserved")
         limit = device_limit(past, reserved)
         trust = trust_of(snapshot, past, lives, memory=limit)
         assert trust.predicted == trust.requests > 0

@@ -38,7 +38,7 @@ def told(trace: Trace) -> dict[int, tuple[str, str]]:
     past, owned = history(trace, 0), owners(trace, 0)
     assert past is not None
     assert owned is not None
-    alive = np.flatnonzero(past.alive_after(len(past.events) - 1))
+    alive = np.flatnonzero(past.active_after(len(past.events) - 1))
     return {
         int(past.address[row]): (
             CATEGORIES[owned.category[row]],
@@ -170,7 +170,7 @@ def test_nearly_nothing_of_a_real_training_is_unknown(torch: str) -> None:
     assert past is not None
     assert owned is not None
     highest = int(level(trace, 0, "requested").argmax()) - 1
-    alive = past.alive_after(highest)
+    alive = past.active_after(highest)
     size = np.bincount(owned.category[alive], past.requested[alive], len(CATEGORIES))
     assert size[UNKNOWN] < 0.001 * size.sum()
     assert size[WORKSPACE] == (2 << 25 if torch == "2.13.0" else 0)
@@ -246,5 +246,5 @@ def test_parameters_that_the_optimizer_makes_anew(tmp_path: Path, *, late: bool,
     assert owned is not None
     size = sum(block.requested for block in training.parameters.values())
     if late:
-        before = past.alive_after(-1) & (owned.category == PARAMETER)
+        before = past.active_after(-1) & (owned.category == PARAMETER)
         assert 0.9 * size < int(past.requested[before].sum()) <= size

@@ -57,12 +57,12 @@ def test_events_and_allocations(trained: tuple[Snapshot, Job]) -> None:
     ]
     assert {"train.py:43", "model.py:37"} < set(events["line"])
     allocations = of.trace(0).table("allocations")
-    taken = allocations.filter(pl.col("taken").is_not_null())
+    taken = allocations.filter(pl.col("allocated_at").is_not_null())
     assert taken["requested"].to_list() == [each["size"] for each in trace if each["action"] == "alloc"]
-    assert allocations.filter(pl.col("taken").is_null())["requested"].to_list() == [5000]
-    assert allocations["returned"].is_not_null().sum() == sum(each["action"] == "free_completed" for each in trace)
+    assert allocations.filter(pl.col("allocated_at").is_null())["requested"].to_list() == [5000]
+    assert allocations["freed_at"].is_not_null().sum() == sum(each["action"] == "free_completed" for each in trace)
     assert set(allocations["category"].to_list()) >= {"parameter", "optimizer state", "activation"}
-    span = (taken["taken"].max() - taken["taken"].min()) // 1000  # type: ignore[operator]
+    span = (taken["allocated_at"].max() - taken["allocated_at"].min()) // 1000  # type: ignore[operator]
     times = [each["time_us"] for each in trace if each["action"] == "alloc"]
     assert span == times[-1] - times[0]
 

@@ -239,7 +239,7 @@ def test_record_keeps_the_history_from_the_first_allocation_on(tmp_path: Path) -
     found = loaded(window)
     past = history_of(found, 0)
     assert past is not None
-    assert not (past.taken < 0).any()  # nothing was there before
+    assert not (past.allocated_at < 0).any()  # nothing was there before
 
 
 @on_device

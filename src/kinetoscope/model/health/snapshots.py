@@ -79,7 +79,7 @@ def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:
         )
         message += " came before; record with more (--memory-events, max_entries)."
         yield Symptom("SNAPSHOT_TRUNCATED", "note", message)
-    held = (past.returned == NONE) & (past.requested > 0)
+    held = (past.freed_at == NONE) & (past.requested > 0)
     total = int(past.requested[held].sum())
     lacking = int(past.requested[held & ~_has_stack(snapshot, past)].sum())
     if total and lacking > NO_STACKS_SHARE * total:

@@ -41,17 +41,17 @@ class MemoryBlocks:
     """Blocks of memory, in order of their first recorded instant; places are those of `memory_instants`.
 
     Attributes:
-        taken: int32 [blocks], place where it was taken, −1 if before the recording.
-        released: int32 [blocks], place where it was given back, −1 if that was not recorded.
-        over: int32 [blocks], place from which on it was given back for certain: where that was recorded, else where its
+        allocated_at: int32 [blocks], place where it was taken, −1 if before the recording.
+        freed_at: int32 [blocks], place where it was given back, −1 if that was not recorded.
+        ended_at: int32 [blocks], place from which on it was given back for certain: where that was recorded, else where its
             address was given out again; −1 for none.
         size: int64 [blocks], bytes.
         addressless: how many instants have no address, and are part of no block.
     """
 
-    taken: Int32s
-    released: Int32s
-    over: Int32s
+    allocated_at: Int32s
+    freed_at: Int32s
+    ended_at: Int32s
     size: Int64s
     addressless: int
 
@@ -61,11 +61,11 @@ class MemoryBlocks:
     @property
     def shown_at(self) -> Int32s:
         """Place of the instant that shows each: where it was taken, else where it was given back."""
-        return np.where(self.taken >= 0, self.taken, self.released)
+        return np.where(self.allocated_at >= 0, self.allocated_at, self.freed_at)
 
-    def alive_after(self, place: int) -> Bools:
+    def active_after(self, place: int) -> Bools:
         """Blocks that are known to be in use after an instant: bool [blocks]."""
-        return (self.taken >= 0) & (self.taken <= place) & ((self.over < 0) | (self.over > place))
+        return (self.allocated_at >= 0) & (self.allocated_at <= place) & ((self.ended_at < 0) | (self.ended_at > place))
 
 
 @derived
@@ -74,20 +74,20 @@ def memory_blocks(trace: Trace) -> MemoryBlocks:
     instants = memory_instants(trace)
     keys = block_keys(trace)
     following = next_of_same(keys)
-    is_taken = (instants.size > 0) & (keys >= 0)
-    is_given_back = (instants.size < 0) & (keys >= 0)
-    taken = np.flatnonzero(is_taken).astype(np.int32)
-    over = following[taken]
-    released = np.where((over >= 0) & (instants.size[over] < 0), over, np.int32(NO_PLACE))
-    is_given_back[released[released >= 0]] = False
-    strays = np.flatnonzero(is_given_back).astype(np.int32)
+    is_allocated = (instants.size > 0) & (keys >= 0)
+    is_freed = (instants.size < 0) & (keys >= 0)
+    allocated_at = np.flatnonzero(is_allocated).astype(np.int32)
+    ended_at = following[allocated_at]
+    freed_at = np.where((ended_at >= 0) & (instants.size[ended_at] < 0), ended_at, np.int32(NO_PLACE))
+    is_freed[freed_at[freed_at >= 0]] = False
+    strays = np.flatnonzero(is_freed).astype(np.int32)
     unknown = np.full(len(strays), NO_PLACE, np.int32)
-    first = np.concatenate([taken, strays])
+    first = np.concatenate([allocated_at, strays])
     order = np.argsort(first, kind="stable")
     return MemoryBlocks(
-        taken=np.concatenate([taken, unknown])[order],
-        released=np.concatenate([released, strays])[order],
-        over=np.concatenate([over, strays])[order],
+        allocated_at=np.concatenate([allocated_at, unknown])[order],
+        freed_at=np.concatenate([freed_at, strays])[order],
+        ended_at=np.concatenate([ended_at, strays])[order],
         size=np.abs(instants.size[first])[order],
         addressless=int(((keys < 0) & (instants.size != 0)).sum()),
     )

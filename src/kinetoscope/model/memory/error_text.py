@@ -17,7 +17,7 @@ _SIZE: Final = r"(\d{1,12}(?:\.\d{1,3})?) (bytes|KiB|MiB|GiB)"
 _MAX_TEXT: Final = 1 << 16
 """Characters of a text that are looked at: the message is at the end of a traceback."""
 
-_ASKED: Final = re.compile(rf"out of memory\. Tried to allocate {_SIZE}")
+_REQUESTED: Final = re.compile(rf"out of memory\. Tried to allocate {_SIZE}")
 _DEVICE: Final = re.compile(r"GPU (\d{1,4})\b")
 _FACTS: Final = {
     "total": (rf"total capac?i?ty of {_SIZE}", rf"{_SIZE} total capacity"),
@@ -46,7 +46,7 @@ class OutOfMemoryText:
     """
 
     device: int
-    asked: int
+    requested: int
     total: int | None
     free: int | None
     limit: int | None
@@ -58,13 +58,13 @@ class OutOfMemoryText:
     @property
     def rounding(self) -> int:
         """Bytes by which the asked size may be off."""
-        return max(self.asked // 100, _UNITS["MiB"])
+        return max(self.requested // 100, _UNITS["MiB"])
 
 
 def out_of_memory_text(text: str) -> OutOfMemoryText | None:
     """The last such message in a text, a whole traceback perhaps; None where there is none."""
     text = text[-_MAX_TEXT:]
-    matches = list(_ASKED.finditer(text))
+    matches = list(_REQUESTED.finditer(text))
     if not matches:
         return None
     message = text[matches[-1].start() :]
@@ -76,7 +76,7 @@ def out_of_memory_text(text: str) -> OutOfMemoryText | None:
     processes = re.findall(rf"Process (\d{{1,10}}) has {_SIZE} memory in use", message)
     return OutOfMemoryText(
         device=int(device[1]) if device else -1,
-        asked=_bytes(*matches[-1].groups()),
+        requested=_bytes(*matches[-1].groups()),
         processes=tuple((int(process), _bytes(*size)) for process, *size in processes),
         **facts,
     )
@@ -93,8 +93,8 @@ def request_of(text: OutOfMemoryText) -> FailedRequest:
     if text.reserved is not None and text.allocated is not None:
         parts["fragmentation"] = max(text.reserved - text.allocated, 0)
     return FailedRequest(
-        asked=text.asked,
-        needed=text.asked,
+        requested=text.requested,
+        needed=text.requested,
         free=text.free,
         total=text.total,
         reserved=text.reserved,

@@ -52,7 +52,7 @@ class FailedRequest:
         is_exact: whether nothing in the record contradicts the rest.
     """
 
-    asked: int
+    requested: int
     needed: int
     free: int | None
     total: int | None
@@ -61,7 +61,7 @@ class FailedRequest:
     limit: int | None = None
     parts: Mapping[Verdict, int] = field(default_factory=dict)
     fits: int = 0
-    most_held: int = 0
+    most_reserved: int = 0
     is_divided: bool = True
     is_exact: bool = True
 
@@ -78,7 +78,7 @@ class FailedRequest:
         if self.free is None or self.reserved is None:
             return 0
         if (outside := self.outside) is None or self.total is None:
-            return max(self.most_held - self.free - self.reserved, 0)
+            return max(self.most_reserved - self.free - self.reserved, 0)
         return max(outside - int(max(_USUAL_OUTSIDE_BYTES, _USUAL_OUTSIDE_SHARE * self.total)), 0)
 
     @property
@@ -114,7 +114,7 @@ def judged(request: FailedRequest) -> Judgement:
     room = _room(request)
     short = None if room is None else max(request.needed - room, 0)
     if request.total is not None and request.needed > request.total:
-        return Judgement("request too large", "high", request.asked, short)
+        return Judgement("request too large", "high", request.requested, short)
     if request.reserved is None or request.live is None or request.fits:
         return Judgement("cannot be told", "low", request.fits, short)
     limited = request.is_limited or request.limit is not None

@@ -28,7 +28,7 @@ USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
 in the backward pass, and not given back in one. optimizer state: taken in `Optimizer.step`, and not given back in one.
 kept: taken elsewhere, and not given back. temporary: all others."""
 
-_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _NEVER_RELEASED = range(len(USES))
+_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _NEVER_FREED = range(len(USES))
 _EVALUATE: Final = "autograd::engine::evaluate_function"
 
 
@@ -38,25 +38,24 @@ def block_uses(trace: Trace) -> Int8s:
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
     backward, optimizer = _is_backward(trace), optimizer_steps(trace).rows
-    taken = np.where(blocks.taken >= 0, calls[blocks.taken], -1) if len(calls) else blocks.taken
+    call = np.where(blocks.allocated_at >= 0, calls[blocks.allocated_at], -1) if len(calls) else blocks.allocated_at
     in_backward, in_optimizer = (
-        gather_parent(ancestor(call_tree(trace).parent, which), taken) >= 0 for which in (backward, optimizer)
+        gather_parent(ancestor(call_tree(trace).parent, which), call) >= 0 for which in (backward, optimizer)
     )
-    when = (
-        np.where(blocks.taken >= 0, instants.time[blocks.taken], 0) if len(calls) else np.zeros(len(blocks), np.int64)
-    )
+    begun = blocks.allocated_at >= 0
+    when = np.where(begun, instants.time[blocks.allocated_at], 0) if len(calls) else np.zeros(len(blocks), np.int64)
     in_optimizer &= is_in_spans(when, optimizer_spans(trace))  # not in the closure that it may have been given
-    ended = blocks.released >= 0
-    end = np.where(ended, instants.time[blocks.released], 0) if len(calls) else np.zeros(len(blocks), np.int64)
+    ended = blocks.freed_at >= 0
+    end = np.where(ended, instants.time[blocks.freed_at], 0) if len(calls) else np.zeros(len(blocks), np.int64)
     over_in_backward, over_in_optimizer = (
         ended & is_in_spans(end, spans) for spans in (backward_spans(trace), optimizer_spans(trace))
     )
     use = np.full(len(blocks), _TEMPORARY, np.int8)
-    use[~ended] = _NEVER_RELEASED
+    use[~ended] = _NEVER_FREED
     use[over_in_backward] = _ACTIVATION
     use[in_optimizer] = np.where(over_in_optimizer[in_optimizer], _TEMPORARY, _STATE)
     use[in_backward] = np.where(over_in_backward[in_backward], _TEMPORARY, _GRADIENT)
-    use[blocks.taken < 0] = -1
+    use[blocks.allocated_at < 0] = -1
     return use
 
 

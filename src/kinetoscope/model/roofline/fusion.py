@@ -347,15 +347,15 @@ def _given_back(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s)
     """
     surely = np.zeros(len(call), np.bool_)
     instants, blocks = memory_instants(trace), memory_blocks(trace)
-    places = np.flatnonzero((blocks.taken >= 0) & (blocks.released >= 0))
+    places = np.flatnonzero((blocks.allocated_at >= 0) & (blocks.freed_at >= 0))
     if not len(places) or not len(call):
         return surely
     row = np.zeros(len(trace), np.bool_)
     row[costed.rows[call]] = True
     within = ancestor(call_tree(trace).parent, row)
-    around = innermost_calls(trace)[blocks.taken[places]]
+    around = innermost_calls(trace)[blocks.allocated_at[places]]
     owner = np.where(around >= 0, within[around], -1)
-    until = instants.time[blocks.released[places]]
+    until = instants.time[blocks.freed_at[places]]
     kept = (owner >= 0) & (until >= trace.end[owner])
     place_of = np.full(len(trace), -1, np.int64)
     place_of[costed.rows[call]] = np.arange(len(call))

@@ -19,7 +19,7 @@ from kinetoscope.algorithms import caching_allocator as replica
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.caching_allocator import SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.snapshot.held import HeldSegments, held_after
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segments_after
 from kinetoscope.model.snapshot.releases import EMPTIED, releases_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.rounding import rounded
@@ -42,10 +42,10 @@ _LARGE_REST: Final = SMALL_BYTES
 """A rest up to this is not split off a large block."""
 
 _SEGMENT_OPERATIONS: Final = {
-    SEGMENT_ALLOC: replica.ADD_SEGMENT,
-    SEGMENT_FREE: replica.DROP_SEGMENT,
-    SEGMENT_MAP: replica.MAP_RANGE,
-    SEGMENT_UNMAP: replica.UNMAP_RANGE,
+    SEGMENT_ALLOC: replica.SEGMENT_ALLOC,
+    SEGMENT_FREE: replica.SEGMENT_FREE,
+    SEGMENT_MAP: replica.SEGMENT_MAP,
+    SEGMENT_UNMAP: replica.SEGMENT_UNMAP,
 }
 
 
@@ -82,25 +82,25 @@ class ReplayedAllocator:
     reserved: int
     in_use: int
     event: int
-    segments_taken: int
-    segments_returned: int
+    device_allocations: int
+    device_frees: int
     retries: int
     failures: int
     failed: int | None
     levels: Int64s = field(repr=False)
 
 
-def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, memory: int | None = None) -> Trust:
+def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: SegmentHistory, *, memory: int | None = None) -> Trust:
     """How well the replica predicts the addresses of a history under the settings that were recorded."""
     settings = recorded_settings(snapshot.settings)
-    events, start = past.events, held_after(lives, NONE)
+    events, start = past.events, segments_after(lives, NONE)
     size = rounded(past.requested, snapshot.settings)
     rows = _OperationRows(past, size, past.address)
     is_private = private_pools(snapshot)
     pool = np.where(is_private[past.pool], past.pool, NONE)
     is_small = size <= SMALL_BYTES
 
-    early = np.flatnonzero(past.taken == NONE)
+    early = np.flatnonzero(past.allocated_at == NONE)
     early = early[np.argsort(past.address[early], kind="stable")]
     segment = np.maximum(np.searchsorted(start.address, past.address[early], side="right") - 1, 0)
     if len(start):
@@ -115,7 +115,7 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, 
     )
     ranges = rows.extend(start.size, start.address)
     first = np.concatenate(
-        [np.where(start.is_expandable, replica.MAP_RANGE, replica.ADD_SEGMENT), np.full(len(early), replica.PLACE)]
+        [np.where(start.is_expandable, replica.SEGMENT_MAP, replica.SEGMENT_ALLOC), np.full(len(early), replica.PRELOAD)]
     )
     first_rows = np.concatenate([ranges, early])
     changes = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
@@ -129,7 +129,7 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, 
         _Operations(np.full(len(order), NONE), first.astype(np.int8)[order], first_rows[order]),
         operations,
         _Operations(changes, does, of_changes),
-        _Operations(asking, np.full(len(asking), replica.ASK_DEVICE, np.int8), np.zeros(len(asking), np.int64)),
+        _Operations(asking, np.full(len(asking), replica.DEVICE_MALLOC, np.int8), np.zeros(len(asking), np.int64)),
     )
     change_small, change_pool = _of_changes(past, changes, lives, is_small, is_private)
     start_pool = np.where(is_private[start.pool], start.pool, NONE)
@@ -149,7 +149,7 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, *, 
 def replayed(
     snapshot: Snapshot,
     past: SnapshotHistory,
-    lives: HeldSegments,
+    lives: SegmentHistory,
     settings: AllocatorSettings,
     *,
     memory: int | None = None,
@@ -176,23 +176,23 @@ def replayed(
         past, rounded(past.requested if requested is None else requested, divisions), np.zeros(len(past), np.int64)
     )
     in_default = ~is_private[past.pool]
-    early = np.flatnonzero((past.taken == NONE) & in_default)
+    early = np.flatnonzero((past.allocated_at == NONE) & in_default)
     early = early[np.argsort(past.address[early], kind="stable")]
     history = rows.of_history(past, in_default)
     failed = np.flatnonzero((events.action == OUT_OF_MEMORY) & ~is_private[events.pool])
     attempts = rows.extend(rounded(events.size[failed], divisions), np.zeros(len(failed), np.int64))
-    held, changes, sizes = _held_privately(lives, is_private)
-    holds = rows.extend(np.concatenate([[held], sizes]), np.zeros(len(sizes) + 1, np.int64))
+    reserved, changes, sizes = _reserved_privately(lives, is_private)
+    reserves = rows.extend(np.concatenate([[reserved], sizes]), np.zeros(len(sizes) + 1, np.int64))
     emptied = np.zeros(0, np.int64) if emptied is None else emptied
     operations = _Operations.sorted(
-        _Operations(np.full(1, NONE), np.full(1, replica.HOLD, np.int8), holds[:1]),
-        _Operations(np.full(len(early), NONE), np.full(len(early), replica.TAKE, np.int8), early),
+        _Operations(np.full(1, NONE), np.full(1, replica.RESERVE, np.int8), reserves[:1]),
+        _Operations(np.full(len(early), NONE), np.full(len(early), replica.ALLOC, np.int8), early),
         history,
-        _Operations(failed, np.full(len(failed), replica.ATTEMPT, np.int8), attempts),
-        _Operations(changes, np.full(len(changes), replica.HOLD, np.int8), holds[1:]),
+        _Operations(failed, np.full(len(failed), replica.TRY_ALLOC, np.int8), attempts),
+        _Operations(changes, np.full(len(changes), replica.RESERVE, np.int8), reserves[1:]),
         _Operations(emptied, np.full(len(emptied), replica.EMPTY_CACHE, np.int8), np.zeros(len(emptied), np.int64)),
     )
-    stream = np.concatenate([past.stream, events.stream[failed], np.zeros(len(holds), np.int64)])
+    stream = np.concatenate([past.stream, events.stream[failed], np.zeros(len(reserves), np.int64)])
     size = np.concatenate(rows.size)
     queue, queues, _ = _queues(np.full(len(stream), NONE), stream, size <= SMALL_BYTES)
     state, _, after = rows.play(operations, queue, queues, _options(settings, memory, limit))
@@ -221,7 +221,7 @@ def default_pool(snapshot: Snapshot, past: SnapshotHistory) -> SnapshotHistory:
     if not is_private.any():
         return past
     ours = ~is_private[past.pool]
-    columns = ("address", "requested", "size", "stream", "pool", "stack", "taken", "free_requested", "returned")
+    columns = ("address", "requested", "size", "stream", "pool", "stack", "allocated_at", "free_requested_at", "freed_at")
     return replace(past, **{name: getattr(past, name)[ours] for name in columns})
 
 
@@ -256,12 +256,12 @@ class _OperationRows:
     def of_history(past: SnapshotHistory, chosen: Bools | None = None) -> _Operations:
         """What the history does with allocations."""
         # A return that does not wait is one operation.
-        waits = (past.free_requested != NONE) & (past.free_requested + 1 != past.returned)
+        waits = (past.free_requested_at != NONE) & (past.free_requested_at + 1 != past.freed_at)
         parts = []
         for event, does, which in (
-            (past.taken, replica.TAKE, past.taken != NONE),
-            (past.free_requested, replica.REQUEST_RETURN, waits),
-            (past.returned, replica.RETURN, past.returned != NONE),
+            (past.allocated_at, replica.ALLOC, past.allocated_at != NONE),
+            (past.free_requested_at, replica.FREE_REQUESTED, waits),
+            (past.freed_at, replica.FREE_COMPLETED, past.freed_at != NONE),
         ):
             row = np.flatnonzero(which if chosen is None else which & chosen)
             parts.append(_Operations(event[row].astype(np.int64), np.full(len(row), does, np.int8), row))
@@ -303,8 +303,8 @@ def _result(operations: _Operations, state: Int64s, after: Int64s, events: int) 
         reserved=int(state[replica.PEAK]),
         in_use=int(state[replica.MOST_IN_USE]),
         event=int(operations.event[peak_at]) if len(operations.event) else NONE,
-        segments_taken=int(state[replica.SEGMENTS_TAKEN]),
-        segments_returned=int(state[replica.SEGMENTS_RETURNED]),
+        device_allocations=int(state[replica.SEGMENT_ALLOCS]),
+        device_frees=int(state[replica.SEGMENT_FREES]),
         retries=int(state[replica.RETRIES]),
         failures=int(state[replica.FAILURES]),
         failed=int(operations.event[failed_at]) if failed_at >= 0 else None,
@@ -312,16 +312,16 @@ def _result(operations: _Operations, state: Int64s, after: Int64s, events: int) 
     )
 
 
-def _held_privately(lives: HeldSegments, is_private: Bools) -> tuple[int, Int64s, Int64s]:
+def _reserved_privately(lives: SegmentHistory, is_private: Bools) -> tuple[int, Int64s, Int64s]:
     """Bytes that private pools held at the beginning; events that changed that, and by how much."""
     ours = lives.rows(np.flatnonzero(is_private[lives.pool]))
-    taken, returned = ours.taken != NONE, ours.returned != NONE
-    event = np.concatenate([ours.taken[taken], ours.returned[returned]]).astype(np.int64)
-    return int(ours.size[~taken].sum()), event, np.concatenate([ours.size[taken], -ours.size[returned]])
+    begun, ended = ours.allocated_at != NONE, ours.freed_at != NONE
+    event = np.concatenate([ours.allocated_at[begun], ours.freed_at[ended]]).astype(np.int64)
+    return int(ours.size[~begun].sum()), event, np.concatenate([ours.size[begun], -ours.size[ended]])
 
 
 def _of_changes(
-    past: SnapshotHistory, changes: Int64s, lives: HeldSegments, is_small: Bools, is_private: Bools
+    past: SnapshotHistory, changes: Int64s, lives: SegmentHistory, is_small: Bools, is_private: Bools
 ) -> tuple[Bools, Int64s]:
     """Size class and pool of events that change segments.
 
@@ -330,16 +330,16 @@ def _of_changes(
     events = past.events
     small = events.size[changes] <= SMALL_SEGMENT_BYTES
     pool = events.pool[changes].astype(np.int64)
-    requests = past.taken[past.taken != NONE]
-    row_of = np.flatnonzero(past.taken != NONE)
+    requests = past.allocated_at[past.allocated_at != NONE]
+    row_of = np.flatnonzero(past.allocated_at != NONE)
     grows = (events.action[changes] == SEGMENT_MAP) & (len(requests) > 0)
     after = np.searchsorted(requests, changes[grows])
     known = after < len(requests)
     which = np.flatnonzero(grows)[known]
     small[which] = is_small[row_of[after[known]]]
     shrinks = events.action[changes] == SEGMENT_UNMAP
-    order = np.argsort(lives.returned, kind="stable")
-    life = np.searchsorted(lives.returned[order], changes)
+    order = np.argsort(lives.freed_at, kind="stable")
+    life = np.searchsorted(lives.freed_at[order], changes)
     life = order[np.minimum(life, max(len(order) - 1, 0))] if len(order) else np.zeros(len(changes), np.int64)
     if len(lives):
         small[shrinks] = lives.is_small[life[shrinks]]
@@ -350,7 +350,7 @@ def _sizes_at_first(
     snapshot: Snapshot,
     past: SnapshotHistory,
     early: Int64s,
-    start: HeldSegments,
+    start: SegmentHistory,
     segment: Int64s,
     size: Int64s,
     settings: AllocatorSettings,
@@ -360,7 +360,7 @@ def _sizes_at_first(
     Those that are still there have them in the snapshot. Of others in large segments, a rest up to 1 MiB may not have
     been split off: such a block reaches to where the next block ever begins, if that is near.
     """
-    size = np.where(past.returned[early] == NONE, past.size[early], size)
+    size = np.where(past.freed_at[early] == NONE, past.size[early], size)
     address = past.address[early]
     until = start.address[segment] + start.size[segment]
     same = segment[1:] == segment[:-1]
@@ -372,5 +372,5 @@ def _sizes_at_first(
     following = np.minimum(following, until)
     split = settings.max_split_size or replica.UNLIMITED
     rest = np.where(size >= split, settings.max_non_split_rounding, _LARGE_REST)
-    unsplit = ~start.is_small[segment] & ~start.is_expandable[segment] & (past.returned[early] != NONE)
+    unsplit = ~start.is_small[segment] & ~start.is_expandable[segment] & (past.freed_at[early] != NONE)
     return np.where(unsplit & (following - end <= rest), np.maximum(following - address, size), size)

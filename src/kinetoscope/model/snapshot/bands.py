@@ -35,9 +35,9 @@ class Bands:
 def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
     """What each event does: k takes bytes for kind k, −2 − k returns them, NO_CHANGE. `kind`: int8 [allocations]."""
     codes = np.full(len(past.events), NO_CHANGE, np.int8)
-    is_taken, is_returned = past.taken != NONE, past.returned != NONE
-    codes[past.taken[is_taken]] = kind[is_taken]
-    codes[past.returned[is_returned]] = -2 - kind[is_returned]
+    is_allocated, is_freed = past.allocated_at != NONE, past.freed_at != NONE
+    codes[past.allocated_at[is_allocated]] = kind[is_allocated]
+    codes[past.freed_at[is_freed]] = -2 - kind[is_freed]
     return codes
 
 
@@ -52,7 +52,7 @@ def bands(past: SnapshotHistory, kind: Int8s, kinds: int, changes: Int8s, begins
         begins: int64 [columns + 1], the events with which the columns begin; the end of the last one.
     """
     before = int(begins[0]) - 1
-    alive = past.alive_after(before)
+    alive = past.active_after(before)
     start = np.zeros(kinds, np.int64)
     np.add.at(start, kind[alive], past.requested[alive])
     columns = len(begins) - 1

@@ -14,7 +14,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.held import segment_lives
+from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
@@ -76,7 +76,7 @@ def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...
     had = int(max((reserved[events + 1] + past.events.address[events]).max(initial=0), reserved.max()))
     total = total_memory(trace, snapshot, device)
     failed = (_failure(trace, snapshot, past, event) for event in events[-limit:].tolist())
-    return tuple(replace(each, request=replace(each.request, most_held=had, total=total)) for each in failed)
+    return tuple(replace(each, request=replace(each.request, most_reserved=had, total=total)) for each in failed)
 
 
 def total_memory(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
@@ -94,9 +94,9 @@ def total_memory(trace: Trace, snapshot: Snapshot, device: int) -> int | None:
 
 
 def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int) -> RefusedRequest:
-    state = heap_of(snapshot, past, segment_lives(trace, past.device), event, late_since=_searched_at(past, event))
-    asked, stream, pool = (int(each[event]) for each in (past.events.size, past.events.stream, past.events.pool))
-    size = int(rounded(np.array([asked], np.int64), snapshot.settings)[0])
+    state = heap_of(snapshot, past, segment_history(trace, past.device), event, late_since=_searched_at(past, event))
+    requested, stream, pool = (int(each[event]) for each in (past.events.size, past.events.stream, past.events.pool))
+    size = int(rounded(np.array([requested], np.int64), snapshot.settings)[0])
     segments = state.segments
     default = default_pools(snapshot)
     of_default = np.isin(segments.pool, default)
@@ -106,7 +106,7 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
     live = ~state.is_hole & ~state.is_pending
     parts = _parts(past, state, right, ~of_default & ~of_pool)
     request = FailedRequest(
-        asked=asked,
+        requested=requested,
         needed=needed,
         free=max(int(past.events.address[event]), 0),
         total=None,

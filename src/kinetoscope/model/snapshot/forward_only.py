@@ -39,12 +39,12 @@ def kept_graph(trace: Trace, device: int) -> KeptGraph | None:
     past, owned, known = history(trace, device), owners(trace, device), stack_sites(trace)
     if past is None or owned is None or known is None or not len(past.events) or (known.marks & sites.BACKWARD).any():
         return None
-    end = np.where(past.free_requested != NONE, past.free_requested, past.returned)
+    end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
     is_dropped = (end != NONE) & ((known.marks[past.events.stack[end]] & sites.GRAPH_RELEASE) != 0)
     if not is_dropped.any():
         return None
     peak = int(level(trace, device, "requested").argmax()) - 1
-    held = past.alive_after(peak) & (owned.category == ACTIVATION)
+    held = past.active_after(peak) & (owned.category == ACTIVATION)
     in_module = (past.events.action == ALLOC) & ((known.marks[past.events.stack] & sites.MODULE_CALL) != 0)
     following = np.flatnonzero(in_module[peak + 1 :])
     next_pass = peak + 1 + int(following[0]) if len(following) else len(past.events)

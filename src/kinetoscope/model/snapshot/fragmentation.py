@@ -9,8 +9,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
-from kinetoscope.algorithms.idle_segments import GAIN, LOSE, RETURN, TAKE, idle_levels
-from kinetoscope.model.snapshot.held import GRANULE_BYTES, HeldSegments, segment_lives
+from kinetoscope.algorithms.idle_segments import ALLOC, FREE, SEGMENT_ALLOC, SEGMENT_FREE, idle_levels
+from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, SegmentHistory, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
@@ -51,44 +51,44 @@ def unused_levels(trace: Trace, device: int) -> UnusedLevels:
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
         return UnusedLevels(*[np.zeros(1, np.int64)] * 3)
-    default, lives = default_pools(snapshot), segment_lives(trace, device)
+    default, lives = default_pools(snapshot), segment_history(trace, device)
     private = _private_levels(past, lives, default)
     releasable = _releasable(past, lives.rows(np.isin(lives.pool, default)))
     unused = level(trace, device, "reserved") - level(trace, device, "active")
     return UnusedLevels(releasable, unused - private - releasable, private)
 
 
-def _private_levels(past: SnapshotHistory, lives: HeldSegments, default: Int64s) -> Int64s:
+def _private_levels(past: SnapshotHistory, lives: SegmentHistory, default: Int64s) -> Int64s:
     """What private pools hold, less what is in use there."""
     changes = np.zeros(len(past.events) + 1, np.int64)
     if np.isin(lives.pool, default).all():
         return changes
-    for size, pool, taken, returned, sign in (
-        (lives.size, lives.pool, lives.taken, lives.returned, 1),
-        (past.size, past.pool, past.taken, past.returned, -1),
+    for size, pool, allocated_at, freed_at, sign in (
+        (lives.size, lives.pool, lives.allocated_at, lives.freed_at, 1),
+        (past.size, past.pool, past.allocated_at, past.freed_at, -1),
     ):
         which = ~np.isin(pool, default)
-        for event, towards in ((taken[which], sign), (returned[which], -sign)):
+        for event, towards in ((allocated_at[which], sign), (freed_at[which], -sign)):
             counts = (event != NONE) | (towards == sign)  # what was not returned is of no event
             np.add.at(changes, event[counts] + 1, towards * size[which][counts])
     return np.cumsum(changes)
 
 
-def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
+def _releasable(past: SnapshotHistory, lives: SegmentHistory) -> Int64s:
     levels = np.zeros(len(past.events) + 1, np.int64)
     units = _units(lives)
-    ended = units.returned != NONE
-    there = np.bincount(units.taken + 1, minlength=len(levels)) - np.bincount(
-        units.returned[ended] + 1, minlength=len(levels)
+    ended = units.freed_at != NONE
+    there = np.bincount(units.allocated_at + 1, minlength=len(levels)) - np.bincount(
+        units.freed_at[ended] + 1, minlength=len(levels)
     )
     if np.cumsum(there).max() > MAX_SEGMENTS_AT_ONCE:
         return levels
-    gone = past.returned != NONE
+    gone = past.freed_at != NONE
     parts = (
-        (GAIN, units.address, units.size, units.taken),
-        (TAKE, past.address, past.size, past.taken),
-        (RETURN, past.address[gone], past.size[gone], past.returned[gone]),
-        (LOSE, units.address[ended], units.size[ended], units.returned[ended]),
+        (SEGMENT_ALLOC, units.address, units.size, units.allocated_at),
+        (ALLOC, past.address, past.size, past.allocated_at),
+        (FREE, past.address[gone], past.size[gone], past.freed_at[gone]),
+        (SEGMENT_FREE, units.address[ended], units.size[ended], units.freed_at[ended]),
     )
     does = np.concatenate([np.full(len(part[1]), part[0], np.int8) for part in parts])
     address, size, event = (np.concatenate([part[place] for part in parts]) for place in (1, 2, 3))
@@ -99,19 +99,19 @@ def _releasable(past: SnapshotHistory, lives: HeldSegments) -> Int64s:
     return levels
 
 
-def _units(lives: HeldSegments) -> HeldSegments:
+def _units(lives: SegmentHistory) -> SegmentHistory:
     """What the allocator can give back by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
-    order = np.lexsort((lives.address, lives.taken))
+    order = np.lexsort((lives.address, lives.allocated_at))
     lives = lives.rows(order)
     if not len(lives):
         return lives
     is_piece = lives.is_expandable & ~lives.is_small
     follows: Bools = np.zeros(len(lives), np.bool_)
-    follows[1:] = is_piece[1:] & is_piece[:-1] & (lives.taken[1:] == lives.taken[:-1])
+    follows[1:] = is_piece[1:] & is_piece[:-1] & (lives.allocated_at[1:] == lives.allocated_at[:-1])
     follows[1:] &= lives.address[1:] == (lives.address + lives.size)[:-1]
     run = np.cumsum(~follows) - 1
     place = np.arange(len(lives)) - np.flatnonzero(~follows)[run]
     first = np.flatnonzero(~follows | (place % (LARGE_SEGMENT_BYTES // GRANULE_BYTES) == 0))
     units = lives.rows(first)
     size = np.add.reduceat(lives.size, first)
-    return HeldSegments(**{**units.__dict__, "size": size})
+    return SegmentHistory(**{**units.__dict__, "size": size})

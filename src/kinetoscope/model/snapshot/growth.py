@@ -16,11 +16,11 @@ HOLDERS: Final = ("references", "stream", "graph pool")
 """What keeps an allocation: references to its tensor, for its free was not requested; work of another stream that must
 end before its free completes; the private pool of a CUDA graph (or a `MemPool`), whose blocks replays write."""
 
-NO_RETURN_EVENT: Final = np.iinfo(np.int32).max
+NEVER_FREED: Final = np.iinfo(np.int32).max
 """Event of a return that the history does not have."""
 
 
-class KeptAllocations(NamedTuple):
+class PersistentAllocations(NamedTuple):
     """Allocations that stay: rows int32 of the history, the step int64 of each, what keeps it int8, of HOLDERS."""
 
     rows: Int32s
@@ -28,7 +28,7 @@ class KeptAllocations(NamedTuple):
     holder: Int8s
 
 
-class StepTakings(NamedTuple):
+class StepAllocations(NamedTuple):
     """Bytes asked for in each step, int64 [steps].
 
     Attributes:
@@ -45,9 +45,9 @@ class StepTakings(NamedTuple):
     blocks: Int64s
 
 
-def held_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
+def carried_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
     """Bytes asked for that are in use at the end of each step and were taken before it began: int64 [steps]."""
-    first = np.searchsorted(steps.start, past.taken, side="right")
+    first = np.searchsorted(steps.start, past.allocated_at, side="right")
     last = np.searchsorted(steps.end, _over(past), side="right")
     is_held = first < last
     change = np.zeros(len(steps) + 1, np.int64)
@@ -56,9 +56,9 @@ def held_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
     return np.cumsum(change)[:-1]
 
 
-def takings(past: SnapshotHistory, steps: HistoryWindows) -> StepTakings:
+def step_allocations(past: SnapshotHistory, steps: HistoryWindows) -> StepAllocations:
     """What each step takes of its own."""
-    step = steps.of(past.taken)
+    step = steps.of(past.allocated_at)
     rows = np.flatnonzero(step >= 0)
     step, size, stack = step[rows], past.requested[rows], past.stack[rows]
     is_held = _over(past)[rows] >= steps.end[step]
@@ -75,22 +75,22 @@ def takings(past: SnapshotHistory, steps: HistoryWindows) -> StepTakings:
     growing = np.flatnonzero(at_last > at_first)
     growing = growing[np.argsort(at_first[growing] - at_last[growing], kind="stable")]
     count = np.bincount(of_stack[is_held & (step == len(steps) - 1)], minlength=len(first))
-    return StepTakings(held, others, stack[first[growing]], (at_last - at_first)[growing], count[growing])
+    return StepAllocations(held, others, stack[first[growing]], (at_last - at_first)[growing], count[growing])
 
 
-def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> KeptAllocations:
+def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> PersistentAllocations:
     """Allocations taken in any step but the last, and in use at the end of the last."""
     end = int(steps.end[-1])
     rows = np.flatnonzero(_over(past) >= end).astype(np.int32)
-    step = steps.of(past.taken[rows])
+    step = steps.of(past.allocated_at[rows])
     earlier = (step >= 0) & (step < len(steps) - 1)
     rows, step = rows[earlier], step[earlier]
     private = np.array([pool != (0, 0) for pool in (*snapshot.pools, (0, 0))], np.bool_)[past.pool[rows]]
-    waits = past.free_requested[rows]
+    waits = past.free_requested_at[rows]
     holder = np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)
-    return KeptAllocations(rows, step, holder)
+    return PersistentAllocations(rows, step, holder)
 
 
 def _over(past: SnapshotHistory) -> Int32s:
     """The event that returned each allocation, NO_RETURN_EVENT for none: int32."""
-    return np.where(past.returned == NONE, np.int32(NO_RETURN_EVENT), past.returned)
+    return np.where(past.freed_at == NONE, np.int32(NEVER_FREED), past.freed_at)

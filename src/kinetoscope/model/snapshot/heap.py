@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.snapshot.held import HeldSegments, held_after, segment_lives
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segments_after, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, waiting_since_before
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
@@ -31,7 +31,7 @@ class Heap:
         strays: allocations that lie in no segment that is known, or in another one; they are left out.
     """
 
-    segments: HeldSegments
+    segments: SegmentHistory
     first: Int32s
     segment: Int32s
     address: Int64s
@@ -60,22 +60,22 @@ def heap(trace: Trace, device: int, event: int) -> Heap | None:
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
         return None
-    return heap_of(snapshot, past, segment_lives(trace, device), event)
+    return heap_of(snapshot, past, segment_history(trace, device), event)
 
 
 def heap_of(
-    snapshot: Snapshot, past: SnapshotHistory, lives: HeldSegments, event: int, *, late_since: int | None = None
+    snapshot: Snapshot, past: SnapshotHistory, lives: SegmentHistory, event: int, *, late_since: int | None = None
 ) -> Heap:
     """The same of a history and of the lives of its segments.
 
     Allocations that waited, and were returned after the event `late_since`, are still there where their segment is.
     """
-    segments = held_after(lives, event)
-    alive = past.alive_after(event)
+    segments = segments_after(lives, event)
+    alive = past.active_after(event)
     late = np.zeros(len(past), np.bool_)
     if late_since is not None:
-        late = (past.returned > late_since) & (past.returned <= event) & (past.taken <= late_since)
-        late &= past.returned != past.free_requested + 1  # nothing waited for
+        late = (past.freed_at > late_since) & (past.freed_at <= event) & (past.allocated_at <= late_since)
+        late &= past.freed_at != past.free_requested_at + 1  # nothing waited for
     live = np.flatnonzero(alive | late)
     live = live[np.argsort(past.address[live], kind="stable")]
     address, size = past.address[live], past.size[live]
@@ -102,7 +102,7 @@ def heap_of(
     order = np.argsort(where, kind="stable")
     segment = np.concatenate([place, holes[0], place[holes[1]]])[order].astype(np.int32)
     none = np.full(len(holes[0]) + len(holes[1]), NONE)
-    requested = past.free_requested[live]
+    requested = past.free_requested_at[live]
     waits = late[live] | ((requested != NONE) & (requested <= event)) | waiting_since_before(snapshot, past)[live]
     return Heap(
         segments=segments,

@@ -33,16 +33,16 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
     joined = np.full(len(past), NONE, np.int32)
     ours = [place for place, (kind, number) in enumerate(instants.devices) if kind != HOST and number == device]
     places = np.flatnonzero(np.isin(instants.device, ours) & (instants.size > 0))
-    taken = np.flatnonzero(past.taken != NONE)
-    if not len(places) or not len(taken):
+    recorded = np.flatnonzero(past.allocated_at != NONE)
+    if not len(places) or not len(recorded):
         return joined
     address = arguments.integers(trace, "address", instants.rows[places], missing=MISSING_INTEGER)
-    codes, _ = group(np.concatenate([address, past.address[taken]]))
-    time = np.concatenate([instants.time[places], past.events.time[past.taken[taken]] - trace.base])
+    codes, _ = group(np.concatenate([address, past.address[recorded]]))
+    time = np.concatenate([instants.time[places], past.events.time[past.allocated_at[recorded]] - trace.base])
     nearest = _nearest(codes, time, len(places))
-    rest = instants.size[places[np.maximum(nearest, 0)]] - past.size[taken]
+    rest = instants.size[places[np.maximum(nearest, 0)]] - past.size[recorded]
     near = (nearest != NONE) & (rest >= 0) & (rest <= SMALL_BYTES)
-    joined[taken[near]] = places[nearest[near]]
+    joined[recorded[near]] = places[nearest[near]]
     return joined
 
 

@@ -134,16 +134,16 @@ def owners_of(
     stack = _own_stacks(past)
     passes = _passes(snapshot, past, stack, stacks, backward, optimizer, base)
     marks: Int32s = stacks.marks[past.stack]
-    taken, end = past.taken, np.where(past.free_requested != NONE, past.free_requested, past.returned)
-    is_over, is_recorded = end != NONE, taken != NONE
+    allocated_at, end = past.allocated_at, np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
+    is_over, is_recorded = end != NONE, allocated_at != NONE
     of_stack = np.where(past.stack != NONE, _kinds_of_marks(marks), np.int8(NONE))
-    kind = np.where(is_recorded, passes.kind[taken], of_stack)
-    source = np.where(is_recorded, passes.source[taken], np.int8(BY_STACK))
+    kind = np.where(is_recorded, passes.kind[allocated_at], of_stack)
+    source = np.where(is_recorded, passes.source[allocated_at], np.int8(BY_STACK))
     end_kind = np.where(is_over, passes.kind[end], np.int8(NONE))
     end_marks = stacks.marks[stack[end]] if len(past.events) else np.zeros(len(past), np.int32)
     end_marks = np.where(is_over, end_marks, 0)
-    in_pass = is_recorded & is_over & (passes.number[taken] == passes.number[end])
-    may_end = ~is_over & is_recorded & (passes.number[taken] == passes.unfinished)
+    in_pass = is_recorded & is_over & (passes.number[allocated_at] == passes.number[end])
+    may_end = ~is_over & is_recorded & (passes.number[allocated_at] == passes.unfinished)
     in_module = (marks & sites.MODULE_CALL) != 0
 
     def shown(mark: int) -> Bools:
@@ -175,7 +175,7 @@ def owners_of(
     evidence = np.select(conditions, [np.asarray(how, np.int8) for *_, how in rules], np.int8(NONE)).astype(np.int8)
     found = AllocationOwners(category, evidence)
     _as_siblings(past, end, found)
-    is_early = ~is_recorded | (passes.number[taken] == 0)  # before the first pass
+    is_early = ~is_recorded | (passes.number[allocated_at] == 0)  # before the first pass
     _give(found, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
     _give(found, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
     _by_size(past, found, is_early & ~is_over, passes.optimizes)
@@ -189,8 +189,8 @@ def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
 
     Stacks of Python alone do not show the handle that takes it at the first product of each thread and stream.
     """
-    stays = (past.taken != NONE) & (past.returned == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
-    rows = np.flatnonzero(stays & (number.max() - number[past.taken] >= 2))
+    stays = (past.allocated_at != NONE) & (past.freed_at == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
+    rows = np.flatnonzero(stays & (number.max() - number[past.allocated_at] >= 2))
     codes, first = group(past.stack[rows], past.requested[rows])
     return _at(rows[np.bincount(codes, minlength=len(first))[codes] == 1], len(past))
 
@@ -213,7 +213,7 @@ def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) ->
 
     If none were, it is what those were that were there longest, unless that is temporary.
     """
-    recorded = (past.stack != NONE) & (past.taken != NONE)
+    recorded = (past.stack != NONE) & (past.allocated_at != NONE)
     known = np.flatnonzero((found.category != UNKNOWN) & (end != NONE) & recorded)
     still = np.flatnonzero((found.category == UNKNOWN) & (end == NONE) & recorded)
     if not len(known) or not len(still):
@@ -222,8 +222,8 @@ def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) ->
     cell = past.stack[known].astype(np.int64) * kinds + found.category[known]
     total = np.bincount(cell, past.requested[known], stacks * kinds).reshape(stacks, kinds)
     longest = np.full(stacks * kinds, -1, np.int64)
-    np.maximum.at(longest, cell, end[known] - past.taken[known])
-    age = len(past.events) - past.taken[still]
+    np.maximum.at(longest, cell, end[known] - past.allocated_at[known])
+    age = len(past.events) - past.allocated_at[still]
     of_stack = past.stack[still]
     longest = longest.reshape(stacks, kinds)[of_stack]
     fits = np.where(longest >= age[:, None], total[of_stack], -1)
@@ -257,11 +257,11 @@ def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple
     """The sizes of the gradients when most bytes of them were there, and how many there were of each."""
     gradients = np.flatnonzero(found.category == GRADIENT)
     changes = np.zeros(len(past.events) + 2, np.int64)
-    end = np.where(past.returned[gradients] != NONE, past.returned[gradients] + 1, len(changes) - 1)
-    np.add.at(changes, past.taken[gradients] + 1, past.requested[gradients])
+    end = np.where(past.freed_at[gradients] != NONE, past.freed_at[gradients] + 1, len(changes) - 1)
+    np.add.at(changes, past.allocated_at[gradients] + 1, past.requested[gradients])
     np.subtract.at(changes, end, past.requested[gradients])
     most = int(np.argmax(np.cumsum(changes[:-1]))) - 1
-    alive = gradients[past.alive_after(most)[gradients]]
+    alive = gradients[past.active_after(most)[gradients]]
     sizes, counts = np.unique(past.requested[alive], return_counts=True)
     return sizes, counts
 
@@ -279,11 +279,11 @@ def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, e
     if 2 * int((missing * sizes).sum()) <= int((counts * sizes).sum()):
         return
     fits = (found.category == STATE) & np.isin(past.requested, sizes[missing > 0])
-    new = np.flatnonzero(fits & (past.taken != NONE) & (past.stack != NONE))
-    old = np.flatnonzero(fits & (past.taken == NONE) & ends_in_optimizer)
+    new = np.flatnonzero(fits & (past.allocated_at != NONE) & (past.stack != NONE))
+    old = np.flatnonzero(fits & (past.allocated_at == NONE) & ends_in_optimizer)
     old = old[np.argsort(end[old], kind="stable")]
     last = np.full(int(past.stack[new].max(initial=0)) + 1, -1, np.int64)
-    np.maximum.at(last, past.stack[new], past.taken[new])
+    np.maximum.at(last, past.stack[new], past.allocated_at[new])
     times = np.bincount(past.stack[new], minlength=len(last))
     replaced = np.count_nonzero(ends_in_optimizer & np.isin(past.requested, sizes[missing > 0]))
     last[times < int(missing.sum())] = -1
@@ -293,7 +293,7 @@ def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, e
     rows = [chosen]
     for size in sizes[missing > 0].tolist():
         olds, news = old[past.requested[old] == size], chosen[past.requested[chosen] == size]
-        after = np.searchsorted(end[olds], past.taken[news])
+        after = np.searchsorted(end[olds], past.allocated_at[news])
         rows.append(olds[np.unique(after[after < len(olds)])][: int(missing[sizes == size][0])])
     which = np.concatenate(rows)
     found.category[which], found.evidence[which] = PARAMETER, BY_SIZE
@@ -380,8 +380,8 @@ def _own_stacks(past: SnapshotHistory) -> Int32s:
     With `context="alloc"` torch writes the stack of the allocation again where it is returned.
     """
     stack = past.events.stack
-    end = np.where(past.free_requested != NONE, past.free_requested, past.returned)
-    both = np.flatnonzero((past.taken != NONE) & (end != NONE))
+    end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
+    both = np.flatnonzero((past.allocated_at != NONE) & (end != NONE))
     if len(both) and (stack[end[both]] == past.stack[both]).all():
         return np.where(past.events.action == ALLOC, stack, np.int32(NONE))
     return stack

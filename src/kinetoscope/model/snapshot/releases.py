@@ -90,15 +90,15 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     request = requests[np.minimum(place, len(requests) - 1)] if len(requests) else np.zeros(len(first), np.int64)
     grows = any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
     grown = np.concatenate([[0], np.cumsum(grows)])
-    taken = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
-    is_next = (place < len(requests)) & (request - last - 1 == taken)
+    grown_between = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
+    is_next = (place < len(requests)) & (request - last - 1 == grown_between)
     fails = events.action[request] == OUT_OF_MEMORY if len(events) else np.zeros(0, np.bool_)
-    precedes = is_next & ((taken > 0) | fails)
+    precedes = is_next & ((grown_between > 0) | fails)
 
     stack = events.stack[first]
     stackless = stack == NONE
     reserved = level_of(snapshot, past, "reserved")
-    wanted = reserved[first] + np.where(precedes, _taken_bytes(past, grows, last, request), 0)
+    wanted = reserved[first] + np.where(precedes, _allocated_bytes(past, grows, last, request), 0)
     is_untold = precedes & stackless & (wanted > reserved.max())
     is_retry = precedes & fails & stackless
     if len(requests):
@@ -113,7 +113,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     return Releases(first.astype(np.int32), last.astype(np.int32), size, count, reason.astype(np.int8), serves)
 
 
-def _taken_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:
+def _allocated_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:
     """Bytes taken from the device between events: int64."""
     sums = np.concatenate([[0], np.cumsum(np.where(grows, past.events.size, 0))])
     return np.asarray(sums[request] - sums[np.minimum(last + 1, len(grows))])

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.lifetimes import NO_EVENT, RETURN, RETURN_REQUESTED, TAKE, undo
+from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
@@ -66,9 +66,9 @@ class SnapshotHistory:
     stream: Int64s
     pool: Int32s
     stack: Int32s
-    taken: Int32s
-    free_requested: Int32s
-    returned: Int32s
+    allocated_at: Int32s
+    free_requested_at: Int32s
+    freed_at: Int32s
     impossible: int
 
     def __len__(self) -> int:
@@ -77,16 +77,16 @@ class SnapshotHistory:
     @property
     def is_truncated(self) -> bool:
         """Whether the ring of entries was probably full: a round number of events, and returns of what came before."""
-        early = bool(((self.taken == NONE) & (self.returned != NONE)).any())
+        early = bool(((self.allocated_at == NONE) & (self.freed_at != NONE)).any())
         return early and len(self.events) > 0 and len(self.events) % _ROUND_NUMBER == 0
 
-    def alive_after(self, event: int) -> Bools:
+    def active_after(self, event: int) -> Bools:
         """Allocations that are not returned after an event (−1: before all of them): bool [allocations]."""
-        alive = np.zeros(len(self), np.bool_)
-        taken = int(np.searchsorted(self.taken, event, side="right"))  # they are in order of it
+        active = np.zeros(len(self), np.bool_)
+        begun = int(np.searchsorted(self.allocated_at, event, side="right"))  # they are in order of it
         # As unsigned numbers NONE is above all events.
-        alive[:taken] = event < 0 or self.returned[:taken].view(np.uint32) > np.uint32(max(event, 0))
-        return alive
+        active[:begun] = event < 0 or self.freed_at[:begun].view(np.uint32) > np.uint32(max(event, 0))
+        return active
 
 
 @derived
@@ -111,20 +111,17 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
     events = snapshot.events[device] if device < len(snapshot.events) else _no_events()
     segment = np.repeat(np.arange(len(segments), dtype=np.int32), np.diff(segments.first_block))
     here = np.flatnonzero((blocks.state != INACTIVE) & (segments.device[segment] == device))
-    does = np.full(len(events), -1, np.int8)
-    for action, what in ((ALLOC, TAKE), (FREE_REQUESTED, RETURN_REQUESTED), (FREE_COMPLETED, RETURN)):
-        does[events.action == action] = what
     codes, distinct = group(np.concatenate([blocks.address[here], events.address]))
     live = np.full(len(distinct), -1, np.int32)
     live[codes[: len(here)]] = np.arange(len(here), dtype=np.int32)
-    room = len(here) + int((does == RETURN).sum())
-    taken, requested, returned = (np.full(room, NO_EVENT, np.int32) for _ in range(3))
+    room = len(here) + int((events.action == FREE_COMPLETED).sum())
+    allocated_at, requested, freed_at = (np.full(room, NO_EVENT, np.int32) for _ in range(3))
     at = np.array([len(here), 0], np.int64)
-    undo(does, codes[len(here) :], live, taken, requested, returned, at)
+    undo(events.action, codes[len(here) :], live, allocated_at, requested, freed_at, at)  # numbered as ACTIONS are
     count = int(at[0])
-    order = np.argsort(taken[:count], kind="stable").astype(np.int32)
-    taken, requested, returned = taken[order], requested[order], returned[order]
-    known = np.where(taken != NO_EVENT, taken, returned)  # an event that has the address; −1: only the block
+    order = np.argsort(allocated_at[:count], kind="stable").astype(np.int32)
+    allocated_at, requested, freed_at = allocated_at[order], requested[order], freed_at[order]
+    known = np.where(allocated_at != NO_EVENT, allocated_at, freed_at)  # an event that has the address; −1: only the block
     still = np.minimum(order, max(len(here) - 1, 0))
     block = here[still] if len(here) else np.zeros(count, np.int64)
     is_there = order < len(here)
@@ -136,7 +133,7 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
 
     sizes = column(events.size, blocks.requested)
     address = column(events.address, blocks.address)
-    stack = np.where(taken != NO_EVENT, events.stack[taken] if len(events) else NONE, NONE)
+    stack = np.where(allocated_at != NO_EVENT, events.stack[allocated_at] if len(events) else NONE, NONE)
     stack = np.where(is_there & (stack == NONE), blocks.stack[block] if len(here) else NONE, stack)
     by_address = _segment_at(snapshot, device, address)
     stream, pool = (
@@ -156,9 +153,9 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
         stream.astype(np.int64),
         pool.astype(np.int32),
         stack.astype(np.int32),
-        taken,
+        allocated_at,
         requested,
-        returned,
+        freed_at,
         int(at[1]),
     )
 
@@ -186,29 +183,29 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
         changes[0] = held - int(changes[1:].sum())
         return np.cumsum(changes)
     size = past.requested if of == "requested" else past.size
-    end = past.returned
+    end = past.freed_at
     if of == "allocated":
-        end = np.where(past.free_requested != NONE, past.free_requested, end)
-    changes[0] = int(size[past.taken == NONE].sum())
-    is_taken, is_over = past.taken != NONE, end != NONE
+        end = np.where(past.free_requested_at != NONE, past.free_requested_at, end)
+    changes[0] = int(size[past.allocated_at == NONE].sum())
+    is_allocated, is_over = past.allocated_at != NONE, end != NONE
     if of == "allocated":  # what waited before the history began is of no event
         waiting = waiting_since_before(snapshot, past)
         changes[0] -= int(size[waiting].sum())
         is_over &= ~waiting
-    changes[past.taken[is_taken] + 1] = size[is_taken]
+    changes[past.allocated_at[is_allocated] + 1] = size[is_allocated]
     np.subtract.at(changes, end[is_over] + 1, size[is_over])
     return np.cumsum(changes)
 
 
 def waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
     """Allocations whose return was requested before the history began."""
-    before = int(np.searchsorted(past.taken, 0))  # they come first
+    before = int(np.searchsorted(past.allocated_at, 0))  # they come first
     is_pending = np.isin(past.address[:before], snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE])
-    is_unasked = past.free_requested[:before] == NONE
+    is_unrequested = past.free_requested_at[:before] == NONE
     if not (past.events.action == FREE_REQUESTED).any():  # not recorded (`skip_actions`)
-        is_unasked &= is_pending
+        is_unrequested &= is_pending
     waiting = np.zeros(len(past), np.bool_)
-    waiting[:before] = is_unasked & ((past.returned[:before] != NONE) | is_pending)
+    waiting[:before] = is_unrequested & ((past.freed_at[:before] != NONE) | is_pending)
     return waiting
 
 

@@ -106,8 +106,8 @@ def periods_of(past: SnapshotHistory, sites: StackSites) -> Int64s:
     the rarest one counts. Periods are about as long (80 % of them from half to twice the median) and consecutive ones
     have most stacks in common (in the median half of all that either has).
     """
-    taken = np.flatnonzero(past.events.action == ALLOC)
-    codes = past.events.stack[taken]
+    requests = np.flatnonzero(past.events.action == ALLOC)
+    codes = past.events.stack[requests]
     begins = (sites.user != NONE) & ((sites.marks & (MODULE_CALL | PARAMETER)) == 0)
     for places in dividers(codes, _MIN_ALLOCATIONS):
         length = np.diff(places)
@@ -115,7 +115,7 @@ def periods_of(past: SnapshotHistory, sites: StackSites) -> Int64s:
         covers = len(length) * np.median(length) >= _COVERAGE * len(codes)
         is_step = begins[codes[places[0]]] and covers and even.mean() >= _EVEN_PERIODS_SHARE
         if is_step and _are_alike(codes, places):
-            return np.asarray(taken[places], np.int64)
+            return np.asarray(requests[places], np.int64)
     return np.zeros(0, np.int64)
 
 

@@ -96,7 +96,7 @@ def allocations(trace: Trace, rows: Int32s) -> Values:
         "device": np.repeat([past.device for past in pasts], [len(past) for past in pasts]),
         **{name: _joined(pasts, name) for name in ("address", "requested", "size", "stream")},
         "pool": _pools(sites.snapshot, _joined(pasts, "pool")),
-        **{name: _times(trace, pasts, name) for name in ("taken", "free_requested", "returned")},
+        **{name: _times(trace, pasts, name) for name in ("allocated_at", "free_requested_at", "freed_at")},
         "category": polars_columns.labelled(np.concatenate([each.category for each in known]), CATEGORIES.__getitem__),
         "evidence": polars_columns.labelled(np.concatenate([each.evidence for each in known]), EVIDENCE.__getitem__),
         **_sites(sites, _joined(pasts, "stack")),

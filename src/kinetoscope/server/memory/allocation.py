@@ -31,11 +31,11 @@ def _facts(trace: Trace, past: SnapshotHistory, row: int) -> Iterator[str]:
     size, requested = int(past.size[row]), int(past.requested[row])
     yield f"{shown(requested, 'bytes')} asked for" + (f", {shown(size, 'bytes')} taken" if size != requested else "")
     yield f"address 0x{int(past.address[row]):x}"
-    taken, returned = int(past.taken[row]), int(past.returned[row])
-    yield "taken before the recording" if taken == NONE else f"taken {_when(trace, past, taken)}"
-    yield "never returned" if returned == NONE else f"returned {_when(trace, past, returned)}"
-    if taken != NONE and returned != NONE:
-        yield f"in use for {grouped(returned - taken)} events"
+    allocated_at, freed_at = int(past.allocated_at[row]), int(past.freed_at[row])
+    yield "taken before the recording" if allocated_at == NONE else f"taken {_when(trace, past, allocated_at)}"
+    yield "never returned" if freed_at == NONE else f"returned {_when(trace, past, freed_at)}"
+    if allocated_at != NONE and freed_at != NONE:
+        yield f"in use for {grouped(freed_at - allocated_at)} events"
     if past.stream[row]:
         yield f"stream 0x{int(past.stream[row]):x}"
 

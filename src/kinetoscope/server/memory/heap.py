@@ -13,7 +13,7 @@ from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.model.snapshot.allocator import private_pools
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.held import HeldSegments, segment_lives
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory, level
@@ -36,7 +36,7 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
     """
     snapshot = snapshot_of(trace)
     assert snapshot is not None  # it has a history
-    state = heap_of(snapshot, past, segment_lives(trace, past.device), event)
+    state = heap_of(snapshot, past, segment_history(trace, past.device), event)
     instants = event_instants(trace, past.device)
     group, names = _groups(snapshot, state)
     segments, frame = state.segments, _pieces(trace, past, state, pieces)
@@ -51,7 +51,7 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
             "address": [f"0x{address:x}" for address in segments.address.tolist()],
             "size": segments.size.tolist(),
             "group": group.tolist(),
-            "taken": segments.taken.tolist(),
+            "taken": segments.allocated_at.tolist(),
             "expandable": segments.is_expandable.tolist(),
         },
         "bytes": {
@@ -113,7 +113,7 @@ def _groups(snapshot: Snapshot, state: Heap) -> tuple[Int64s, list[str]]:
     return place[codes], names
 
 
-def _name(snapshot: Snapshot, segments: HeldSegments, at: int, streams: bool) -> str:
+def _name(snapshot: Snapshot, segments: SegmentHistory, at: int, streams: bool) -> str:
     pool, stream = int(segments.pool[at]), int(segments.stream[at])
     words = "Small blocks" if segments.is_small[at] else "Large blocks"
     if pool != NONE and snapshot.pools[pool] != (0, 0):

@@ -11,7 +11,7 @@ import pytest
 
 from kinetoscope.algorithms.layout.bands import columns_of
 from kinetoscope.model.snapshot.bands import bands, changes_by_kind
-from kinetoscope.model.snapshot.held import GRANULE_BYTES, held_after, lives_of
+from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, segments_after, segment_history_of
 from kinetoscope.model.snapshot.snapshot import NONE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP
 
 Held = set[tuple[int, int, bool]]
@@ -91,10 +91,10 @@ def test_segments_after_each_event(seed: int, lost: int) -> None:
         events=SimpleNamespace(action=action, address=address, size=size, stream=stream, pool=none, stack=none),
     )
     past.events.pool = none + 1
-    lives = lives_of(snapshot, past)
+    lives = segment_history_of(snapshot, past)
     lives.is_small[:] = False
     for event in range(-1, len(events)):
-        held = held_after(lives, event)
+        held = segments_after(lives, event)
         rows = set(zip(held.address.tolist(), held.size.tolist(), held.is_expandable.tolist(), strict=True))
         assert rows == states[event + 1]
 
@@ -111,15 +111,15 @@ def test_each_column_shows_its_highest_instant() -> None:
     requested = random_.integers(1, 1000, count)
     size = np.zeros(length, np.int64)
     size[taken[taken >= 0]], size[returned[returned >= 0]] = requested[taken >= 0], requested[returned >= 0]
-    past: Any = SimpleNamespace(taken=taken, returned=returned, requested=requested)
+    past: Any = SimpleNamespace(allocated_at=taken, freed_at=returned, requested=requested)
     past.events = type("Events", (), {"size": size, "__len__": lambda _: length})()
-    past.alive_after = lambda event: (taken <= event) & ((returned == NONE) | (returned > event))
+    past.active_after = lambda event: (taken <= event) & ((returned == NONE) | (returned > event))
     kind = random_.integers(0, 3, count).astype(np.int8)
     begins = columns_of(20, 180, 16)
     found = bands(past, kind, 3, changes_by_kind(past, kind), begins)
 
     def levels(event: int) -> list[int]:
-        alive = past.alive_after(event)
+        alive = past.active_after(event)
         return [int(requested[alive & (kind == each)].sum()) for each in range(3)]
 
     assert found.event[0] == 19

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.lifetimes import NO_EVENT, RETURN, TAKE, undo
+from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, NO_EVENT, undo
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.snapshot import (
@@ -39,7 +39,7 @@ _GRANULES_OF_A_RANGE: Final = 64
 
 
 @dataclass(frozen=True)
-class HeldSegments:
+class SegmentHistory:
     """Segments of a device, or granules of expandable ones.
 
     Attributes:
@@ -59,27 +59,27 @@ class HeldSegments:
     is_small: Bools
     is_expandable: Bools
     stack: Int32s
-    taken: Int32s
-    returned: Int32s
+    allocated_at: Int32s
+    freed_at: Int32s
 
     def __len__(self) -> int:
         return len(self.address)
 
-    def rows(self, which: Bools | Int64s) -> HeldSegments:
+    def rows(self, which: Bools | Int64s) -> SegmentHistory:
         """Some of them."""
-        return HeldSegments(*(getattr(self, each.name)[which] for each in fields(self)))
+        return SegmentHistory(*(getattr(self, each.name)[which] for each in fields(self)))
 
 
 @derived
-def segment_lives(trace: Trace, device: int) -> HeldSegments:
+def segment_history(trace: Trace, device: int) -> SegmentHistory:
     """All segments and granules that the device ever gave, in no order; none for a device without a snapshot."""
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
         return _nothing()
-    return lives_of(snapshot, past)
+    return segment_history_of(snapshot, past)
 
 
-def lives_of(snapshot: Snapshot, past: SnapshotHistory) -> HeldSegments:
+def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHistory:
     """The same of a history."""
     segments, events = snapshot.segments, past.events
     here = np.flatnonzero(segments.device == past.device)
@@ -90,30 +90,30 @@ def lives_of(snapshot: Snapshot, past: SnapshotHistory) -> HeldSegments:
     past_ones = _pieces(events.address[of_events], events.size[of_events], by_granule)
     keys, _ = group(np.concatenate([last.address, past_ones.address]))
     count, event = len(last.address), of_events[past_ones.of]
-    is_return = any_of(events.action[event], (SEGMENT_FREE, SEGMENT_UNMAP))
-    does = np.where(is_return, RETURN, TAKE).astype(np.int8)
+    is_free = any_of(events.action[event], (SEGMENT_FREE, SEGMENT_UNMAP))
+    does = np.where(is_free, FREE_COMPLETED, ALLOC).astype(np.int8)
     live = np.full(int(keys.max(initial=-1)) + 1, NO_EVENT, np.int32)
     live[keys[:count]] = np.arange(count, dtype=np.int32)
-    taken, waits, returned = (np.full(count + int(is_return.sum()), NO_EVENT, np.int32) for _ in range(3))
+    allocated_at, waits, freed_at = (np.full(count + int(is_free.sum()), NO_EVENT, np.int32) for _ in range(3))
     at = np.array([count, 0], np.int64)
-    undo(does, keys[count:].astype(np.int32), live, taken, waits, returned, at)
+    undo(does, keys[count:].astype(np.int32), live, allocated_at, waits, freed_at, at)
     rows = int(at[0])
     # Where each comes from: a segment of the last state, else the event that returned it.
-    piece = np.concatenate([np.arange(count), count + returned[count:rows]])
+    piece = np.concatenate([np.arange(count), count + freed_at[count:rows]])
     segment = here[last.of]
 
     def column(of_last: NDArray[Any], of_past: NDArray[Any]) -> NDArray[Any]:
         values: NDArray[Any] = np.concatenate([of_last, of_past])[piece]
         return values
 
-    begins, ends = (_events_at(event, each[:rows]) for each in (taken, returned))
+    begins, ends = (_events_at(event, each[:rows]) for each in (allocated_at, freed_at))
     stack = column(segments.stack[segment], np.full(len(event), NONE))
     begun = begins != NONE
     stack[begun] = events.stack[begins[begun]]
     is_small = column(segments.is_small[segment], events.size[event] <= GRANULE_BYTES)
     guessed = begun & (piece >= count)
     is_small[guessed] = events.size[begins[guessed]] <= GRANULE_BYTES
-    return HeldSegments(
+    return SegmentHistory(
         address=column(last.address, past_ones.address),
         size=column(last.size, past_ones.size),
         stream=column(segments.stream[segment], events.stream[event]),
@@ -121,8 +121,8 @@ def lives_of(snapshot: Snapshot, past: SnapshotHistory) -> HeldSegments:
         is_small=is_small,
         is_expandable=column(segments.is_expandable[segment], by_granule[past_ones.of]),
         stack=stack.astype(np.int32),
-        taken=begins.astype(np.int32),
-        returned=ends.astype(np.int32),
+        allocated_at=begins.astype(np.int32),
+        freed_at=ends.astype(np.int32),
     )
 
 
@@ -133,9 +133,9 @@ def _events_at(event: Int64s, places: Int32s) -> Int64s:
     return found
 
 
-def _nothing() -> HeldSegments:
+def _nothing() -> SegmentHistory:
     none64, none32, no = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_)
-    return HeldSegments(none64, none64, none64, none32, no, no, none32, none32, none32)
+    return SegmentHistory(none64, none64, none64, none32, no, no, none32, none32, none32)
 
 
 class _Granules(NamedTuple):
@@ -157,9 +157,9 @@ def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
     return _Granules(of, address[of] + offset, np.where(by_granule[of], np.minimum(rest, GRANULE_BYTES), rest))
 
 
-def held_after(lives: HeldSegments, event: int) -> HeldSegments:
+def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
     """What is held after an event (−1: before all of them), in order of address; `taken` is of the first granule."""
-    alive = lives.rows((lives.taken <= event) & ((lives.returned == NONE) | (lives.returned > event)))
+    alive = lives.rows((lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
     alive = alive.rows(np.argsort(alive.address, kind="stable"))
     if not len(alive):
         return alive

@@ -53,7 +53,7 @@ _SMALLER_NUMBER_SHARE: Final = 0.1
 """
 
 
-def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
+def active_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
     """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as asked for.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
@@ -65,21 +65,21 @@ def alive_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.D
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
     if past is None or owned is None or sites is None:
         return pl.DataFrame(schema=COLUMNS)
-    rows = np.flatnonzero(past.alive_after(event))
+    rows = np.flatnonzero(past.active_after(event))
     instants = joined_instants(trace, device)[rows]
     called = np.where(instants >= 0, charged_modules(trace)[instants], NONE) if (instants >= 0).any() else instants
     module = np.where(called >= 0, trace.name[called], NONE) if len(trace) else called
     call = np.where(instants >= 0, charged_calls(trace)[instants], NONE) if (instants >= 0).any() else instants
     call = np.where(sites.operator[past.stack[rows]] == NONE, call, NONE)
-    stack, category, taken = past.stack[rows], owned.category[rows], past.taken[rows]
-    forward = np.where(taken >= 0, past.events.forward_stack[taken], NONE) if len(past.events) else taken
+    stack, category, allocated_at = past.stack[rows], owned.category[rows], past.allocated_at[rows]
+    forward = np.where(allocated_at >= 0, past.events.forward_stack[allocated_at], NONE) if len(past.events) else allocated_at
     forward = np.where(sites.user[stack] == NONE, forward, NONE)
     source = (
         np.where((sites.user[stack] == NONE) & (call >= 0), _stack_codes(trace)[call], NONE) if len(trace) else call
     )
     operation = np.where(call >= 0, call_names(trace)[call], NONE) if len(trace) else call
-    where = np.where(stack != NONE, np.where(sites.marks[stack] & BACKWARD, 1, 0), np.where(taken == NONE, 2, 0))
-    where[(stack == NONE) & (taken != NONE) & np.isin(category, (GRADIENT, TEMPORARY))] = 1
+    where = np.where(stack != NONE, np.where(sites.marks[stack] & BACKWARD, 1, 0), np.where(allocated_at == NONE, 2, 0))
+    where[(stack == NONE) & (allocated_at != NONE) & np.isin(category, (GRADIENT, TEMPORARY))] = 1
     codes, first = group(
         stack, category, owned.evidence[rows], module, forward, where, source, operation, past.requested[rows]
     )
