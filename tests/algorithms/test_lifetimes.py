@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.algorithms.lifetimes import FREE_COMPLETED, FREE_REQUESTED, ALLOC, undo
+from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, FREE_REQUESTED, undo
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60), st.integers(0, 60))

@@ -1,11 +1,11 @@
-"""A replica of torch's caching allocator: which block a request gets, and what it takes from the device for it.
+"""A replica of torch's caching allocator: which block a request gets, and what it allocates on the device for it.
 
 It follows `DeviceCachingAllocator` (c10/cuda/CUDACachingAllocator.cpp), whose methods are named in brackets. A block is
 a row of `blocks`; those of a segment are linked in order of address. A queue is a pool of one stream and size class. It
 has two skip lists: free blocks by size and address, and ranges of expandable segments that are not mapped, by address.
 
 The same code runs in two ways. Where it follows a record, segments come and go as recorded, each request is compared
-with the recorded address, and goes there whatever was predicted. Else it takes segments and returns them by itself.
+with the recorded address, and goes there whatever was predicted. Else it allocates and frees segments by itself.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -22,18 +22,18 @@ from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
 
 ALLOC, TRY_ALLOC, FREE_REQUESTED, FREE_COMPLETED, EMPTY_CACHE, RESERVE = range(6)
-"""What an operation does with its row. TAKE: asks for its bytes. ATTEMPT: asks for them, and returns them at once.
-REQUEST_RETURN: its return waits for another stream. RETURN: gives it back. EMPTY_CACHE: gives unused segments back to
-the device. HOLD: so many bytes are held besides; negative, if no longer."""
+"""What an operation does with its row, as torch names it. ALLOC: requests its bytes. TRY_ALLOC: requests them, and
+frees them at once. FREE_REQUESTED: its free waits for another stream. FREE_COMPLETED: it is free. EMPTY_CACHE: frees
+unused segments. RESERVE: so many bytes are reserved besides; negative, if no longer."""
 
 SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, DEVICE_MALLOC, PRELOAD = range(6, 12)
-"""The same of a record that is followed: segments that come and go; ASK_DEVICE: they went so that the device has memory
-for the next request, which is served from there; PLACE: what was there when the record began."""
+"""The operations of a record that is followed: segments that come and go; DEVICE_MALLOC: they went so that the device
+has memory for the next request, which is served from there; PRELOAD: what was there when the record began."""
 
 MAX_SPLIT, MAX_ROUNDING, EXPANDABLE, SPAN, LIMIT, COLLECT_ABOVE, FOLLOWS, OPTION_COUNT = range(8)
-"""Places in `options`: bytes from which on blocks are not split; how many bytes larger than asked for those may be;
-whether segments are expandable, and how many addresses each of those has; bytes that the device has; bytes held from
-which on unused segments are collected, 0 for never; whether a record is followed."""
+"""Places in `options`: bytes from which on blocks are not split; how many bytes larger than requested those may be;
+whether segments are expandable, and how many addresses each of those has; bytes that the device has; bytes reserved
+from which on unused segments are collected, 0 for never; whether a record is followed."""
 
 UNLIMITED: Final = 1 << 62
 LONGEST_SPAN: Final = 1 << 46
@@ -54,11 +54,11 @@ SEGMENT_ROUNDING_BYTES: Final = 2 << 20
 """A larger request gets a segment of its own, of a multiple of this (kMinLargeAlloc, kRoundLarge)."""
 
 RESERVED, PEAK, PEAK_OPERATION, IN_USE, MOST_IN_USE = range(5)
-"""Places in the state: bytes held, the most of them and after which operation; bytes of blocks in use, and the most."""
+"""Places in the state: bytes reserved, the most of them and after which operation; bytes of blocks in use, the most."""
 
 SEGMENT_ALLOCS, SEGMENT_FREES, RETRIES, FAILURES, FAILED_OPERATION = range(5, 10)
-"""Places in the state: how often the device gave memory and got it back; how often the cache was emptied because it
-gave none; how often that did not help, and at which operation that ended all (−1)."""
+"""Places in the state: how often memory of the device was allocated and freed; how often the cache was emptied because
+there was none; how often that did not help, and at which operation that ended all (−1)."""
 
 _IN_USE_ROWS, _UNUSED_ROW, _FRESH_ROW, _LAST_REST, _NEXT_ADDRESS, _SEED = range(10, 16)
 _FIRST_WAITING, _SMALL_SEARCHES, _LARGE_SEARCHES, _NEW_SEGMENT, _IS_MALLOC, _STATE_SIZE = range(16, 22)
@@ -106,16 +106,16 @@ class _AllocatorState(NamedTuple):
 
 
 def play(operations: AllocatorOperations, queues: int, options: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    """Play requests and returns on an empty allocator.
+    """Play requests and frees on an empty allocator.
 
     Args:
-        operations: a TAKE or HOLD that fails is the last that is played.
+        operations: an ALLOC or RESERVE that fails is the last that is played.
         queues: how many there are.
         options: int64 [OPTION_COUNT].
 
     Returns:
         int64, the state at the end. int64 [queues, 2], of a record: requests of each queue, and those of them whose
-        address was predicted. int64 [operations], bytes held after each.
+        address was predicted. int64 [operations], bytes reserved after each.
     """
     heads = 2 * queues
     frozen_operations = AllocatorOperations(
@@ -324,7 +324,7 @@ def _size_to_grow_to(block: int, heap: _AllocatorState) -> int:
 
 @compiled
 def _from_device(size: int, queue: int, heap: _AllocatorState) -> int:
-    """A block of memory that the device gives, in no list; −1 where it has none (`alloc_block`)."""
+    """A block of new memory of the device, in no list; −1 where it has none (`alloc_block`)."""
     if heap.options[EXPANDABLE]:
         return _expanded(size, queue, heap)
     if size <= SMALL_BYTES:
@@ -447,7 +447,7 @@ def _unmap(block: int, begin: int, end: int, heap: _AllocatorState) -> None:
 
 @inlined
 def _release_segment(block: int, heap: _AllocatorState) -> None:
-    """Give a segment, which is one free block, back to the device (`release_block`)."""
+    """Free a segment, which is one free block (`release_block`)."""
     _remove(block, heap)
     heap.state[RESERVED] -= heap.blocks[block, _SIZE]
     heap.state[SEGMENT_FREES] += 1
@@ -456,7 +456,7 @@ def _release_segment(block: int, heap: _AllocatorState) -> None:
 
 @compiled
 def _release_cached(heap: _AllocatorState) -> None:
-    """Wait for what is being returned; give all unused segments back to the device (`release_cached_blocks`)."""
+    """Wait for what is being freed; free all unused segments (`release_cached_blocks`)."""
     while heap.state[_FIRST_WAITING] >= 0:
         _free_block(heap.blocks[heap.state[_FIRST_WAITING], _OWNER], heap)
     for queue in range(heap.queues):
@@ -476,7 +476,7 @@ def _release_cached(heap: _AllocatorState) -> None:
 
 @compiled
 def _release_oversize(size: int, queue: int, heap: _AllocatorState) -> bool:
-    """Give blocks back that are too large to be split, until that is enough (`release_available_cached_blocks`)."""
+    """Free segments that are too large to be split, until that is enough (`release_available_cached_blocks`)."""
     if heap.options[MAX_SPLIT] >= UNLIMITED:
         return False
     wanted = max(size, heap.options[MAX_SPLIT])
@@ -503,7 +503,7 @@ def _release_oversize(size: int, queue: int, heap: _AllocatorState) -> bool:
 
 @compiled
 def _collect_garbage(heap: _AllocatorState) -> None:
-    """Give back large segments that were unused for longest, until enough is (`garbage_collect_cached_blocks`)."""
+    """Free large segments that were unused for longest, until enough is (`garbage_collect_cached_blocks`)."""
     target, collected = heap.state[RESERVED] - heap.options[COLLECT_ABOVE], 0
     ages, count = 0, 0
     for queue in range(0, heap.queues, 2):
@@ -536,7 +536,7 @@ def _collect_garbage(heap: _AllocatorState) -> None:
 
 @compiled
 def _assign(block: int, size: int, splits: bool, row: int, heap: _AllocatorState) -> None:
-    """Mark a block, which is in no list, as taken; what it has beyond the size becomes a free block if it is split."""
+    """Mark a block, which is in no list, as allocated; if it is split, what it has beyond the size becomes free."""
     if splits:
         rest = heap.blocks[block, _SIZE] - size
         heap.blocks[block, _SIZE] = size
@@ -570,7 +570,7 @@ def _free_block(row: int, heap: _AllocatorState) -> None:
 
 @inlined
 def _wait(block: int, heap: _AllocatorState) -> None:
-    """Put a block to those whose return waits."""
+    """Put a block to those whose free waits."""
     if block >= 0 and heap.blocks[block, _STATUS] == _ALLOCATED:
         first = heap.state[_FIRST_WAITING]
         heap.blocks[block, _STATUS] = _WAITING

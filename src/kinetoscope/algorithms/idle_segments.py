@@ -9,7 +9,7 @@ from __future__ import annotations
 from kinetoscope.algorithms.compiled import compiled, inlined
 
 SEGMENT_ALLOC, ALLOC, FREE, SEGMENT_FREE = range(4)
-"""What a change does: adds a segment, takes or returns memory in segments, removes a segment. Changes that belong to
+"""What a change does: adds a segment, allocates or frees memory in segments, removes a segment. Changes that belong to
 one event are made in this order."""
 
 
@@ -46,7 +46,7 @@ def _lost(starts, sizes, used, count, place):  # type: ignore[no-untyped-def]
 
 @inlined
 def _used(starts, sizes, used, count, place, begin, end, sign):  # type: ignore[no-untyped-def]
-    """Take (sign 1) or return (−1) what lies between two addresses, from a place on: the bytes that are idle more."""
+    """Allocate (sign 1) or free (−1) what lies between two addresses, from a place on: the bytes that are idle more."""
     change = 0
     while place < count and starts[place] < end:
         part = min(end, starts[place] + sizes[place]) - max(begin, starts[place])

@@ -10,7 +10,7 @@ from typing import Final
 from kinetoscope.algorithms.compiled import compiled
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
-"""What an event does to its address: it is given out, its return is asked for (and waits), it is returned."""
+"""What an event does to its address: it is allocated, its free is requested (and waits), its free is completed."""
 
 NO_EVENT: Final = -1
 
@@ -22,11 +22,11 @@ def undo(does, keys, live, allocated_at, free_requested_at, freed_at, at):  # ty
     Args:
         does: int8 [events], what each does; other numbers do nothing.
         keys: int32 [events], a number for each address.
-        live: int32 [addresses]: the row of what is given out there at the end, −1 for none. Changed to the beginning.
-        taken: int32 [rows]: the event that gave each allocation out. There are as many rows as there are returns
+        live: int32 [addresses]: the row of what is allocated there at the end, −1 for none. Changed to the beginning.
+        allocated_at: int32 [rows]: the event that made each allocation. There are as many rows as there are frees
             and allocations in the last state (these come first); filled with −1.
-        requested: int32 [rows]: the event that asked for its return, likewise.
-        returned: int32 [rows]: the event that returned it, likewise.
+        free_requested_at: int32 [rows]: the event that requested its free, likewise.
+        freed_at: int32 [rows]: the event that freed it, likewise.
         at: int64 [2]: how many rows there are, in and out; how many events cannot be undone, out.
     """
     rows, impossible = at[0], at[1]

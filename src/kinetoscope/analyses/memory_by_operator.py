@@ -1,4 +1,4 @@
-"""Which operators took memory and gave it back."""
+"""Which operators allocated and freed memory."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
     Column("name", pl.String, "Name of the operator or annotation; [memory]: in no call."),
-    Column("kind", pl.String, "operator, annotation; memory: what was taken or given back in no call."),
+    Column("kind", pl.String, "operator, annotation; memory: what was allocated or freed in no call."),
     Column("calls", pl.Int64, "How many calls began in the selection; of [memory] how many records."),
-    Column("size_increase", pl.Int64, "Bytes taken less bytes given back in the calls.", "bytes"),
+    Column("size_increase", pl.Int64, "Bytes allocated less bytes freed in the calls.", "bytes"),
     Column(
         "self_size_increase",
         pl.Int64,
-        "Bytes taken less bytes given back in the calls and in none inside them.",
+        "Bytes allocated less bytes freed in the calls and in none inside them.",
         "bytes",
     ),
-    Column("allocations", pl.Int64, "How often memory was taken in the calls."),
-    Column("self_allocations", pl.Int64, "How often memory was taken in the calls and in none inside them."),
-    Column("allocation_size", pl.Int64, "Bytes taken in the calls, whatever was given back.", "bytes"),
-    Column("self_allocation_size", pl.Int64, "Bytes taken in the calls and in none inside them.", "bytes"),
+    Column("allocations", pl.Int64, "How often memory was allocated in the calls."),
+    Column("self_allocations", pl.Int64, "How often memory was allocated in the calls and in none inside them."),
+    Column("allocation_size", pl.Int64, "Bytes allocated in the calls, whatever was freed.", "bytes"),
+    Column("self_allocation_size", pl.Int64, "Bytes allocated in the calls and in none inside them.", "bytes"),
     across={
         "device": "device",
         "sum": "calls size_increase self_size_increase allocations self_allocations allocation_size "
@@ -61,20 +61,20 @@ _MEASURES: Final = ("size_increase", "allocations", "allocation_size")
 
 
 def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
-    """Which operators take memory, and which give it back?
+    """Which operators allocate memory, and which free it?
 
-    Method. What an allocator took or gave back is charged to the innermost operator or annotation that ran on that
+    Method. What an allocator allocated or freed is charged to the innermost operator or annotation that ran on that
     thread at that instant (from its start on, before its end), and counts to all those around it too. The size increase
-    is bytes taken less bytes given back; the allocation size is bytes taken. A row sums over the calls of one name, for
-    each device. Calls that touched no memory have no row; memory outside all calls has one.
+    is bytes allocated less bytes freed; the allocation size is bytes allocated. A row sums over the calls of one name,
+    for each device. Calls that touched no memory have no row; memory outside all calls has one.
 
     How to read it. Largest self_allocation_size first: the most pressure on the allocator. A large increase is memory
     that outlives the call: activations in the forward pass, gradients in the backward pass. Self columns add up over
     rows: all self_size_increase of a device is the change of its memory. Other columns do not, as calls nest.
 
-    Limits. Released memory is charged to whatever runs at that instant, not to what took it; `memory_events` pairs the
-    two. Only the calls of the allocating thread count here; `operators`, as torch's `key_averages`, charges what any
-    thread did while a call ran. Streams choose nothing, and numbers of devices choose those whose memory it is.
+    Limits. Freed memory is charged to whatever runs at that instant, not to what allocated it; `memory_events` pairs
+    the two. Only the calls of the allocating thread count here; `operators`, as torch's `key_averages`, charges what
+    any thread did while a call ran. Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
     return job.map(_of_trace, ANALYSIS, select)
 

@@ -38,14 +38,14 @@ RESULT = Schema(
     Column(
         "time",
         pl.Int64,
-        "When memory was taken or given back, from the first event of the trace on.",
+        "When memory was allocated or freed, from the first event of the trace on.",
         "ns",
         instant=True,
     ),
     Column("allocated", pl.Int64, "Bytes in use on the device from then on.", "bytes"),
-    Column("reserved", pl.Int64, "Bytes that the device's allocator holds, in use or not; null for the host.", "bytes"),
-    Column("change", pl.Int64, "Bytes taken, or given back if negative; since the row before.", "bytes"),
-    Column("requested", pl.Int64, "Bytes in use as asked for, before rounding; null without a snapshot.", "bytes"),
+    Column("reserved", pl.Int64, "Bytes that the allocator has reserved, in use or not; null for the host.", "bytes"),
+    Column("change", pl.Int64, "Bytes allocated, or freed if negative; since the row before.", "bytes"),
+    Column("requested", pl.Int64, "Bytes in use as requested, before rounding; null without a snapshot.", "bytes"),
     Column("source", pl.String, "snapshot, or trace: Kineto's records."),
     across={"device": "device", "key": "time", "own": "allocated reserved change requested"},
 )
@@ -59,15 +59,15 @@ def memory_curve(
 ) -> Result:
     """How much memory was in use on each device, over time?
 
-    Method. A row for each instant at which an allocator took or gave back memory, in order of device and time.
+    Method. A row for each instant at which an allocator allocated or freed memory, in order of device and time.
     `allocated` is the allocator's own number (`Total Allocated`); old files lack it, and a note says that changes are
     summed from the beginning of the recording. Of the devices of a memory snapshot the levels follow from its history,
     undone backwards; `points` instants stand for all: in each of as many stretches of events the one at which most was
-    in use as asked for.
+    in use as requested.
 
     How to read it. The highest point is the peak; `memory_peak` says what was in use there. A floor that rises from
     step to step is growth; see `memory_growth`. `reserved` far above `allocated` is memory that the caching allocator
-    holds for later, or that fragmentation keeps from being used.
+    reserves for later, or that fragmentation keeps from being used.
 
     Limits. The host's curve is of torch's allocator since profiling began, not of the process. Memory allocated past
     torch's allocators (by NCCL, cuBLAS, the driver) is in no curve. A selection chooses instants; streams choose

@@ -1,4 +1,4 @@
-"""Each block of memory: who took it, when, and when it was given back."""
+"""Each block of memory: who allocated it, when, and when it was freed."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ from kinetoscope.schema import Column, Param, Result, Schema
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
-    Column("operator", pl.String, "Innermost operator that took it; null if it was taken in none, or earlier."),
+    Column("operator", pl.String, "Innermost operator that allocated it; null if none did, or earlier."),
     Column("parent", pl.String, "Operator or annotation around that operator."),
     Column("size", pl.Int64, "Bytes of the block.", "bytes"),
     Column(
         "allocated_at",
         pl.Int64,
-        "When it was taken, from the first event of the trace on; null if before it.",
+        "When it was allocated, from the first event of the trace on; null if before it.",
         "ns",
         instant=True,
     ),
-    Column(
-        "freed_at", pl.Int64, "When it was given back, likewise; null if that was not recorded.", "ns", instant=True
-    ),
+    Column("freed_at", pl.Int64, "When it was freed, likewise; null if that was not recorded.", "ns", instant=True),
     Column("duration", pl.Int64, "From the one to the other.", "ns"),
-    Column("step", pl.Int64, "Number of the step in which it was taken, as in ProfilerStep#N."),
-    Column("thread", pl.Int64, "Number of the thread that took it; that gave it back, if it was taken earlier."),
-    Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
-    Column("python", pl.String, "Innermost Python call that took it; null without Python stacks."),
-    Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was taken earlier."),
+    Column("step", pl.Int64, "Number of the step in which it was allocated, as in ProfilerStep#N."),
+    Column(
+        "thread", pl.Int64, "Number of the thread that allocated it; where only its free was recorded, that freed it."
+    ),
+    Column("module", pl.String, "Innermost nn.Module whose forward allocated it; null without Python stacks."),
+    Column("python", pl.String, "Innermost Python call that allocated it; null without Python stacks."),
+    Column("use", pl.String, "What it was for, as in `memory_peak`; null if it was allocated earlier."),
     Column("source", pl.String, "snapshot, or trace: Kineto's records."),
     across={"device": "device", "own": "size freed_at duration step thread", "key": "allocated_at"},
 )
@@ -76,20 +76,20 @@ def memory_events(
     select: Selection = ALL,
     largest: Annotated[int, Param("How many blocks of a device in a snapshot, the largest; 0: all.")] = 10_000,
 ) -> Result:
-    """Which blocks of memory were taken, by what, and how long did they live?
+    """Which blocks of memory were allocated, by what, and how long did they live?
 
-    Method. Allocations and releases are paired by device and address, over the whole recording: a block ends at the
-    next instant at its address. Its owner is what ran on that thread when it was taken. Of the devices of a memory
-    snapshot the blocks are those of its history and those that were there before, of sizes as asked for; `operator`,
+    Method. Allocations and frees are paired by device and address, over the whole recording: a block ends at the
+    next instant at its address. Its owner is what ran on that thread when it was allocated. Of the devices of a memory
+    snapshot the blocks are those of its history and those that were there before, of sizes as requested; `operator`,
     `module` and `python` (the line of the program) follow from the stack of the request, `use` as in `memory_peak`.
 
     How to read it. Largest first. A block without `freed_at` was still in use when the recording ended; one without
-    `allocated_at` was taken before it began. `aten::empty` and its like take memory for the operator in `parent`. Large
-    blocks that live long, taken in the forward pass, are activations: candidates for checkpointing.
+    `allocated_at` was allocated before it began. `aten::empty` and its like allocate memory for the operator in
+    `parent`. Large blocks that live long, allocated in the forward pass, are activations: candidates for checkpointing.
 
-    Limits. Blocks that were there all the time do not show. If an address is given out again without a release, the
-    release was not recorded, and the block has no `freed_at`. The backward pass runs on a thread of its own and has
-    no modules. A selection chooses blocks by the instant at which they were taken, else given back; streams choose
+    Limits. Blocks that were there all the time do not show. If an address is allocated again without a free, the
+    free was not recorded, and the block has no `freed_at`. The backward pass runs on a thread of its own and has
+    no modules. A selection chooses blocks by the instant at which they were allocated, else freed; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
     if largest < 0:

@@ -1,4 +1,4 @@
-"""What the allocator holds and nobody uses, why, and which allocations keep it."""
+"""What the allocator has reserved and nobody uses, why, and which allocations keep it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ RESULT = Schema(
     Column("requests", pl.String, "small: of up to 1 MiB; large."),
     Column("address", pl.Int64, "By segment: where it begins."),
     Column("segments", pl.Int64, "How many segments; an expandable one for each stretch that is mapped."),
-    Column("reserved", pl.Int64, "Bytes held of the device.", "bytes"),
+    Column("reserved", pl.Int64, "Bytes reserved on the device.", "bytes"),
     Column("allocated", pl.Int64, "Bytes in use, as rounded.", "bytes"),
-    Column("requested", pl.Int64, "Bytes in use, as asked for.", "bytes"),
+    Column("requested", pl.Int64, "Bytes in use, as requested.", "bytes"),
     Column("internal_loss", pl.Int64, "Bytes lost to rounding: allocated − requested.", "bytes"),
     Column("pending", pl.Int64, "Bytes freed that wait for another stream or the end of a capture.", "bytes"),
     Column("inactive_split", pl.Int64, "Unused bytes of segments of which something is in use.", "bytes"),
-    Column("releasable", pl.Int64, "Bytes of segments of which nothing is in use: empty_cache returns them.", "bytes"),
+    Column("releasable", pl.Int64, "Bytes of segments of which nothing is in use: empty_cache frees them.", "bytes"),
     Column("private", pl.Int64, "Unused bytes of private pools: graphs hold them, and replays write them.", "bytes"),
     Column("largest_free", pl.Int64, "The largest free block: no larger request fits.", "bytes"),
     Column("blocks", pl.Int64, "How many allocations are in use."),
@@ -86,10 +86,10 @@ def memory_fragmentation(
         int | None, Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns")
     ] = None,
 ) -> Result:
-    """How much of the memory that the allocator holds is not in use, why, and what keeps it?
+    """How much of the reserved memory is not in use, why, and what keeps it?
 
     Method. The state of the allocator at the last instant selected (without a selection: when the snapshot was taken)
-    follows from undoing the history. What is reserved divides into what is in use, as asked for (`requested`); what
+    follows from undoing the history. What is reserved divides into what is in use, as requested (`requested`); what
     rounding added (`internal_loss`); what waits for another stream (`pending`); and free blocks. Those of private pools
     are `private`; those of segments, or granules of expandable segments, of which nothing is in use are `releasable`;
     all others are `inactive_split`. By time, 1,000 instants stand for all: in each of as many stretches of events the
@@ -97,9 +97,9 @@ def memory_fragmentation(
 
     How to read it. Much `inactive_split` is fragmentation: small allocations that stay in large segments. By segment,
     those with most of it come first, each with the allocation in use that stays longest (of those that stay as long,
-    the smallest): return it, take it elsewhere, or take it before. Much `releasable` is a cache after a peak; much
-    `private` is in CUDA graphs. `internal_loss` follows from sizes and `roundup_power2_divisions`. A request that is
-    larger than `largest_free` of its pool, stream and size class needs a new segment.
+    the smallest): free it, allocate it elsewhere, or allocate it before. Much `releasable` is a cache after a peak;
+    much `private` is in CUDA graphs. `internal_loss` follows from sizes and `roundup_power2_divisions`. A request that
+    is larger than `largest_free` of its pool, stream and size class needs a new segment.
 
     Limits. torch's `inactive_split_bytes` leaves out expandable segments. Blocks that are gone when the snapshot is
     taken are known up to the rest that was not split off, at most 1 MiB. Without a snapshot only the levels `reserved`

@@ -35,20 +35,20 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory: cpu, or a device as torch names it, such as cuda:0."),
     Column(
-        "kind", pl.String, "device: all of its memory; else what took the blocks: operator, annotation, memory, stack."
+        "kind", pl.String, "device: all of its memory; else what allocated blocks: operator, annotation, memory, stack."
     ),
     Column(
         "name",
         pl.String,
-        "The device; else the operator or annotation that took them, [memory] for neither; of a stack the user's line.",
+        "The device; else the operator or annotation that allocated, [memory] for neither; of a stack the user's line.",
     ),
-    Column("module", pl.String, "Innermost nn.Module whose forward took them; null without Python stacks."),
+    Column("module", pl.String, "Innermost nn.Module whose forward allocated them; null without Python stacks."),
     Column("verdict", pl.String, "Of the device: leak, no growth, unclear, or too few steps."),
     Column("per_step", pl.Float64, "Growth a step: the slope for the device, the mean for blocks kept.", "bytes"),
     Column("standard_error", pl.Float64, "Standard error of the slope.", "bytes"),
     Column("size", pl.Int64, "Growth from the first to the last of the steps; size of the blocks kept.", "bytes"),
     Column("blocks", pl.Int64, "Blocks that were kept."),
-    Column("steps", pl.Int64, "Steps that were looked at; in how many of them blocks were taken and kept."),
+    Column("steps", pl.Int64, "Steps that were looked at; in how many of them blocks were allocated and kept."),
     Column("evidence", pl.String, "What the verdict rests on."),
     Column(
         "held_by",
@@ -57,7 +57,7 @@ RESULT = Schema(
         " first), graph pool (private pool of a CUDA graph); else null.",
     ),
     Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
-    Column("stack", pl.String, "From a snapshot: frames that took the blocks, the outermost first; else null."),
+    Column("stack", pl.String, "From a snapshot: frames that allocated the blocks, the outermost first; else null."),
     across={
         "device": "device",
         "agreed": "verdict steps evidence",
@@ -81,31 +81,31 @@ def memory_growth(
     select: Selection = ALL,
     warmup: Annotated[int, Param("Steps at the beginning of the recording that are left out.")] = 1,
 ) -> Result:
-    """Does memory grow from step to step: is there a leak, and what takes it?
+    """Does memory grow from step to step: is there a leak, and what allocates it?
 
     Method. A line is fitted over the steps to the memory in use on a device at the end of each step on the host (least
     squares, with the standard error of the slope). *leak*: the slope is above 0 with 99 % confidence (Student's t), and
     the level rises in both halves of the steps. *no growth*: the slope is not above 0, or with 99 % confidence below
     0.1 % of what is in use; or the later half of the steps falls back to the lowest level of the earlier half; or the
     level has not risen for at least 3 steps and half as many again as before. *unclear*: neither. *too few steps*:
-    fewer than 3. Below the row of the device are the blocks that outlive their step: taken in any step but the last
-    and in use at the end of the last, by what took them (as in `memory_peak`).
+    fewer than 3. Below the row of the device are the blocks that outlive their step: allocated in any step but the last
+    and in use at the end of the last, by what allocated them (as in `memory_peak`).
 
-    Where the rank has a memory snapshot, it answers for its devices, in bytes asked for. The level is what is in use at
-    the end of a step and was taken before the step began, so that batches of different sizes are no growth. What a step
-    itself took and holds at its end is judged likewise, for a cache may be replaced by a larger one in each step; where
-    the rest of what steps take grows, too, that is *unclear*, or, if the rest grows by more, no growth. What took the
-    blocks are the stacks of the allocator's record, and a row says what holds them. Steps are those of the trace, or of
-    the snapshot's annotations and metadata; where there are none, periods of the allocations.
+    Where the rank has a memory snapshot, it answers for its devices, in bytes requested. The level is what is in use at
+    the end of a step and was allocated before the step began, so that batches of different sizes are no growth. What a
+    step itself allocated and holds at its end is judged likewise, for a cache may be replaced by a larger one in each
+    step; where the rest of what steps allocate grows, too, that is *unclear*, or, if the rest grows by more, no growth.
+    What allocated the blocks are the stacks of the allocator's record, and a row says what holds them. Steps are those
+    of the trace, or of the snapshot's annotations and metadata; where there are none, periods of the allocations.
 
-    How to read it. A leak has rows below it that account for the slope, taken in every step: the operator says what is
-    kept (a loss with its graph, outputs in a list), the module where. Rows taken in a single step are caches and
+    How to read it. A leak has rows below it that account for the slope, allocated in every step: the operator says what
+    is kept (a loss with its graph, outputs in a list), the module where. Rows allocated in a single step are caches and
     buffers made late.
 
-    Limits. The first step takes what is kept for good, such as the optimizer's state, and is left out. A slow leak
+    Limits. The first step allocates what is kept for good, such as the optimizer's state, and is left out. A slow leak
     needs more steps than are mostly recorded; one that garbage collection interrupts looks unclear. Memory of other
-    processes, and memory taken past torch's allocators, does not show. Steps and a time range choose steps, numbers of
-    devices choose those whose memory it is; streams, threads and annotations choose nothing.
+    processes, and memory allocated past torch's allocators, does not show. Steps and a time range choose steps, numbers
+    of devices choose those whose memory it is; streams, threads and annotations choose nothing.
     """
     return job.map(_of_trace, ANALYSIS, select, warmup=warmup)
 
@@ -240,7 +240,7 @@ def _replaced(sites: StackSites, own: StepAllocations, steps: int) -> pl.DataFra
 
 
 def _stacks(sites: StackSites, past: SnapshotHistory, steps: HistoryWindows) -> pl.DataFrame:
-    """What outlives its step, by the stack that took it and what holds it, largest first."""
+    """What outlives its step, by the stack that allocated it and what holds it, largest first."""
     rows, step, holder = kept_allocations(sites.snapshot, past, steps)
     codes, first = group(past.stack[rows], holder)
     stacks = past.stack[rows[first]].tolist()
@@ -265,7 +265,7 @@ def _stacks(sites: StackSites, past: SnapshotHistory, steps: HistoryWindows) -> 
 
 
 def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
-    """Blocks taken in a step but the last, and in use at the end of the last: by what took them, largest first."""
+    """Blocks allocated in a step but the last, and in use at the end of the last: by what allocated, largest first."""
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     if len(windows.start) < _MIN_STEPS:
         return pl.DataFrame(schema=_COLUMNS)
@@ -289,7 +289,7 @@ def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
 
 
 def _site(sites: StackSites, stack: int) -> str:
-    """`train.py:12`, the line of the user; of a stack without one the operator that took the memory."""
+    """`train.py:12`, the line of the user; of a stack without one the operator that allocated the memory."""
     return sites.line(stack) or sites.operator_of(int(sites.operator[stack])) or "[no stack]"
 
 

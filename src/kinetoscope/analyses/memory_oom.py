@@ -41,10 +41,10 @@ RESULT = Schema(
     ),
     Column("kind", pl.String, "request: what failed; part: a part of the device's memory then; holder: who has it."),
     Column("name", pl.String, "Of a request and a holder its line of the program; the part."),
-    Column("operator", pl.String, "Operator that asked; null without C++ stacks."),
+    Column("operator", pl.String, "Operator that requested it; null without C++ stacks."),
     Column("verdict", pl.String, "Of a request: why it failed."),
     Column("confidence", pl.String, "high: the record excludes other reasons; medium; low."),
-    Column("size", pl.Int64, "Bytes asked for; of the part; that are held.", "bytes"),
+    Column("size", pl.Int64, "Bytes requested; of the part; that are held.", "bytes"),
     Column(
         "short", pl.Int64, "Of a request: bytes that were missing on the device; null where that is unknown.", "bytes"
     ),
@@ -83,7 +83,7 @@ def memory_oom(
     """Why did memory run out, who held it, and what would have made the request fit?
 
     Method. A snapshot records each request that failed. The state of the allocator at that moment follows from undoing
-    the history from the snapshot backwards. Memory of the device is then: data in use; what the allocator held without
+    the history from the snapshot backwards. Memory of the device is then: data in use; what was reserved without
     use, by why the request could not have it (in pieces, of another stream or pool, of a CUDA graph, waiting for
     another stream); what was free on the device; what others held, if the device's memory is known. The verdict is
     *live data*, or *limit* of the process, if all of that together would not have been enough or would have left less
@@ -166,7 +166,7 @@ def _part_rows(device: str, request: FailedRequest, source: str, **facts: Any) -
     unused = sum(request.parts.values())
     parts = []
     if request.reserved is not None:
-        parts.append(("live data", request.reserved - unused, "in use, as asked for"))
+        parts.append(("live data", request.reserved - unused, "in use, as requested"))
         parts += [(name, size, _PARTS.get(name, "")) for name, size in request.parts.items() if size]
     if request.free is not None:
         parts.append(("free on the device", request.free, "held by nobody"))
@@ -293,7 +293,7 @@ def _evidence(request: FailedRequest, judgement: Judgement, refused: RefusedRequ
     if judgement.verdict == "cannot be told":
         if request.fits:
             return f"A free block of {size(request.fits)} was there, as far as the record tells."
-        return "The record does not say how much the allocator held and how much of it was in use."
+        return "The record does not say how much the allocator had reserved and how much of it was in use."
     held = f"{size(request.reserved or 0)} were reserved, {size(request.live or 0)} of them in use"
     words = [f"{held}; {size(request.free)} were free on the device." if request.free is not None else f"{held}."]
     if judgement.verdict == "fragmentation":
@@ -358,7 +358,7 @@ def _remedy(
 def _remedy_of_pools(refused: RefusedRequest | None) -> str:
     if refused is not None and refused.request.parts and bool(refused.private[refused.right].any()):
         return "torch.cuda.empty_cache() before the capture: during one the allocator gives nothing back."
-    return "The same stream for what is taken in turns, or torch.cuda.empty_cache() between the phases."
+    return "The same stream for what is allocated in turns, or torch.cuda.empty_cache() between the phases."
 
 
 def _bytes(size: int) -> str:

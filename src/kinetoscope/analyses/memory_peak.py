@@ -52,13 +52,13 @@ RESULT = Schema(
         "ns",
         instant=True,
     ),
-    Column("name", pl.String, "What took the memory: an operator or annotation; in brackets what no call took."),
+    Column("name", pl.String, "What allocated: an operator or annotation; in brackets what no call allocated."),
     Column(
         "kind",
         pl.String,
-        "operator, annotation; memory: taken in no call; before: earlier; unpaired: see limits.",
+        "operator, annotation; memory: allocated in no call; before: earlier; unpaired: see limits.",
     ),
-    Column("module", pl.String, "Innermost nn.Module whose forward took it; null without Python stacks."),
+    Column("module", pl.String, "Innermost nn.Module whose forward allocated it; null without Python stacks."),
     Column("blocks", pl.Int64, "How many blocks of memory; null where that is not known."),
     Column("size", pl.Int64, "Bytes in use; the rows of a device sum to what its allocator says.", "bytes"),
     Column("share", pl.Float64, "Size / sum over the device; null where parts are negative.", "fraction"),
@@ -68,13 +68,19 @@ RESULT = Schema(
         "activation, gradient, optimizer state, temporary or kept, null where it is unknown; from a snapshot one of its"
         " categories, such as parameter or workspace, or unknown.",
     ),
-    Column("input_shapes", pl.String, "By shapes: those of the inputs of the operator that took it; null if unknown."),
+    Column("input_shapes", pl.String, "By shapes: those of the inputs of the operator; null if unknown."),
     Column("input_types", pl.String, "By shapes: the types of these inputs."),
-    Column("modules", pl.Int64, "By class: how many modules of the class took it; else null."),
-    Column("line", pl.String, "The line of the user's program that took it; of several the one that most bytes share."),
-    Column("stack", pl.String, "By stack: the frames that took it, the outermost first, parted by semicolons."),
-    Column("repeats", pl.Int64, "From a snapshot: blocks of one stack and size, where most of the bytes are: layers."),
-    Column("each", pl.Int64, "Bytes that a layer takes: blocks that repeat, taken through `line` / repeats.", "bytes"),
+    Column("modules", pl.Int64, "By class: how many modules of the class allocated it; else null."),
+    Column(
+        "line", pl.String, "Line of the user's program that allocated it; of several the one that most bytes share."
+    ),
+    Column("stack", pl.String, "By stack: the frames that allocated it, the outermost first, parted by semicolons."),
+    Column(
+        "repeats", pl.Int64, "From a snapshot: number of equal blocks from the same stack, mostly the number of layers."
+    ),
+    Column(
+        "each", pl.Int64, "Bytes per repetition: of the blocks that repeat, those allocated through `line`.", "bytes"
+    ),
     Column("evidence", pl.String, "From a snapshot: how the use is known, the most bytes first; see limits."),
     Column("source", pl.String, "snapshot: the allocator's own record; trace: the profiler's events."),
     across={"device": "device", "own": "time repeats each", "sum": "blocks size modules", ShareOf("size"): "share"},
@@ -108,32 +114,34 @@ def memory_peak(
     """What was in use when each device had the most memory in use?
 
     Method. The peak is the first instant with the most memory in use, of those selected and their beginning. In use are
-    the blocks taken and not yet given back, paired by device and address, grouped by what took them: the innermost
+    the blocks allocated and not yet freed, paired by device and address, grouped by what allocated them: the innermost
     operator (of `aten::empty` and its like, the operator around it), else annotation, and the module. The allocator's
-    own number less those blocks is the row `before`: taken before the recording. So the rows of a device sum to its
-    peak exactly. The use follows from the passes that took and gave back a block: an activation is taken outside the
-    backward pass and given back during it; a gradient is taken in the backward pass and not given back there; the
-    optimizer's state likewise; kept was taken elsewhere and not given back; the rest is temporary.
+    own number less those blocks is the row `before`: allocated before the recording. So the rows of a device sum to its
+    peak exactly. The use follows from the passes that allocated and freed a block: an activation is allocated outside
+    the backward pass and freed during it; a gradient is allocated in the backward pass and not freed there; the
+    optimizer's state likewise; kept was allocated elsewhere and not freed; the rest is temporary.
 
-    Where the rank has a memory snapshot, it answers for its devices: sizes are bytes as asked for, the peak is the most
-    of them, and what was there before its history is known too, block by block. What took a block is the outermost
+    Where the rank has a memory snapshot, it answers for its devices: sizes are bytes as requested, the peak is the most
+    of them, and what was there before its history is known too, block by block. What allocated a block is the outermost
     operator of its stack, else the line of the user's program; a module is named by the line that calls it, or by the
     trace of the same run, where that recorded the same block. The use is a category, known by the stack (of optimizers,
     constructors, collectives, workspaces), by an annotation, by the pool (of a CUDA graph), or by the lifetime: a
-    gradient outlives the backward pass that took it, an activation is there until one, what is temporary neither. Of
-    what was there before the history, as many blocks as there are gradients of their size are parameters, further ones
-    the optimizer's state (size). `line` is the innermost one that
-    four fifths of the bytes were taken through.
+    gradient outlives the backward pass that allocated it; an activation lives until a backward pass; anything else is
+    temporary.
+    Of what was there before the history, as many blocks as there are gradients of their size are parameters, further
+    ones the optimizer's state (size). `line` is the innermost line of
+    user code on the stack of at least 80 % of the bytes.
 
     How to read it. Activations stand under operators such as `aten::addmm` with a module, gradients under those of the
     backward pass; weights and the optimizer's state are mostly `before`. With `at`, it is any other instant: the floor
-    between two steps, say. By use, `repeats` × `each` reads as layers × bytes of each: of the stacks and sizes of which
-    at least half as many blocks are there as there are layers, the bytes taken through `line`, then the innermost that
-    95 % of these were taken through. By stack, the rows are those of a flame graph.
+    between two steps, say. By use, `repeats` × `each` reads as layers × bytes of each: `repeats` is the number of equal
+    blocks from the same stack, usually the number of layers; `each` counts the stacks and sizes that half as many
+    blocks have, or more, and `line` is then on the stack of 95 % of these bytes. By stack, the rows are those of a
+    flame graph.
 
     Limits. Records without an address (old files) cannot be paired: their changes are one row, `unpaired`. If the file
     does not say how much was in use, it is counted from 0 at the beginning of the recording, and `before` is negative
-    if more of what was there was given back. Reserved memory, and memory taken past torch's allocators, do not count.
+    if more of what was there was freed. Reserved memory, and memory allocated past torch's allocators, do not count.
     Streams choose nothing, and numbers of devices choose those whose memory it is. A snapshot's stacks have neither
     classes nor shapes: by class is by module there, by shapes by call. Blocks of which neither stack nor lifetime nor
     size tells what they are for are `unknown`.
@@ -274,18 +282,19 @@ def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.Data
     return pl.concat([frame, pl.DataFrame(rows, schema=columns)], how="diagonal")
 
 
-def _inputs(trace: Trace, allocated_at: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
-    """Shapes and types of the inputs of the operators that took blocks, codes: int64 [blocks], −1 where not asked."""
-    nothing = np.full(len(allocated_at), -1, np.int64)
+def _inputs(trace: Trace, place: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
+    """Shapes and types of the inputs of operators that allocated, codes: int64 [blocks], −1 where not asked for."""
+    nothing = np.full(len(place), -1, np.int64)
     if group_by != "shapes" or not len(trace):
         return nothing, nothing
-    call = charged_calls(trace)[allocated_at]
+    call = charged_calls(trace)[place]
     shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
-    return np.where((call >= 0) & (allocated_at >= 0), shapes, -1), np.where((call >= 0) & (allocated_at >= 0), types, -1)
+    known = (call >= 0) & (place >= 0)
+    return np.where(known, shapes, -1), np.where(known, types, -1)
 
 
 def _places(trace: Trace, allocated_at: Int32s, group_by: GroupBy) -> tuple[Int32s, Sequence[str]]:
-    """The line or stack that took each block, −1 where it was not asked for or recorded, and their texts."""
+    """The line or stack that allocated each block, −1 where it was not asked for or recorded, and their texts."""
     if group_by not in ("line", "stack"):
         return np.full(len(allocated_at), -1, np.int32), ()
     call = innermost_calls(trace)[allocated_at] if len(trace) else allocated_at

@@ -60,7 +60,7 @@ def memory_timeline(
 
     Method. The selected time is cut into equal parts, and each shows its highest instant, so that no peak is lost; a
     row is one use at one instant. The uses are those of `memory_peak`, and the rows of its instant are the same: from
-    the rank's memory snapshot where there is one, in bytes as asked for; else from the profiler's events. Files of
+    the rank's memory snapshot where there is one, in bytes as requested; else from the profiler's events. Files of
     `export_memory_timeline` hold such a series as torch's profiler computed it.
 
     How to read it. Activations rise in the forward pass and fall in the backward pass, while gradients rise; what the

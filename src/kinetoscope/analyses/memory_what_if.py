@@ -1,4 +1,4 @@
-"""What another setting of the allocator, another device or smaller tensors would have held."""
+"""What would be reserved under another setting of the allocator, on another device or with smaller tensors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from kinetoscope.model.snapshot.allocator import (
     trust_of,
 )
 from kinetoscope.model.snapshot.failures import total_memory
-from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES, owners
 from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, UNTOLD, releases
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level, level_of
+from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
     NONE,
@@ -53,14 +53,12 @@ RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
     Column("device", pl.String, "Whose memory, as torch names it, such as cuda:0."),
     Column("settings", pl.String, "recorded; replayed: the same, from an empty allocator; else what is changed."),
-    Column(
-        "reserved", pl.Int64, "Most bytes that the allocator held of the device; null if that is not known.", "bytes"
-    ),
+    Column("reserved", pl.Int64, "Most bytes reserved on the device; null if that is not known.", "bytes"),
     Column("saved", pl.Int64, "How much less that is than what was recorded.", "bytes"),
     Column("in_use", pl.Int64, "Most bytes of blocks in use, as rounded; without private pools.", "bytes"),
-    Column("time", pl.Int64, "When most was held first; null before the history.", "ns", instant=True),
+    Column("time", pl.Int64, "When most was reserved first; null before the history.", "ns", instant=True),
     Column("device_allocations", pl.Int64, "Calls for memory of the device: cudaMalloc, or mappings."),
-    Column("device_frees", pl.Int64, "Calls that gave it back."),
+    Column("device_frees", pl.Int64, "Calls that freed it."),
     Column("retries", pl.Int64, "How often the cache was emptied because the device had no more; null if unknown."),
     Column("failed", pl.Int64, "Requests that failed; null if it is not known how much the device had."),
     Column("ended", pl.Int64, "When a request failed that had not: the replay ends there.", "ns", instant=True),
@@ -83,7 +81,7 @@ ALTERNATIVES: Final = (
 """Settings that are tried, as `PYTORCH_CUDA_ALLOC_CONF` has them; those that the job had already are left out."""
 
 MIN_GAIN: Final = 0.02
-"""Share of what was held from which on a setting, or a difference, is worth a sentence."""
+"""Share of what was reserved from which on a setting, or a difference, is worth a sentence."""
 
 
 def memory_what_if(
@@ -96,19 +94,19 @@ def memory_what_if(
     memory: Annotated[int | None, Param("Memory that the device has for the allocator.", "bytes")] = None,
     scale: Annotated[str, Param("Uses whose tensors have another size, such as activation=0.5.")] = "",
 ) -> Result:
-    """What would the allocator hold with other settings, on another device, or with smaller tensors?
+    """What would the allocator reserve with other settings, on another device, or with smaller tensors?
 
-    Method. A replica of torch's caching allocator plays the requests and returns of a memory snapshot: best fit by
+    Method. A replica of torch's caching allocator plays the requests and frees of a memory snapshot: best fit by
     stream and size class, splitting and merging, segments that grow, retries, as torch does it. First it predicts the
     recorded addresses, with the recorded segments; the share that is right is `trust`. Below 99 % there are no other
-    numbers. Then it starts empty, takes anew what was in use when the history begins, and plays the history:
+    numbers. Then it starts empty, allocates anew what was in use when the history begins, and plays the history:
     *replayed* under the recorded settings, then under each other one.
 
-    How to read it. `saved` is what a setting would bring. Where *replayed* holds less than *recorded*, part of what was
-    held came before the history, and each setting starts without that. `failed` counts requests for which the device
-    would have had no memory; the first that had not failed in the job ends the replay.
+    How to read it. `saved` is what a setting would bring. Where *replayed* reserves less than *recorded*, part of what
+    was reserved came before the history, and each setting starts without that. `failed` counts requests for which the
+    device would have had no memory; the first that had not failed in the job ends the replay.
 
-    Limits. Private pools, of CUDA graphs say, hold what they held. Memory comes back from other streams when it did,
+    Limits. Private pools, of CUDA graphs say, reserve what they did. Memory comes back from other streams when it did,
     and the driver's own losses do not count. How much the device had is known only if a request failed, or from
     `memory`. `garbage_collection_threshold` counts only if `conf` has it and that is known: torch ignores it without
     `set_per_process_memory_fraction`. Uses are those of `memory_peak`. Steps choose nothing: the whole history is
@@ -245,7 +243,7 @@ def _replayed(
 
 
 def _requested(trace: Trace, past: SnapshotHistory, factors: dict[int, float]) -> Int64s | None:
-    """Bytes that are asked for with the sizes of some uses changed; None where none are."""
+    """Bytes that are requested with the sizes of some uses changed; None where none are."""
     own = owners(trace, past.device)
     if not factors or own is None:
         return None
@@ -275,7 +273,7 @@ def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: 
         yield f"All but the recorded row has other sizes: {scale}."
     elif abs(control["saved"]) >= MIN_GAIN * recorded["reserved"]:
         yield (
-            f"From an empty allocator, {name} holds {shown(control['reserved'], 'bytes')} at most with the recorded"
+            f"From an empty allocator, {name} reserves {shown(control['reserved'], 'bytes')} at most with the recorded"
             f" settings, not {shown(recorded['reserved'], 'bytes')}: the rest is from before the history."
         )
     if control["ended"] is not None:
@@ -283,13 +281,13 @@ def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: 
     frame = pl.DataFrame([{"device": name, **row} for row in rows], schema=_TYPES, orient="row")
     yield from what_if_sentences(Result(frame, RESULT, (), "memory_what_if"), device=name)
     if trust.private:
-        yield f"{trust.private:,} requests of private pools are not replayed: these hold what they held."
+        yield f"{trust.private:,} requests of private pools are not replayed: these reserve what they did."
     if recorded_settings(snapshot.settings).garbage_collection_threshold:
         yield "The recorded garbage_collection_threshold is not replayed."
 
 
 def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
-    """What the best setting would bring to a device: that nothing fails, or else that least is held.
+    """What the best setting would bring to a device: that nothing fails, or else that least is reserved.
 
     Args:
         rows: an answer.

@@ -45,7 +45,7 @@ _OWNERS: Final = 6
 """Owners with an area of their own, those with most at the peak; the others share one."""
 
 _NAME_CELLS: Final = 40  # cells of a name
-_BEFORE_LABEL: Final = "held since before the recording"
+_BEFORE_LABEL: Final = "in use since before the recording"
 _OTHERS_LABEL: Final = " others"
 
 _GROUPINGS: Final = (("class", "class of modules"), ("use", "what it is for"))
@@ -147,7 +147,7 @@ def _owners_table(by: str, at: str) -> TableBlock:
 
 
 def _flame(job: Job, select: Selection, device: str) -> Iterator[Block]:
-    """What is in use at the peak by the stacks that asked for it; each place in the colour of its largest category."""
+    """What is in use at the peak by the stacks that requested it; each place in the colour of its largest category."""
     rows = named("memory_peak")(job, select=select, group_by="stack").frame.filter(device=device)
     rows = rows.filter(pl.col("stack").is_not_null() & (pl.col("size") > 0))
     if not rows.height:
@@ -156,8 +156,8 @@ def _flame(job: Job, select: Selection, device: str) -> Iterator[Block]:
         (tuple(stack.split(";")), size, blocks) for stack, size, blocks in rows.select("stack", "size", "blocks").rows()
     ]
     tree = joined(totals(paths), str)
-    note = "Bytes by the stacks that asked for them, in the colour of the category that has most. A click zooms."
-    picture, order = icicle("Who asked for it", tree, kind="unknown", note=note, max_nodes=MAX_FLAME_NODES)
+    note = "Bytes by the stacks that requested them, in the colour of the category that has most. A click zooms."
+    picture, order = icicle("Who requested it", tree, kind="unknown", note=note, max_nodes=MAX_FLAME_NODES)
     uses: dict[tuple[str, ...], dict[str, int]] = {}
     for (path, size, _), use in zip(paths, rows.get_column("use").to_list(), strict=True):
         for depth in range(1, len(path) + 1):
@@ -183,12 +183,14 @@ def _peak(curve: Result, peak: Result, device: str) -> Sentence:
     of = {name: owner[name] for name in ("rank", "device", "name", "kind", "module", "use", "size")}
     size = greatest(peak, "size", **of)
     if owner["kind"] == "before":
-        return say("{words}; {size} of it were held since before the recording.", words=words, size=size)
+        return say("{words}; {size} of it were in use since before the recording.", words=words, size=size)
     name = greatest(peak, "name", **of).words(f"`{brief(printable(owner['name']), _NAME_CELLS)}`")
     if (owner["modules"] or 0) > 1:
         modules = greatest(peak, "modules", **of)
-        return say("{words}; {modules} × {name} took {size} of it.", words=words, modules=modules, name=name, size=size)
-    return say("{words}; {name} took {size} of it.", words=words, name=name, size=size)
+        return say(
+            "{words}; {modules} × {name} allocated {size} of it.", words=words, modules=modules, name=name, size=size
+        )
+    return say("{words}; {name} allocated {size} of it.", words=words, name=name, size=size)
 
 
 def _blocks(job: Job, curve: pl.DataFrame, device: str, devices: Sequence[str], by: str) -> Iterator[Block]:
@@ -214,7 +216,7 @@ def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
     kept = curve[line.rows]
     times = kept.get_column("time").to_numpy()
     in_use = kept.get_column("allocated").to_numpy().astype(np.float64)
-    # Of the whole recording: what is in use may have been taken before what is selected.
+    # Of the whole recording: what is in use may have been allocated before what is selected.
     blocks = named("memory_events")(job).frame.filter(rank=first, device=curve.get_column("device")[0])
     blocks = first_cycle(blocks)
     owned = _owned(blocks, times, int(np.argmax(in_use)), by)
@@ -238,14 +240,14 @@ def _picture(job: Job, curve: pl.DataFrame, by: str) -> ChartBlock:
 
 
 def _owners(owned: Sequence[tuple[str, Any]]) -> list[int]:
-    """The colour of each area: none of its own for the first, held since before, and for the others together."""
+    """The colour of each area: none of its own for the first, in use since before, and for the others together."""
     return [-1, *(-1 if label.endswith(_OTHERS_LABEL) else place for place, (label, _) in enumerate(owned))]
 
 
 def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tuple[str, NDArray[Any]]]:
     """Bytes at each of `times` by owner, most at the peak first.
 
-    The owner of a block is the class of the module that took it, else the operator; or what it was for.
+    The owner of a block is the class of the module that allocated it, else the operator; or what it was for.
     """
     of_class = pl.col("module").str.replace(r"_\d+$", "")
     owner = pl.col("use") if by == "use" else pl.coalesce(of_class, "operator", pl.lit("no operator"))
@@ -267,7 +269,7 @@ def _owned(blocks: pl.DataFrame, times: Int64s, peak: int, by: str) -> list[tupl
 
 
 def _label(owner: str, rows: pl.DataFrame, by: str) -> str:
-    """`24 × Qwen2Attention`: a class of modules with how many of them took memory."""
+    """`24 × Qwen2Attention`: a class of modules with how many of them allocated memory."""
     count = rows.get_column("module").drop_nulls().n_unique()
     return f"{count} × {printable(owner)}" if by == "class" and count > 1 else printable(owner)
 

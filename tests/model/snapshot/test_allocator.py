@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.model.snapshot.allocator import ReplayedAllocator, Trust, device_limit, replayed, trust_of
-from kinetoscope.model.snapshot.segment_history import segment_history_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history_of, level_of
+from kinetoscope.model.snapshot.segment_history import segment_history_of
 from kinetoscope.model.snapshot.settings import AllocatorSettings, changed, recorded_settings
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY, SEGMENT_ALLOC, SEGMENT_MAP, Snapshot
 from kinetoscope.readers.snapshot import load

@@ -11,7 +11,7 @@ import pytest
 
 from kinetoscope.algorithms.layout.bands import columns_of
 from kinetoscope.model.snapshot.bands import bands, changes_by_kind
-from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, segments_after, segment_history_of
+from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, segment_history_of, segments_after
 from kinetoscope.model.snapshot.snapshot import NONE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP
 
 Held = set[tuple[int, int, bool]]

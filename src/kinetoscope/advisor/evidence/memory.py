@@ -23,8 +23,8 @@ class MemoryUse:
     Attributes:
         device: as torch names it, `cuda:0`.
         total: what the device has; 0 where the file does not say.
-        peak: most that was allocated; reserved: what the allocator held then, −1 where the file does not say.
-        most_reserved: most that the allocator held; −1 where the file does not say.
+        peak: most that was allocated; reserved: what the allocator had reserved then, −1 where the file does not say.
+        most_reserved: most that the allocator had reserved; −1 where the file does not say.
         floor: what is allocated between steps: weights, the optimizer's state.
         row: the event after which the peak was reached.
     """
@@ -67,9 +67,9 @@ def memory_use(rank: RankView) -> list[MemoryUse]:
 
 
 def allocator_calls(trace: Trace) -> Int64s:
-    """Rows of calls that take memory of a device, or pinned memory, from the driver or give it back.
+    """Rows of calls that allocate memory of a device, or pinned memory, from the driver, or free it.
 
-    Those that take it from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
+    Those that allocate from a pool of the driver's own (`cudaMallocAsync`) are cheap, and left out.
     """
     allocating = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))
     pooled = rows_containing(trace, ("Async",), EventKind.RUNTIME)

@@ -13,17 +13,17 @@ from kinetoscope.model.snapshot.of_trace import snapshot_of
 
 @dataclass(frozen=True, slots=True)
 class SettingGain:
-    """The setting under which a device's allocator would hold least, or no request would fail.
+    """The setting under which a device's allocator would reserve least, or no request would fail.
 
     Attributes:
         device: as torch names it, `cuda:0`.
         settings: what is changed; conf: all of `PYTORCH_CUDA_ALLOC_CONF` then.
-        reserved: most bytes held then; instead: with the recorded settings, likewise replayed.
-        recorded: most bytes that were held, in_use: most that were in use then.
+        reserved: most bytes reserved then; instead: with the recorded settings, likewise replayed.
+        recorded: most bytes that were reserved, in_use: most that were in use then.
         fits: no request would fail, while one did.
         trust: share of the recorded addresses that the replica predicts.
         total: bytes of the device; 0 where nothing says that.
-        was_short: a request failed, or the allocator had to return its reserve and ask again.
+        was_short: a request failed, or the allocator had to free its reserve and ask again.
     """
 
     device: str

@@ -29,7 +29,7 @@ class PeakOwners:
 
     Attributes:
         device: as torch names it, `cuda:0`.
-        size: bytes in use, as asked for.
+        size: bytes in use, as requested.
         ran_out: whether a request failed.
         stacks: rows of `memory_peak` by stack; uses: by use.
         answer: `memory_peak` by use, of all devices.

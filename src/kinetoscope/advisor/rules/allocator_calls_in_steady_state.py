@@ -28,12 +28,12 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
 
     What it checks. Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in steps after the warm-up, if they also
     occur in the later half of the steps. At the beginning torch's memory pool is still filling up. Of a window without
-    steps they are reported if memory is given back to the device, which torch does where memory is short or the program
+    steps they are reported if memory of the device is freed, which torch does where memory is short or the program
     calls `empty_cache`; none of that time is sure.
 
     Why it matters. These calls are slow, and freeing waits until the device is idle. Torch keeps the memory that it
     once got, so a steady loop needs none of them. If they go on, requests of ever new sizes do not fit into the free
-    blocks, memory is nearly full so that the pool is given back, or the program calls `empty_cache`. At stake is the
+    blocks, memory is nearly full so that the pool is freed, or the program calls `empty_cache`. At stake is the
     time that the steps gain without these calls; eight tenths of it are the lower end.
 
     What to do. Let segments grow (`expandable_segments`), use few different input sizes, and do not call `empty_cache`
@@ -72,7 +72,7 @@ def allocator_calls_in_steady_state(rank: RankView) -> Iterator[Finding]:
 
 
 def _given_back(rank: RankView) -> Iterator[Finding]:
-    """The calls of a window without steps, if memory of a device is given back and taken in it."""
+    """The calls of a window without steps, if memory of a device is freed and allocated in it."""
     trace = rank.trace
     rows = allocator_calls(trace)
     rows = rows[rank.scope.host_mask[rows] & ~rows_containing(trace, ("Host",), EventKind.RUNTIME)[rows]]
@@ -89,8 +89,8 @@ def _given_back(rank: RankView) -> Iterator[Finding]:
     longest = rank.longest(rows)
     yield Finding(
         message=say(
-            "The allocator gives memory back to the device and takes it anew. {count} calls ({name} and the like) take"
-            " {time} of the window; those that give back, {freed}, wait until the device is done.",
+            "The allocator frees memory of the device and allocates it anew. {count} calls ({name} and the like) take"
+            " {time} of the window; those that free it, {freed}, wait until the device is done.",
             count=measured(len(rows)),
             name=quoted(trace.strings.label(int(trace.name[longest]))),
             time=measured(rank.spans(rows).length, "ns"),

@@ -22,16 +22,16 @@ from kinetoscope.views.sentences import measured, say
 _LOOP: Final = 3
 """Calls from one line from which on they count as made in a loop."""
 
-_RETAKEN: Final = 0.5
-"""Share of what went back that is taken from the device again, from which on it was needed."""
+_REALLOCATED: Final = 0.5
+"""Share of what was freed that is allocated on the device again, from which on it was needed."""
 
 
 def emptied_caches(rank: RankView) -> Iterator[Finding]:
-    """Does the program give the allocator's cache back to the device in its loop?
+    """Does the program empty the allocator's cache in its loop?
 
     What it checks. A memory snapshot records when unused segments go back to the device, and from which line. The rule
     reports a line that called `torch.cuda.empty_cache` three times or more, if half of what went back, or more, was
-    taken from the device again.
+    allocated on the device again.
 
     Why it matters. `empty_cache` waits until the device is idle, and each segment that is needed again is a call of
     `cudaMalloc`. It frees no memory that the allocator itself could not use. A snapshot measures no time, so it is a
@@ -47,20 +47,20 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
         if past is None or sites is None or not len(rows):
             continue
         events = past.events
-        taken = np.where(any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)), events.size, 0)
+        grown = np.where(any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)), events.size, 0)
         frames = sites.user[events.stack[went.first[rows]]]
         for frame in np.unique(frames[frames >= 0]).tolist():
             here = rows[frames == frame]
             back = int(went.size[here].sum())
-            again = min(int(taken[went.last[here[0]] :].sum()), back)
-            if len(here) < _LOOP or again < _RETAKEN * back:
+            again = min(int(grown[went.last[here[0]] :].sum()), back)
+            if len(here) < _LOOP or again < _REALLOCATED * back:
                 continue
             name = device_name(CUDA, device)
             line = sites.line_of(frame)
             yield Finding(
                 message=say(
-                    "The allocator's cache is emptied in the loop. {line} calls it {times}: {back} of {device} went"
-                    " back to the device, and {again} were reserved again.",
+                    "The allocator's cache is emptied in the loop. {line} calls it {times}: {back} of {device} were"
+                    " freed, and {again} were reserved again.",
                     line=quoted(line),
                     times=counted(len(here), "time"),
                     back=measured(back, "bytes"),

@@ -1,4 +1,4 @@
-"""MEMORY004: the allocator holds much more memory than is in use, and it is scarce."""
+"""MEMORY004: the allocator reserves much more memory than is in use, and it is scarce."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.views.sentences import EMPTY, measured, say
 
 _HELD: Final = 0.3
-"""Share of what the allocator holds that is not in use at the peak, from which on it counts as fragmented."""
+"""Share of what the allocator reserves that is not in use at the peak, from which on it counts as fragmented."""
 
 _SCARCE: Final = 0.7
-"""Share of a device's memory that the allocator holds, from which on that matters."""
+"""Share of a device's memory that the allocator reserves, from which on that matters."""
 
 _GAIN: Final = 0.05
-"""Share of what the allocator would hold, from which on a setting that saves so much is reported."""
+"""Share of what the allocator would reserve, from which on a setting that saves so much is reported."""
 
 _GAIN_BYTES: Final = 100_000_000
 """Likewise; of less, no batch is made."""
 
 
 def fragmented_memory(rank: RankView) -> Iterator[Finding]:
-    """Does the allocator hold much more memory than is in use at the peak?
+    """Does the allocator reserve much more memory than is in use at the peak?
 
     What it checks. The memory that the allocator had reserved on each device when most was allocated. The rule reports
-    it if three tenths of it or more were not in use, and the allocator holds seven tenths of the device's memory or
+    it if three tenths of it or more were not in use, and the allocator reserves seven tenths of the device's memory or
     still asks the driver for more in each step. Then there are free blocks, but they are too small or in the wrong
     place. With a memory snapshot, its history is replayed under other settings (`memory_what_if`). The rule reports
-    the one under which the allocator would hold least, if that is a twentieth and 100 MB less, or under which no
-    request would fail. It is silent where the allocator holds less than seven tenths of the device's memory and was
+    the one under which the allocator would reserve least, if that is a twentieth and 100 MB less, or under which no
+    request would fail. It is silent where the allocator reserves less than seven tenths of the device's memory and was
     never short of it.
 
     Why it matters. Memory runs out although there is enough of it, or the batch is smaller than it could be. No time is
@@ -55,8 +55,8 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
         of = say(" of {total}", total=measured(use.total, "bytes")) if use.total else EMPTY
         yield Finding(
             message=say(
-                "The allocator holds much more memory than is in use. It holds {reserved}{of} on {device} at the peak,"
-                " and {unused} of it ({part}) are unused.",
+                "The allocator reserves much more memory than is in use. It has reserved {reserved}{of} on {device} at"
+                " the peak, and {unused} of it ({part}) are unused.",
                 reserved=measured(use.reserved, "bytes"),
                 of=of,
                 device=quoted(use.device),
@@ -78,17 +78,18 @@ def _replayed(gain: SettingGain) -> Finding | None:
     ample = 0 < gain.recorded < _SCARCE * gain.total and not gain.was_short
     if not gain.fits and (ample or gain.instead - gain.reserved < max(_GAIN * gain.instead, _GAIN_BYTES)):
         return None
-    held, settings = measured(gain.reserved, "bytes"), quoted(gain.settings)
+    reserved, settings = measured(gain.reserved, "bytes"), quoted(gain.settings)
     if gain.fits:
-        would = say("with {settings} no request fails, and it holds at most {held}", settings=settings, held=held)
+        would = say("with {settings} no request fails, and it reserves at most {reserved}",
+                    settings=settings, reserved=reserved)  # fmt: skip
     else:
         instead = measured(gain.instead, "bytes")
-        would = say("with {settings} it holds at most {held}, and {instead} with the recorded settings",
-                    settings=settings, held=held, instead=instead)  # fmt: skip
+        would = say("with {settings} it reserves at most {reserved}, and {instead} with the recorded settings",
+                    settings=settings, reserved=reserved, instead=instead)  # fmt: skip
     return Finding(
         message=say(
-            "The allocator holds more than another setting needs. It holds up to {recorded} on {device}, and at most"
-            " {in_use} are in use. Replayed from an empty allocator, {would}.",
+            "The allocator reserves more than another setting needs. It reserves up to {recorded} on {device}, and"
+            " at most {in_use} are in use. Replayed from an empty allocator, {would}.",
             recorded=measured(gain.recorded, "bytes"),
             device=quoted(gain.device),
             in_use=measured(gain.in_use, "bytes"),

@@ -38,8 +38,8 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
     """Does memory grow from step to step?
 
     What it checks. The analysis `memory_growth`: whether memory in use at the ends of the steps grows, with 99 %
-    confidence, and which memory was taken in a step and kept. With a memory snapshot it names the line of the program,
-    and what holds the memory.
+    confidence, and which memory was allocated in a step and kept. With a memory snapshot it names the line of the
+    program, and what holds the memory.
 
     Why it matters. A run that keeps some memory of each step ends when none is left. The usual cause is a loss with its
     graph, outputs or hidden states that are kept in a list or carried over. No time is at stake, so it is a note.

@@ -13,8 +13,8 @@ from kinetoscope.advisor.wording import counted, quoted, share
 from kinetoscope.views.sentences import measured, say
 
 _MIN_POOLS: Final = 2
-_HELD_SHARE: Final = 0.05
-"""Share of what the allocator holds that other pools than the largest leave unused, from which on it is reported."""
+_RESERVED_SHARE: Final = 0.05
+"""Share of what is reserved that other pools than the largest leave unused, from which on it is reported."""
 
 
 def many_graph_pools(rank: RankView) -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
 
     What it checks. The pools of CUDA graphs when the memory snapshot was taken. What a pool holds without use are the
     intermediate results of a replay. Graphs that never run at the same time could share them: only the largest pool's
-    would be needed. The rule reports it where the others' are 5 % or more of what the allocator holds.
+    would be needed. The rule reports it where the others' are 5 % or more of what the allocator has reserved.
 
     Why it matters. That memory is kept as long as the graphs are, and nothing else can have it. A snapshot does not
     measure time, so it is a note.
@@ -35,18 +35,18 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
             rows.filter((pl.col("pool") != "default") & (pl.col("private") > 0)).group_by("pool").agg(pl.sum("private"))
         )
         unused = sorted(pools.get_column("private").to_list())
-        spare, held = sum(unused[:-1]), int(rows.get_column("reserved").sum())
-        if len(pools) < _MIN_POOLS or spare < _HELD_SHARE * held:
+        spare, reserved = sum(unused[:-1]), int(rows.get_column("reserved").sum())
+        if len(pools) < _MIN_POOLS or spare < _RESERVED_SHARE * reserved:
             continue
         yield Finding(
             message=say(
                 "Graphs keep pools of their own. {pools} of {device} hold {unused} without use; if they shared one,"
-                " {spare} ({part} of what the allocator holds) would be free.",
+                " {spare} ({part} of what the allocator has reserved) would be free.",
                 pools=counted(len(pools), "private pool"),
                 device=quoted(str(device)),
                 unused=measured(sum(unused), "bytes"),
                 spare=measured(spare, "bytes"),
-                part=share(spare, held),
+                part=share(spare, reserved),
             ),
             stake=NO_STAKE,
             change="+ pool = torch.cuda.graph_pool_handle()  # once\n"

@@ -26,11 +26,11 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
 
     What it checks. The peak of allocated memory on each device against the device's memory; and whether the allocator
     reported that memory had run out. A memory snapshot tells it without the device's memory: how often the device had
-    no more, so that the allocator returned what it did not use and asked again.
+    no more, so that the allocator freed what it did not use and asked again.
 
     Why it matters. From nine tenths on, the next longer sentence or a batch of another shape fails, or makes the
-    allocator return all its reserve and ask the driver anew, which waits for the device each time. The reserve itself
-    does not count: torch returns it when needed. No time is at stake, so it is a note. Serving engines fill the memory
+    allocator free all its reserve and ask the driver anew, which waits for the device each time. The reserve itself
+    does not count: torch frees it when needed. No time is at stake, so it is a note. Serving engines fill the memory
     with their cache on purpose: for them only memory that ran out counts.
 
     What to do. Recompute activations instead of keeping them, or train in 16 bits, or with a smaller batch and
@@ -78,7 +78,7 @@ def _retries(rank: RankView) -> Iterator[Finding]:
         yield Finding(
             message=say(
                 "Device memory is nearly full. {times} {device} had no more for a request until the allocator had"
-                " returned its cache, {cache} in all; {peak} are in use at the peak.",
+                " freed its cache, {cache} in all; {peak} are in use at the peak.",
                 times=counted(len(rows) - failures, "time"),
                 device=quoted(name),
                 cache=measured(int(went.size[rows].sum()), "bytes"),

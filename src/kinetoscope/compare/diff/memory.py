@@ -23,8 +23,8 @@ MemoryInstant = Literal["peak", "end"]
 
 ROWS = Schema(
     Column("use", pl.String, "What the memory is for, as in `memory_peak`; null where that is unknown."),
-    Column("line", pl.String, "Line of the user's program that took it, as it is now; of what is gone as it was."),
-    Column("name", pl.String, "What took it: an operator, or what `memory_peak` says instead."),
+    Column("line", pl.String, "Line of the user's program that allocated it, as it is now; of what is gone as it was."),
+    Column("name", pl.String, "What allocated it: an operator, or what `memory_peak` says instead."),
     Column("status", pl.String, "new, gone, more, less or same."),
     Column("base", pl.Int64, "Bytes in the first run.", "bytes"),
     Column("new", pl.Int64, "Bytes in the second run.", "bytes"),
@@ -32,7 +32,7 @@ ROWS = Schema(
     Column("share", pl.Float64, "Change / all that was in use in the first run.", "fraction"),
     Column("base_blocks", pl.Int64, "Blocks in the first run; null where that is not known."),
     Column("new_blocks", pl.Int64, "Blocks in the second run."),
-    Column("stack", pl.String, "Frames that took it, the outermost first, parted by semicolons; null if unknown."),
+    Column("stack", pl.String, "Frames that allocated it, the outermost first, parted by semicolons; null if unknown."),
     Column("was_line", pl.String, "The line in the first run, where that was another one."),
     Column("was_use", pl.String, "What it was for in the first run, where that was something else."),
 )
@@ -72,7 +72,7 @@ def memory_diff(
     base_select: Selection | None = None,
     at: MemoryInstant = "peak",
 ) -> Result:
-    """What takes more or less memory in one run than in another?
+    """What allocates more or less memory in one run than in another?
 
     Method. What was in use on a device at its peak in each run (`memory_peak` by stack), or when its snapshot was
     taken, is paired by use and stack; then what is left over by use and the functions of the stack, without lines and
@@ -83,8 +83,8 @@ def memory_diff(
     How to read it. Two snapshots of one run, the later one second, show what piled up between them (`at="end"`). Two
     ranks of a job show what makes one of them run out of memory first.
 
-    Limits. Without a snapshot the sizes are those of the profiler's events, and what was taken before the recording is
-    one row. Peaks are instants: two runs may reach them in different places of the step.
+    Limits. Without a snapshot the sizes are those of the profiler's events, and what was allocated before the recording
+    is one row. Peaks are instants: two runs may reach them in different places of the step.
 
     Args:
         base: the first run.

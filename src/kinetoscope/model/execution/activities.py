@@ -27,7 +27,7 @@ class HostActivity(IntEnum):
     SYNCHRONIZATION = 1
     """A call of the runtime that waits for a device by its meaning (`runtime_calls.WAITS`)."""
     ALLOCATION = 2
-    """A call of the runtime that takes memory from a driver, or gives it back."""
+    """A call of the runtime that allocates memory of a driver, or frees it."""
     RUNTIME_CALL = 3
     """Another call of the device's runtime or driver."""
     COMMUNICATION = 4

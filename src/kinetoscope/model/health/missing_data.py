@@ -143,7 +143,7 @@ def no_memory(trace: Trace) -> Iterator[Symptom]:
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."
         yield Symptom("NO_MEMORY", "note", message)
     elif not arguments.has(trace, "address", rows).any():
-        message = f"None of {len(rows):,} memory events has an address: what was taken and given back cannot be paired."
+        message = f"None of {len(rows):,} memory events has an address: allocations and frees cannot be paired."
         yield Symptom("NO_ADDRESSES", "note", message, len(rows))
 
 

@@ -17,7 +17,7 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 
 NO_STACKS_SHARE: Final = 0.5
-"""Share of the bytes held at the end that lack stacks, from which on owners are mostly unknown."""
+"""Share of the bytes in use at the end that lack stacks, from which on owners are mostly unknown."""
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -38,7 +38,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
         yield Symptom(
             "SNAPSHOT_WITHOUT_HISTORY",
             "warning",
-            "The memory snapshot has no history: only what was held when it was taken is known. Have it recorded "
+            "The memory snapshot has no history: only what was in use when it was taken is known. Have it recorded "
             "before the model is made: kinetoscope record --memory, or torch.cuda.memory._record_memory_history().",
         )
         return
@@ -55,11 +55,11 @@ def memory_snapshot(trace: Trace) -> Iterator[Symptom]:
 def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[tuple[str, int]]:
     """What of a device's history cannot have been: sentences, and how many events or instants each is about.
 
-    What is in use lies in segments: at no instant is more in use, as asked for, than is reserved.
+    What is in use lies in segments: at no instant is more in use, as requested, than is reserved.
     """
     device = f"cuda:{past.device}"
     if past.impossible:
-        message = f"{number_of(past.impossible, 'event contradicts', 'events contradict')} what {device} held"
+        message = f"{number_of(past.impossible, 'event contradicts', 'events contradict')} what was in use on {device}"
         message += " when the snapshot was taken: levels of memory before them may be wrong."
         yield message, past.impossible
     requested, reserved = level(trace, past.device, "requested"), level(trace, past.device, "reserved")
@@ -79,14 +79,12 @@ def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Symptom]:
         )
         message += " came before; record with more (--memory-events, max_entries)."
         yield Symptom("SNAPSHOT_TRUNCATED", "note", message)
-    held = (past.freed_at == NONE) & (past.requested > 0)
-    total = int(past.requested[held].sum())
-    lacking = int(past.requested[held & ~_has_stack(snapshot, past)].sum())
+    active = (past.freed_at == NONE) & (past.requested > 0)
+    total = int(past.requested[active].sum())
+    lacking = int(past.requested[active & ~_has_stack(snapshot, past)].sum())
     if total and lacking > NO_STACKS_SHARE * total:
-        message = (
-            f"{lacking / total:.0%} of the bytes that {device} held at the end have no stack: they were taken before"
-        )
-        message += " the history began, or without its context. Their owners are known by size and lifetime at most."
+        message = f"{lacking / total:.0%} of the bytes in use on {device} at the end have no stack: they were allocated"
+        message += " before the history began, or without its context. Only size and lifetime tell of their owners."
         yield Symptom("SNAPSHOT_WITHOUT_STACKS", "note", message)
 
 

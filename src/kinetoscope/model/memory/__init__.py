@@ -1,1 +1,1 @@
-"""Memory of the allocators: events, levels, blocks and who holds them."""
+"""Memory of the allocators: events, levels, blocks and their owners."""

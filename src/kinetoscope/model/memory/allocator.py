@@ -1,4 +1,4 @@
-"""Reports of the allocators: the instants at which memory of each device was taken or given back, and its level."""
+"""Reports of the allocators: the instants at which memory of each device was allocated or freed, and its level."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ from kinetoscope.model.trace.trace import Trace
 NOT_RECORDED: Final = not_recorded("memory")
 NONE_SELECTED: Final = "Nothing that the allocators did is selected."
 NO_ADDRESS: Final = (
-    "The file has no addresses of memory (newer versions of torch write them): what was taken and what was given back "
-    "cannot be paired."
+    "The file has no addresses of memory (newer versions of torch write them): allocations and frees cannot be paired."
 )
 
 CALL_KINDS: Final[dict[int, str]] = {EventKind.HOST_OP: "operator", EventKind.ANNOTATION: "annotation"}
 """Values of a column `kind` for the calls that memory is charged to."""
 
 IN_NO_CALL: Final = "memory"
-"""Value of that column for memory taken or given back in no call."""
+"""Value of that column for memory allocated or freed in no call."""
 
 MISSING_INTEGER: Final = np.iinfo(np.int64).min
 
@@ -60,13 +59,13 @@ class Instants:
     Attributes:
         rows: int32 [instants], their rows.
         time: int64 [instants], when, ns, ascending.
-        size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
+        size: int64 [instants], bytes: positive where memory was allocated, negative where it was freed.
         device: int32 [instants], which of `devices`.
         devices: type and number of each device, ascending, and the host last.
         allocated: int64 [instants], bytes in use on the device afterwards (see `memory.levels`): as reported, else
             counted on from the nearest report, else from 0 at the beginning of the recording.
         counted: bool [devices], whether the level was never reported, so that `allocated` counts from 0.
-        reserved: int64 [instants], bytes that the device's allocator held afterwards; −1 where not reported.
+        reserved: int64 [instants], bytes reserved on the device afterwards; −1 where not reported.
     """
 
     rows: Int32s
@@ -169,7 +168,7 @@ def innermost_calls(trace: Trace) -> Int32s:
 def _threads_of_calls(trace: Trace) -> Int32s:
     """For each track without calls the one of the same thread that has them, else itself: int32 [tracks].
 
-    Files of 2021 write the number of a thread as a text where it has calls and as a number where it takes memory.
+    Files of 2021 write the number of a thread as a text where it has calls and as a number where it allocates memory.
     """
     own = np.arange(len(trace.tracks), dtype=np.int32)
     tids = trace.tracks.integer_tids()
@@ -209,7 +208,7 @@ class Allocations:
     Attributes:
         rows: int32 [instants], their rows.
         time: int64 [instants], when, ns, ascending.
-        size: int64 [instants], bytes: positive where memory was taken, negative where it was given back.
+        size: int64 [instants], bytes: positive where memory was allocated, negative where it was freed.
     """
 
     rows: Int32s
@@ -220,7 +219,7 @@ class Allocations:
         return len(self.rows)
 
     def change_within(self, first: Int64s, last: Int64s) -> Int64s:
-        """Bytes taken less bytes given back from `first` to `last`, both included, on any thread: int64 [spans].
+        """Bytes allocated less bytes freed from `first` to `last`, both included, on any thread: int64 [spans].
 
         A span whose last instant is before its first has none.
         """

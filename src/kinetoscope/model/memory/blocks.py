@@ -1,7 +1,7 @@
-"""Blocks of memory that an allocator gave out at one instant and took back at another, and the call of each.
+"""Blocks of memory that an allocator allocated at one instant and freed at another, and the call of each.
 
-An address names a block of a device as long as nothing else is given out there. A block that was taken before
-the recording is known only if it is given back in it.
+An address names a block of a device as long as nothing else is allocated there. A block that was allocated before
+the recording is known only if it is freed in it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 _EMPTY_OPERATORS: Final = "aten::empty"
-"""Beginning of the names of operators that only take memory, for the operator around them."""
+"""Beginning of the names of operators that only allocate memory, for the operator around them."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class MemoryBlocks:
     """Blocks of memory, in order of their first recorded instant; places are those of `memory_instants`.
 
     Attributes:
-        allocated_at: int32 [blocks], place where it was taken, −1 if before the recording.
-        freed_at: int32 [blocks], place where it was given back, −1 if that was not recorded.
-        ended_at: int32 [blocks], place from which on it was given back for certain: where that was recorded, else where its
-            address was given out again; −1 for none.
+        allocated_at: int32 [blocks], place where it was allocated, −1 if before the recording.
+        freed_at: int32 [blocks], place where it was freed, −1 if that was not recorded.
+        ended_at: int32 [blocks], place from which on it was freed for certain: where that was recorded, else where its
+            address is allocated again; −1 for none.
         size: int64 [blocks], bytes.
         addressless: how many instants have no address, and are part of no block.
     """
@@ -60,7 +60,7 @@ class MemoryBlocks:
 
     @property
     def shown_at(self) -> Int32s:
-        """Place of the instant that shows each: where it was taken, else where it was given back."""
+        """Place of the instant that shows each: where it was allocated, else where it was freed."""
         return np.where(self.allocated_at >= 0, self.allocated_at, self.freed_at)
 
     def active_after(self, place: int) -> Bools:
@@ -70,7 +70,7 @@ class MemoryBlocks:
 
 @derived
 def memory_blocks(trace: Trace) -> MemoryBlocks:
-    """Pair what was taken with what was given back, by device and address."""
+    """Pair what was allocated with what was freed, by device and address."""
     instants = memory_instants(trace)
     keys = block_keys(trace)
     following = next_of_same(keys)
@@ -121,7 +121,7 @@ def charged_modules(trace: Trace) -> Int32s:
 
 
 def grouped(trace: Trace, places: NDArray[Any]) -> tuple[Int32s, pl.DataFrame]:
-    """Instants by what took the memory: the group of each, and a row a group with `name`, `kind` and `module`.
+    """Instants by what allocated the memory: the group of each, and a row a group with `name`, `kind` and `module`.
 
     In no call, the name is `[memory]` and so is the kind; in no module, that is null.
     """

@@ -36,12 +36,12 @@ class OutOfMemoryText:
 
     Attributes:
         device: number of the device; −1 where there is none.
-        asked: what was asked of the device: the size of a segment.
+        requested: what was asked of the device: the size of a segment.
         total, free: of the device.
-        limit: what the process was allowed to hold.
+        limit: what the process was allowed to reserve.
         allocated: what was in use of the allocator's.
         in_private_pools: what of that was in pools of CUDA graphs or `MemPool`s.
-        reserved: what the allocator held.
+        reserved: bytes of segments.
         processes: what other processes, and the parts of this one past the allocator, held, as far as it says.
     """
 
@@ -57,7 +57,7 @@ class OutOfMemoryText:
 
     @property
     def rounding(self) -> int:
-        """Bytes by which the asked size may be off."""
+        """Bytes by which the requested size may be off."""
         return max(self.requested // 100, _UNITS["MiB"])
 
 
@@ -85,7 +85,7 @@ def out_of_memory_text(text: str) -> OutOfMemoryText | None:
 def request_of(text: OutOfMemoryText) -> FailedRequest:
     """The failed request that a text is about.
 
-    What it says was asked for is what was asked of the device. What free blocks of private pools have counts as
+    What it says was requested is what was asked of the device. What free blocks of private pools have counts as
     allocated there, and of what is reserved and unallocated it does not say to which stream it belongs.
     """
     held, live = text.in_private_pools or 0, text.allocated

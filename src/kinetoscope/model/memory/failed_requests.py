@@ -38,16 +38,17 @@ class FailedRequest:
     """What is known of a request that failed, in bytes; None where the record does not say.
 
     Attributes:
-        asked: what was asked for.
-        needed: what had to be taken from the device for it.
+        requested: bytes of the request.
+        needed: what the device had to allocate for it.
         free: what was free on the device.
         total: memory of the device.
-        reserved, live: what the allocator held of the device; what of that was in use, its blocks as rounded.
-        limit: what the allocator was allowed to hold (`set_per_process_memory_fraction`).
-        parts: what the allocator held and what was not in use, by the verdict that it stands for; without a part
+        reserved, live: bytes of segments; what of that was in use, its blocks as rounded.
+        limit: what the allocator was allowed to reserve (`set_per_process_memory_fraction`).
+        parts: what was reserved and not in use, by the verdict that it stands for; without a part
             where the record does not tell it. `cannot be told` are bytes that are one of those, nobody knows which.
         fits: size of a free block of the right kind that is large enough, 0 if there is none.
-        most_held: least memory that the device must have, as this process held it, or it was free, at another time.
+        most_reserved: least memory that the device must have, as this process had reserved it, or it was free, at
+            another time.
         is_divided: whether the record tells which of the parts are which; else their verdict is a guess.
         is_exact: whether nothing in the record contradicts the rest.
     """
@@ -135,7 +136,7 @@ def judged(request: FailedRequest) -> Judgement:
 
 
 def _room(request: FailedRequest) -> int | None:
-    """Bytes that could still be taken from the device; None where that cannot be told."""
+    """Bytes that could still be allocated from the device; None where that cannot be told."""
     if request.limit is not None and request.reserved is not None:
         return max(min(request.limit - request.reserved, request.free or 0), 0)
     return None if request.is_limited else request.free

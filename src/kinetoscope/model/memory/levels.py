@@ -16,7 +16,7 @@ def levels_in_use(size: Int64s, reported: Int64s, known: Bools) -> Int64s:
     """Bytes in use after each instant of a device, in order of time: int64 [instants].
 
     Args:
-        size: int64 [instants], what was taken, or given back if negative.
+        size: int64 [instants], what was allocated, or freed if negative.
         reported: int64 [instants], bytes in use as the allocator reported them.
         known: bool [instants], whether it did. Where not, the level is counted on from the last instant before at which
             it did, else back from the first one after, else from 0.
@@ -32,8 +32,8 @@ def levels_in_use(size: Int64s, reported: Int64s, known: Bools) -> Int64s:
 def with_mapped(size: Int64s, reported: Int64s, known: Bools, mapped: Bools, address: Int32s) -> Int64s:
     """Bytes in use where some instants are of mapped memory, which the allocator does not count.
 
-    What was mapped before the recording is what was given back at an address (int32 [instants], negative for none) at
-    which nothing was mapped, or what it takes for no more to be given back than there is.
+    What was mapped before the recording is what was freed at an address (int32 [instants], negative for none) at
+    which nothing was mapped, or what it takes for no more to be freed than there is.
     """
     apart = np.where(mapped, size, 0)
     keys = np.where(mapped, address, np.int32(NO_PLACE))
@@ -49,7 +49,7 @@ def with_mapped(size: Int64s, reported: Int64s, known: Bools, mapped: Bools, add
 def is_mapped(size: Int64s, reported: Int64s, reserved: Int64s) -> Bools:
     """Instants of the host, in order of time, of mapped memory: bool [instants].
 
-    Given back, mapped memory looks like the last block of torch's allocator. It is that block if it has the size that
+    Freed, mapped memory looks like the last block of torch's allocator. It is that block if it has the size that
     the allocator reported last, and is the first that has.
     """
     mapped: Bools = (reported == 0) & (size > 0) & (reserved == size)

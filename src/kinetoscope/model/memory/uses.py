@@ -1,7 +1,7 @@
-"""What blocks of memory were for, as far as the pass that took them and the one that gave them back tell.
+"""What blocks of memory were for, as far as the pass that allocated them and the one that freed them tell.
 
 torch's own memory timeline follows each tensor; a trace does not have them. Which memory holds the parameters it does
-not tell: they were taken before the recording.
+not tell: they were allocated before the recording.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
 USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
-"""activation: taken outside of the backward pass and the optimizer, given back during a backward pass. gradient: taken
-in the backward pass, and not given back in one. optimizer state: taken in `Optimizer.step`, and not given back in one.
-kept: taken elsewhere, and not given back. temporary: all others."""
+"""activation: allocated outside of the backward pass and the optimizer, freed during a backward pass. gradient:
+allocated in the backward pass, and not freed in one. optimizer state: allocated in `Optimizer.step`, and not freed in
+one. kept: allocated elsewhere, and not freed. temporary: all others."""
 
 _ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _NEVER_FREED = range(len(USES))
 _EVALUATE: Final = "autograd::engine::evaluate_function"
@@ -34,7 +34,7 @@ _EVALUATE: Final = "autograd::engine::evaluate_function"
 
 @derived
 def block_uses(trace: Trace) -> Int8s:
-    """The use of each block, a place in USES: int8 [blocks]; −1 where it was taken before the recording."""
+    """The use of each block, a place in USES: int8 [blocks]; −1 where it was allocated before the recording."""
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
     backward, optimizer = _is_backward(trace), optimizer_steps(trace).rows

@@ -190,7 +190,7 @@ def device_costs(view: Scope, calls: ShownCalls, groups: CallGroups, work: Launc
 
 
 def memory_costs(what: str, view: Scope, calls: ShownCalls, groups: CallGroups, changes: Allocations) -> Values:
-    """Memory taken less given back while the calls ran; null where nothing was recorded of it."""
+    """Memory allocated less freed while the calls ran; null where nothing was recorded of it."""
     if not len(changes):
         return {f"{what}_total": None, f"{what}_self": None}
     trace = view.trace

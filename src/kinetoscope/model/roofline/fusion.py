@@ -341,9 +341,9 @@ class _Views:
 
 
 def _given_back(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s) -> Bools:
-    """Whose result was given back to the allocator before the next costed call behind its reader began: bool [calls].
+    """Whose result was freed before the next costed call behind its reader began: bool [calls].
 
-    So nothing else needs it. The result is the largest block that was taken in the call and outlived it.
+    So nothing else needs it. The result is the largest block that was allocated in the call and outlived it.
     """
     surely = np.zeros(len(call), np.bool_)
     instants, blocks = memory_instants(trace), memory_blocks(trace)

@@ -42,7 +42,7 @@ _COMMON_SHARE: Final = 0.8
 """Share of an owner's bytes that a line must lead to, to be said of all."""
 
 _LAYERED_SHARE: Final = 0.95
-"""Likewise of what layers hold: a line inside of them may have most of it, and is not the layer."""
+"""The same share for blocks of layers: a line inside of them may have most of it, and is not the layer."""
 
 _LEAST_LAYERS: Final = 0.5
 """Share of the layers that have a block of one stack and size, from which on it counts as a part of each: not every
@@ -54,13 +54,14 @@ _SMALLER_NUMBER_SHARE: Final = 0.1
 
 
 def active_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
-    """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as asked for.
+    """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
     operator and line. Repeats are how many blocks of one stack and size there are, where most of an owner's bytes are:
-    the number of layers, as a rule. `each` is what a layer takes: the bytes of the stacks and sizes of which half as
-    many blocks are there, or more, taken through `line` / repeats; and `line` is the innermost of the largest stack
-    that 95 % of them were taken through. Without repeats it is the one that four fifths of all were taken through.
+    the number of layers, as a rule. `each` is what a layer allocates: the bytes of the stacks and sizes of which half
+    as many blocks are there, or more, allocated through `line` / repeats; and `line` is the innermost of the largest
+    stack that 95 % of them were allocated through. Without repeats it is the one that four fifths of all were allocated
+    through.
     """
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
     if past is None or owned is None or sites is None:
@@ -72,7 +73,8 @@ def active_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.
     call = np.where(instants >= 0, charged_calls(trace)[instants], NONE) if (instants >= 0).any() else instants
     call = np.where(sites.operator[past.stack[rows]] == NONE, call, NONE)
     stack, category, allocated_at = past.stack[rows], owned.category[rows], past.allocated_at[rows]
-    forward = np.where(allocated_at >= 0, past.events.forward_stack[allocated_at], NONE) if len(past.events) else allocated_at
+    request = past.events.forward_stack[allocated_at] if len(past.events) else allocated_at
+    forward = np.where(allocated_at >= 0, request, NONE)
     forward = np.where(sites.user[stack] == NONE, forward, NONE)
     source = (
         np.where((sites.user[stack] == NONE) & (call >= 0), _stack_codes(trace)[call], NONE) if len(trace) else call
@@ -158,12 +160,12 @@ def _texts(codes: Int32s | Int8s, label: Callable[[int], str]) -> pl.Series:
 
 
 class _Alike(NamedTuple):
-    """The blocks of an owner that layers alike hold, as many of one stack and size as there are layers.
+    """The blocks of an owner that layers alike have, as many of one stack and size as there are layers.
 
     Attributes:
         repeats: how many layers; None for 1, and without stacks.
         size: bytes of one layer; None without repeats.
-        line: the line of the program that took them, and nothing else of `size`; of all blocks without repeats.
+        line: the line of the program that allocated them, and nothing else of `size`; of all blocks without repeats.
     """
 
     repeats: int | None
@@ -191,8 +193,8 @@ def _alike(sites: StackSites, stacks: Sequence[int], sizes: Sequence[int], count
 def _repeats(number_of: Counter[tuple[int, int]]) -> int:
     """The number of blocks of one stack and size that has most of the bytes.
 
-    A layer may take several alike from one line: a smaller number that it is a multiple of, with a tenth as many bytes,
-    is the number of layers.
+    A layer may allocate several alike from one line: a smaller number that it is a multiple of, with a tenth as many
+    bytes, is the number of layers.
     """
     by_number = Counter[int]()
     for (stack, each), count in number_of.items():
@@ -203,7 +205,7 @@ def _repeats(number_of: Counter[tuple[int, int]]) -> int:
 
 
 def _line(sites: StackSites, bytes_of: Counter[int], share: float) -> int:
-    """The frame of the program's innermost line of the largest stack that so much of the bytes was taken through."""
+    """The frame of the program's innermost line of the largest stack that allocated so much of the bytes."""
     if not bytes_of:
         return NONE
     through = Counter[int]()

@@ -3,9 +3,9 @@
 As it was: from the segments and blocks that were there at its beginning, and with its segments, each address that the
 replica predicts is compared with the recorded one. The share that agrees is the trust in everything else.
 
-Under other settings: what was there at the beginning is asked for anew, in order of address, from an empty allocator;
-then follow the requests and returns of the history, and the calls of `empty_cache`. Private pools (of CUDA graphs, say)
-hold what they held.
+Under other settings: what was there at the beginning is requested anew, in order of address, from an empty allocator;
+then follow the requests and frees of the history, and the calls of `empty_cache`. Private pools (of CUDA graphs, say)
+reserve what they did.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kinetoscope.algorithms import caching_allocator as replica
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.caching_allocator import SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.snapshot.segment_history import SegmentHistory, segments_after
 from kinetoscope.model.snapshot.releases import EMPTIED, releases_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.rounding import rounded
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segments_after
 from kinetoscope.model.snapshot.settings import AllocatorSettings, recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
     NONE,
@@ -70,13 +70,13 @@ class ReplayedAllocator:
     """What an allocator with other settings would have done.
 
     Attributes:
-        reserved: most bytes held. event: when first; NONE before the history.
+        reserved: most bytes reserved. event: when first; NONE before the history.
         in_use: most bytes of blocks in use, without those of private pools.
-        segments_taken, segments_returned: calls for memory of the device, and those that give it back, in the history.
+        device_allocations, device_frees: calls for memory of the device, and those that free it, in the history.
         retries: how often it emptied its cache because the device had no more.
         failures: requests that failed, those that failed in the record among them.
         failed: the event whose request failed and ends the replay, NONE for one before the history; None if none did.
-        levels: int64 [events + 1], bytes held before the first event and after each; of the time after `failed` 0.
+        levels: int64 [events + 1], bytes reserved before the first event and after each; of the time after `failed` 0.
     """
 
     reserved: int
@@ -115,7 +115,10 @@ def trust_of(snapshot: Snapshot, past: SnapshotHistory, lives: SegmentHistory, *
     )
     ranges = rows.extend(start.size, start.address)
     first = np.concatenate(
-        [np.where(start.is_expandable, replica.SEGMENT_MAP, replica.SEGMENT_ALLOC), np.full(len(early), replica.PRELOAD)]
+        [
+            np.where(start.is_expandable, replica.SEGMENT_MAP, replica.SEGMENT_ALLOC),
+            np.full(len(early), replica.PRELOAD),
+        ]
     )
     first_rows = np.concatenate([ranges, early])
     changes = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
@@ -166,8 +169,8 @@ def replayed(
         settings: those to play it under.
         memory: bytes of the device, which decide how many addresses an expandable segment has; None if not known.
         limit: bytes that the device has for this allocator; None for no limit.
-        emptied: int64, events after which `empty_cache` had given memory back.
-        requested: int64 [allocations], bytes that are asked for instead.
+        emptied: int64, events after which `empty_cache` had freed segments.
+        requested: int64 [allocations], bytes that are requested instead.
     """
     events = past.events
     is_private = private_pools(snapshot)
@@ -202,7 +205,7 @@ def replayed(
 def device_limit(past: SnapshotHistory, reserved: Int64s) -> int | None:
     """Bytes that the device had for the allocator; None if no request failed, which would show it.
 
-    Of several failures the least: others may have taken some of the device in between. What was held fitted.
+    Of several failures the least: others may have allocated some of the device in between. What was reserved fitted.
     """
     failed = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     if not len(failed):
@@ -221,7 +224,17 @@ def default_pool(snapshot: Snapshot, past: SnapshotHistory) -> SnapshotHistory:
     if not is_private.any():
         return past
     ours = ~is_private[past.pool]
-    columns = ("address", "requested", "size", "stream", "pool", "stack", "allocated_at", "free_requested_at", "freed_at")
+    columns = (
+        "address",
+        "requested",
+        "size",
+        "stream",
+        "pool",
+        "stack",
+        "allocated_at",
+        "free_requested_at",
+        "freed_at",
+    )
     return replace(past, **{name: getattr(past, name)[ours] for name in columns})
 
 
@@ -255,7 +268,7 @@ class _OperationRows:
     @staticmethod
     def of_history(past: SnapshotHistory, chosen: Bools | None = None) -> _Operations:
         """What the history does with allocations."""
-        # A return that does not wait is one operation.
+        # A free that does not wait is one operation.
         waits = (past.free_requested_at != NONE) & (past.free_requested_at + 1 != past.freed_at)
         parts = []
         for event, does, which in (
@@ -313,7 +326,7 @@ def _result(operations: _Operations, state: Int64s, after: Int64s, events: int) 
 
 
 def _reserved_privately(lives: SegmentHistory, is_private: Bools) -> tuple[int, Int64s, Int64s]:
-    """Bytes that private pools held at the beginning; events that changed that, and by how much."""
+    """Bytes that private pools had reserved at the beginning; events that changed that, and by how much."""
     ours = lives.rows(np.flatnonzero(is_private[lives.pool]))
     begun, ended = ours.allocated_at != NONE, ours.freed_at != NONE
     event = np.concatenate([ours.allocated_at[begun], ours.freed_at[ended]]).astype(np.int64)
@@ -325,7 +338,7 @@ def _of_changes(
 ) -> tuple[Bools, Int64s]:
     """Size class and pool of events that change segments.
 
-    What is taken is for the request behind it; what goes back is of the class of what was taken there.
+    What is mapped is for the request behind it; what is unmapped is of the class of what was mapped there.
     """
     events = past.events
     small = events.size[changes] <= SMALL_SEGMENT_BYTES

@@ -16,7 +16,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 NO_CHANGE = -1
-"""Code of an event that neither takes nor returns memory."""
+"""Code of an event that neither allocates nor frees memory."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Bands:
 
     Attributes:
         event: int64 [instants], the event after which they hold; −1 before the first.
-        levels: int64 [instants, kinds], bytes asked for.
+        levels: int64 [instants, kinds], bytes requested.
     """
 
     event: Int64s
@@ -33,7 +33,7 @@ class Bands:
 
 
 def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
-    """What each event does: k takes bytes for kind k, −2 − k returns them, NO_CHANGE. `kind`: int8 [allocations]."""
+    """What each event does: k allocates bytes of kind k, −2 − k frees them, NO_CHANGE. `kind`: int8 [allocations]."""
     codes = np.full(len(past.events), NO_CHANGE, np.int8)
     is_allocated, is_freed = past.allocated_at != NONE, past.freed_at != NONE
     codes[past.allocated_at[is_allocated]] = kind[is_allocated]

@@ -14,10 +14,10 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
+from kinetoscope.model.snapshot.segment_history import segment_history
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
     NONE,
@@ -32,7 +32,7 @@ OUT_OF_MEMORY_NOTE: Final = "out of memory "
 """Beginning of the annotation, followed by JSON, in which our recorder notes what the device had."""
 
 _MAX_RELEASES: Final = 1 << 16
-"""Events before a failed request that are looked at for what the allocator gave back."""
+"""Events before a failed request that are looked at for what the allocator freed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RefusedRequest:
     Attributes:
         event: its place in the history.
         request: what is known of it.
-        heap: what the allocator held then.
+        heap: its segments then.
         right: bool [segments], those of its pool, stream and size class: only they could serve it.
         private: bool [segments], of pools of CUDA graphs or `MemPool`s.
         rounded: bytes as rounded.
@@ -121,9 +121,9 @@ def _failure(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int
 
 
 def _searched_at(past: SnapshotHistory, event: int) -> int:
-    """The last event before the allocator began to give back what it could.
+    """The last event before the allocator began to free what it could.
 
-    It does not search its blocks anew after that: what other streams had still used, and what is returned only then,
+    It does not search its blocks anew after that: what other streams had still used, and what is freed only then,
     comes too late for the request.
     """
     before = past.events.action[max(event - _MAX_RELEASES, 0) : event]
@@ -132,7 +132,7 @@ def _searched_at(past: SnapshotHistory, event: int) -> int:
 
 
 def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> dict[Verdict, int]:
-    """What was held and not in use, by why it could not serve: holes, and what rounding made of allocations."""
+    """What was reserved and not in use, by why it could not serve: holes, and what rounding made of allocations."""
     hole, size = state.is_hole, state.size
     here, of_graph = right[state.segment], graphs[state.segment]
     used = here & ~hole & ~state.is_pending
@@ -146,7 +146,7 @@ def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> d
 
 
 def _needed(snapshot: Snapshot, state: Heap, right: Bools, size: int) -> int:
-    """What had to be taken from the device: a segment, or the granules behind an expandable one."""
+    """What the device had to allocate: a segment, or the granules behind an expandable one."""
     growing = right & state.segments.is_expandable
     if not growing.any() and not (snapshot.settings.get("expandable_segments") is True and right.any()):
         return segment_bytes(size)
@@ -175,7 +175,7 @@ class Obstacles:
 
     Attributes:
         allocations: int32, rows of the history.
-        size: what they take, bytes.
+        size: their bytes.
         gain: the hole, or the segments for the device, that would be there without them, bytes.
     """
 
@@ -188,8 +188,8 @@ def obstacles(failure: RefusedRequest) -> Obstacles | None:
     """The fewest bytes in use without which the request would have fitted: in one place, or in whole segments.
 
     Of all places in the segments of the right kind the one in which the least is in use; or else the segments in
-    which the least is in use, until what they would give back to the device is enough. None if both take more than
-    what was asked for: then it is not these that are in the way.
+    which the least is in use, until freeing them is enough. None if both have more than
+    what was requested: then it is not these that are in the way.
     """
     plans = [plan for plan in (_in_one_place(failure), _whole_segments(failure)) if plan is not None]
     best = min(plans, key=lambda plan: plan.size, default=None)

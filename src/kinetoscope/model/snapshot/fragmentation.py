@@ -1,4 +1,4 @@
-"""What the allocator holds and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
+"""What is reserved and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.algorithms.idle_segments import ALLOC, FREE, SEGMENT_ALLOC, SEGMENT_FREE, idle_levels
-from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, SegmentHistory, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, SegmentHistory, segment_history
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -34,8 +34,8 @@ class UnusedLevels:
 
     Attributes:
         releasable: of segments of the default pool, or granules of expandable ones, of which nothing is in use:
-            `empty_cache` gives them back.
-        split: of the default pool's other segments what is not in use: it cannot be given back. torch's statistic
+            `empty_cache` frees them.
+        split: of the default pool's other segments what is not in use: it cannot be freed. torch's statistic
             `inactive_split_bytes` has the same, but for expandable segments.
         private: what is not in use of the pools of CUDA graphs and `MemPool`s.
     """
@@ -59,7 +59,7 @@ def unused_levels(trace: Trace, device: int) -> UnusedLevels:
 
 
 def _private_levels(past: SnapshotHistory, lives: SegmentHistory, default: Int64s) -> Int64s:
-    """What private pools hold, less what is in use there."""
+    """What private pools reserve, less what is in use there."""
     changes = np.zeros(len(past.events) + 1, np.int64)
     if np.isin(lives.pool, default).all():
         return changes
@@ -69,7 +69,7 @@ def _private_levels(past: SnapshotHistory, lives: SegmentHistory, default: Int64
     ):
         which = ~np.isin(pool, default)
         for event, towards in ((allocated_at[which], sign), (freed_at[which], -sign)):
-            counts = (event != NONE) | (towards == sign)  # what was not returned is of no event
+            counts = (event != NONE) | (towards == sign)  # what was not freed is of no event
             np.add.at(changes, event[counts] + 1, towards * size[which][counts])
     return np.cumsum(changes)
 
@@ -100,7 +100,7 @@ def _releasable(past: SnapshotHistory, lives: SegmentHistory) -> Int64s:
 
 
 def _units(lives: SegmentHistory) -> SegmentHistory:
-    """What the allocator can give back by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
+    """What the allocator can free by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
     order = np.lexsort((lives.address, lives.allocated_at))
     lives = lives.rows(order)
     if not len(lives):

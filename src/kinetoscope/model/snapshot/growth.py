@@ -1,4 +1,4 @@
-"""Memory of a device at the ends of steps: what outlives its step, what a step holds of its own, and what keeps it."""
+"""Memory of a device at the ends of steps: what outlives its step, what a step leaves, and what keeps it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HOLDERS: Final = ("references", "stream", "graph pool")
 end before its free completes; the private pool of a CUDA graph (or a `MemPool`), whose blocks replays write."""
 
 NEVER_FREED: Final = np.iinfo(np.int32).max
-"""Event of a return that the history does not have."""
+"""Event of a free that the history does not have."""
 
 
 class PersistentAllocations(NamedTuple):
-    """Allocations that stay: rows int32 of the history, the step int64 of each, what keeps it int8, of HOLDERS."""
+    """Allocations that outlive their step: rows int32, the step int64 of each, what keeps it int8, of HOLDERS."""
 
     rows: Int32s
     step: Int64s
@@ -29,13 +29,13 @@ class PersistentAllocations(NamedTuple):
 
 
 class StepAllocations(NamedTuple):
-    """Bytes asked for in each step, int64 [steps].
+    """Bytes requested in each step, int64 [steps].
 
     Attributes:
-        held: what it took and holds at its end.
-        others: all that stacks took of which no step holds anything at its end.
-        growing: stacks, int32, of which the last step holds more of its own than the first, those with most first.
-        growth: int64, by how much; blocks: int64, how many the last step holds.
+        held: what it allocated and is in use at its end.
+        others: all of the stacks of which no step leaves anything in use at its end.
+        growing: stacks, int32, of which the last step leaves more than the first, those with most first.
+        growth: int64, by how much; blocks: int64, how many the last step leaves.
     """
 
     held: Int64s
@@ -46,7 +46,7 @@ class StepAllocations(NamedTuple):
 
 
 def carried_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
-    """Bytes asked for that are in use at the end of each step and were taken before it began: int64 [steps]."""
+    """Bytes requested that are in use at the end of each step and were allocated before it began: int64 [steps]."""
     first = np.searchsorted(steps.start, past.allocated_at, side="right")
     last = np.searchsorted(steps.end, _over(past), side="right")
     is_held = first < last
@@ -57,7 +57,7 @@ def carried_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
 
 
 def step_allocations(past: SnapshotHistory, steps: HistoryWindows) -> StepAllocations:
-    """What each step takes of its own."""
+    """What each step allocates."""
     step = steps.of(past.allocated_at)
     rows = np.flatnonzero(step >= 0)
     step, size, stack = step[rows], past.requested[rows], past.stack[rows]
@@ -79,7 +79,7 @@ def step_allocations(past: SnapshotHistory, steps: HistoryWindows) -> StepAlloca
 
 
 def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> PersistentAllocations:
-    """Allocations taken in any step but the last, and in use at the end of the last."""
+    """Allocations of any step but the last, and in use at the end of the last."""
     end = int(steps.end[-1])
     rows = np.flatnonzero(_over(past) >= end).astype(np.int32)
     step = steps.of(past.allocated_at[rows])
@@ -92,5 +92,5 @@ def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> Pe
 
 
 def _over(past: SnapshotHistory) -> Int32s:
-    """The event that returned each allocation, NO_RETURN_EVENT for none: int32."""
+    """The event that freed each allocation, NEVER_FREED for none: int32."""
     return np.where(past.freed_at == NONE, np.int32(NEVER_FREED), past.freed_at)

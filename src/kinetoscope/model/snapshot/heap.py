@@ -9,9 +9,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.snapshot.segment_history import SegmentHistory, segments_after, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, waiting_since_before
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history, segments_after
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -22,12 +22,12 @@ class Heap:
     """Pieces of segments in order of address: allocations, and the holes between them.
 
     Attributes:
-        segments: what is held.
+        segments: those that are reserved.
         first: int32 [segments + 1], where the pieces of each segment begin.
         segment: int32 [pieces], which each lies in.
         address, size: int64 [pieces], bytes; an allocation has what could not be split off behind it.
         allocation: int32 [pieces], row of the history; NONE of a hole.
-        is_pending: bool [pieces], its return waits for another stream, or for the end of a capture.
+        is_pending: bool [pieces], its free waits for another stream, or for the end of a capture.
         strays: allocations that lie in no segment that is known, or in another one; they are left out.
     """
 
@@ -66,9 +66,9 @@ def heap(trace: Trace, device: int, event: int) -> Heap | None:
 def heap_of(
     snapshot: Snapshot, past: SnapshotHistory, lives: SegmentHistory, event: int, *, late_since: int | None = None
 ) -> Heap:
-    """The same of a history and of the lives of its segments.
+    """The heap after an event, of a history and its segments.
 
-    Allocations that waited, and were returned after the event `late_since`, are still there where their segment is.
+    Allocations that waited, and were freed after the event `late_since`, are still there where their segment is.
     """
     segments = segments_after(lives, event)
     alive = past.active_after(event)

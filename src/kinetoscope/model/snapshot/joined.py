@@ -22,7 +22,7 @@ MAX_CLOCK_ERROR_NS: Final = 1_000_000
 
 @derived
 def joined_instants(trace: Trace, device: int) -> Int32s:
-    """The instant of `memory_instants` that took each allocation of a history: int32 [allocations], NONE for none.
+    """The instant of `memory_instants` of each allocation of a history: int32 [allocations], NONE for none.
 
     It has the same device and address, is the nearest within a millisecond, and has the rounded size: of a large block
     with what was too small to be split off.

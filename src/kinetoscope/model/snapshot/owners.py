@@ -1,7 +1,7 @@
 """What each allocation of a snapshot is for: a category, and how that is known.
 
 The stack of the request tells most: optimizers, constructors, collectives and workspaces have their names in it, and
-the backward pass has autograd's. What the forward pass takes and what only passes by differ in their lifetimes: an
+the backward pass has autograd's. What the forward pass allocates and what only passes by differ in their lifetimes: an
 activation is there until the backward pass, a gradient outlives the backward pass that made it. What was there before
 the history has no stack; of that, blocks with the sizes of the gradients are parameters. All else stays unknown.
 """
@@ -42,14 +42,12 @@ CATEGORIES: Final = (
 )
 """Categories of allocations, in the order of their codes.
 
-parameter: taken where modules are built, loaded or moved; or there before the history, with the size of a gradient; or
-taken anew by an optimizer in each step, after its state.
-gradient: taken in the backward pass, and outlives it. optimizer state: taken in the optimizer, and outlives its step.
-activation: taken elsewhere, and returned in a backward pass, or by a module and returned after one, or with a graph of
-autograd. temporary: returned
-in the pass in which it was taken. workspace, collective buffer, KV cache, input: by a function of the stack; a
-workspace of cuBLAS also by its size.
-graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
+parameter: allocated where modules are built, loaded or moved; or there before the history, with the size of a gradient;
+or allocated anew by an optimizer in each step, after its state. gradient: allocated in the backward pass, and outlives
+it. optimizer state: allocated in the optimizer, and outlives its step. activation: allocated elsewhere, and freed in a
+backward pass, or by a module and freed after one, or with a graph of autograd. temporary: freed in the pass in which it
+was allocated. workspace, collective buffer, KV cache, input: by a function of the stack; a workspace of cuBLAS also by
+its size. graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
 """
 
 (
@@ -68,7 +66,7 @@ graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing 
 
 EVIDENCE: Final = ("stack", "annotation", "trace", "lifetime", "size", "pool")
 """How a category is known, in the order of the codes: by the frames of the stack; by an annotation or metadata of the
-snapshot; by a range of the trace; by the passes in which it was taken and returned; by its size; by its pool."""
+snapshot; by a range of the trace; by the passes in which it was allocated and freed; by its size; by its pool."""
 
 BY_STACK, BY_ANNOTATION, BY_TRACE, BY_LIFETIME, BY_SIZE, BY_POOL = range(len(EVIDENCE))
 
@@ -134,7 +132,8 @@ def owners_of(
     stack = _own_stacks(past)
     passes = _passes(snapshot, past, stack, stacks, backward, optimizer, base)
     marks: Int32s = stacks.marks[past.stack]
-    allocated_at, end = past.allocated_at, np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
+    allocated_at = past.allocated_at
+    end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
     is_over, is_recorded = end != NONE, allocated_at != NONE
     of_stack = np.where(past.stack != NONE, _kinds_of_marks(marks), np.int8(NONE))
     kind = np.where(is_recorded, passes.kind[allocated_at], of_stack)
@@ -187,7 +186,7 @@ def owners_of(
 def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
     """What stays from its pass on through two more, alone of its stack and size, and is as large as cuBLAS's workspace.
 
-    Stacks of Python alone do not show the handle that takes it at the first product of each thread and stream.
+    Stacks of Python alone do not show the handle that allocates it at the first product of each thread and stream.
     """
     stays = (past.allocated_at != NONE) & (past.freed_at == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
     rows = np.flatnonzero(stays & (number.max() - number[past.allocated_at] >= 2))
@@ -236,7 +235,7 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     """Blocks that nothing else tells, by the sizes of the gradients.
 
     As many of each size as there are gradients of it at once are parameters. If an optimizer runs whose state was not
-    taken in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
+    allocated in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
     """
     there = np.flatnonzero(where & (found.category == UNKNOWN))
     sizes, counts = _sizes_of_gradients(past, found)
@@ -267,10 +266,10 @@ def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple
 
 
 def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
-    """Parameters that their optimizer takes anew in each step (`p.data = p.data - …`), as it does its state.
+    """Parameters that their optimizer allocates anew in each step (`p.data = p.data - …`), as it does its state.
 
-    Where gradients have no parameters that outlast the optimizer, what it takes last of their sizes is the parameters:
-    it needs its state to compute them. What they replace was the parameters before.
+    Where gradients have no parameters that outlast the optimizer, what it allocates last of their sizes is the
+    parameters: it needs its state to compute them. What they replace was the parameters before.
     """
     sizes, counts = _sizes_of_gradients(past, found)
     lasting = np.flatnonzero((found.category == PARAMETER) & ~ends_in_optimizer)
@@ -377,7 +376,7 @@ def _passes(
 def _own_stacks(past: SnapshotHistory) -> Int32s:
     """The stack from which each event came: int32 [events]; NONE where only that of the allocation is recorded.
 
-    With `context="alloc"` torch writes the stack of the allocation again where it is returned.
+    With `context="alloc"` torch writes the stack of the allocation again where it is freed.
     """
     stack = past.events.stack
     end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)

@@ -1,4 +1,4 @@
-"""When the allocator gave unused segments back to the device, and why: the program emptied the cache, or it had to."""
+"""When the allocator freed unused segments, and why: the program emptied the cache, or it had to."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 RELEASE_REASONS: Final = ("emptied", "retry", "collection", "unknown")
-"""Why segments go back, in the order of the codes. emptied: the program called `empty_cache`. retry: the device had no
-more for a request, and was asked again behind it. collection: `garbage_collection_threshold` was passed, or that.
+"""Why segments are freed, in the order of the codes. emptied: the program called `empty_cache`. retry: the device had
+no more for a request, and was asked again behind it. collection: `garbage_collection_threshold` was passed, or that.
 unknown: there are no stacks, and it may be either of the first two."""
 
 EMPTIED, RETRY, COLLECTION, UNTOLD = range(len(RELEASE_REASONS))
@@ -37,11 +37,11 @@ _EMPTY_CACHE: Final = re.compile(r"(?:^|[:_])(?:empty_cache|emptyCache)(?:$|\()"
 
 @dataclass(frozen=True)
 class Releases:
-    """Bursts of events that give segments back, in order.
+    """Bursts of events that free segments, in order.
 
     Attributes:
         first, last: int32, events of the history.
-        size: int64, bytes that went back.
+        size: int64, bytes freed.
         count: int32, segments that did.
         reason: int8, a place in RELEASE_REASONS.
         serves: bool, whether the request behind it got memory; false where it failed, or there is none.
@@ -75,8 +75,8 @@ def releases(trace: Trace, device: int) -> Releases:
 def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     """The same of a history.
 
-    `empty_cache` is told by its frames. What a request makes go back has its stack, and precedes what is then taken
-    from the device. Without stacks, that is not known where more would have been held than ever was; else it fitted.
+    `empty_cache` is told by its frames. What a request frees has its stack, and precedes what is then allocated on
+    the device. Without stacks, that is not known where more would have been reserved than ever was; else it fitted.
     """
     events = past.events
     shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
@@ -114,7 +114,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
 
 
 def _allocated_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request: Int64s) -> Int64s:
-    """Bytes taken from the device between events: int64."""
+    """Bytes allocated on the device between events: int64."""
     sums = np.concatenate([[0], np.cumsum(np.where(grows, past.events.size, 0))])
     return np.asarray(sums[request] - sums[np.minimum(last + 1, len(grows))])
 

@@ -13,7 +13,6 @@ from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
-    ALLOC,
     FREE_COMPLETED,
     FREE_REQUESTED,
     INACTIVE,
@@ -30,8 +29,8 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 Level = Literal["requested", "active", "allocated", "reserved"]
-"""As in `torch.cuda.memory_stats`: bytes asked for, of allocations that were not yet returned; the same as rounded;
-rounded, without those whose return waits for another stream; bytes of segments."""
+"""As in `torch.cuda.memory_stats`: bytes requested, of allocations that were not yet freed; the same as rounded;
+rounded, without those whose free waits for another stream; bytes of segments."""
 
 _ROUND_NUMBER: Final = 1000
 """Of such a multiple is the `max_entries` of a history that people give."""
@@ -41,21 +40,21 @@ _ROUND_NUMBER: Final = 1000
 class SnapshotHistory:
     """One device: its events and its allocations, those from before the history first, then in order of their event.
 
-    An allocation is what was asked for once. Columns of `allocations` rows:
+    An allocation is one request. Columns of `allocations` rows:
 
     Attributes:
         device: number of the device.
         events: its history.
-        address, requested: int64, where, and bytes asked for.
+        address, requested: int64, where, and bytes requested.
         size: int64, bytes as rounded: exactly what it has where it is still there; else by the rules of rounding,
             without the rest of a large block that is too small to be split off (up to 1 MiB).
-        stream: int64, the stream that it was taken on; of those from before the history the one of their segment.
+        stream: int64, the stream that it was allocated on; of those from before the history the one of their segment.
         pool: int32, row of `Snapshot.pools`: of the event, else of the segment that now has the address; else NONE.
         stack: int32, of the request; NONE where it was not recorded.
-        taken: int32, event of `alloc`; NONE before the history.
-        free_requested: int32, event from which on its return waits or is done; NONE.
-        returned: int32, event of `free_completed`; NONE where it is still there.
-        impossible: events that do not fit the state, such as the return of what is not there.
+        allocated_at: int32, event of `alloc`; NONE before the history.
+        free_requested_at: int32, event from which on its free waits or is completed; NONE.
+        freed_at: int32, event of `free_completed`; NONE where it is still there.
+        impossible: events that do not fit the state, such as the free of what is not there.
     """
 
     device: int
@@ -76,12 +75,12 @@ class SnapshotHistory:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the ring of entries was probably full: a round number of events, and returns of what came before."""
+        """Whether the ring of entries was probably full: a round number of events, and frees of what came before."""
         early = bool(((self.allocated_at == NONE) & (self.freed_at != NONE)).any())
         return early and len(self.events) > 0 and len(self.events) % _ROUND_NUMBER == 0
 
     def active_after(self, event: int) -> Bools:
-        """Allocations that are not returned after an event (−1: before all of them): bool [allocations]."""
+        """Allocations whose free is not completed after an event (−1: before all of them): bool [allocations]."""
         active = np.zeros(len(self), np.bool_)
         begun = int(np.searchsorted(self.allocated_at, event, side="right"))  # they are in order of it
         # As unsigned numbers NONE is above all events.
@@ -121,7 +120,7 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
     count = int(at[0])
     order = np.argsort(allocated_at[:count], kind="stable").astype(np.int32)
     allocated_at, requested, freed_at = allocated_at[order], requested[order], freed_at[order]
-    known = np.where(allocated_at != NO_EVENT, allocated_at, freed_at)  # an event that has the address; −1: only the block
+    known = np.where(allocated_at != NO_EVENT, allocated_at, freed_at)  # an event with the address; −1: only the block
     still = np.minimum(order, max(len(here) - 1, 0))
     block = here[still] if len(here) else np.zeros(count, np.int64)
     is_there = order < len(here)
@@ -198,7 +197,7 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
 
 
 def waiting_since_before(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
-    """Allocations whose return was requested before the history began."""
+    """Allocations whose free was requested before the history began."""
     before = int(np.searchsorted(past.allocated_at, 0))  # they come first
     is_pending = np.isin(past.address[:before], snapshot.blocks.address[snapshot.blocks.state == PENDING_FREE])
     is_unrequested = past.free_requested_at[:before] == NONE

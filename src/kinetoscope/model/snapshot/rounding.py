@@ -1,4 +1,4 @@
-"""How the caching allocator rounds what is asked for (`round_size`), and what it asks of the device for it."""
+"""How the caching allocator rounds what is requested (`round_size`), and what it asks of the device for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The segments that an allocator held of its device at any instant of its history.
+"""The segments that an allocator had reserved on its device at any instant of its history.
 
 A segment of cudaMalloc has a life as an allocation has. An expandable one grows and shrinks by granules; each granule
 has a life, and what is mapped without a gap is one segment, as in a snapshot.
@@ -46,10 +46,10 @@ class SegmentHistory:
         address, size: int64, bytes.
         stream: int64, the pointer of the CUDA stream.
         pool: int32, row of `Snapshot.pools`; NONE where neither the event nor the snapshot says.
-        is_small: bool, of the pool of requests up to 1 MiB; of what was returned by the size that it was taken in.
+        is_small: bool, of the pool of requests up to 1 MiB; of what was freed by the size that it was allocated in.
         is_expandable: bool.
-        stack: int32, of the request that took it from the device; NONE where it was not recorded.
-        taken, returned: int32, the event that took and that returned it; NONE before and after the history.
+        stack: int32, of the request that allocated it on the device; NONE where it was not recorded.
+        allocated_at, freed_at: int32, the event that allocated and that freed it; NONE before and after the history.
     """
 
     address: Int64s
@@ -72,7 +72,7 @@ class SegmentHistory:
 
 @derived
 def segment_history(trace: Trace, device: int) -> SegmentHistory:
-    """All segments and granules that the device ever gave, in no order; none for a device without a snapshot."""
+    """All segments and granules that were ever reserved, in no order; none for a device without a snapshot."""
     snapshot, past = snapshot_of(trace), history(trace, device)
     if snapshot is None or past is None:
         return _nothing()
@@ -98,7 +98,7 @@ def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHist
     at = np.array([count, 0], np.int64)
     undo(does, keys[count:].astype(np.int32), live, allocated_at, waits, freed_at, at)
     rows = int(at[0])
-    # Where each comes from: a segment of the last state, else the event that returned it.
+    # Where each comes from: a segment of the last state, else the event that freed it.
     piece = np.concatenate([np.arange(count), count + freed_at[count:rows]])
     segment = here[last.of]
 
@@ -158,7 +158,7 @@ def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
 
 
 def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
-    """What is held after an event (−1: before all of them), in order of address; `taken` is of the first granule."""
+    """What is reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
     alive = lives.rows((lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
     alive = alive.rows(np.argsort(alive.address, kind="stable"))
     if not len(alive):

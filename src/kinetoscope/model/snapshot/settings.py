@@ -27,10 +27,10 @@ class AllocatorSettings:
 
     Attributes:
         max_split_size: bytes from which on blocks are not split; None for no limit.
-        max_non_split_rounding: how many bytes larger than asked for such a block may be.
+        max_non_split_rounding: how many bytes larger than requested such a block may be.
         roundup_power2_divisions: by the power of two in MiB, as `allocator_settings` of a snapshot has it.
-        garbage_collection_threshold: share of the device's memory that is held, from which on unused segments go
-            back before more is taken; 0 for never.
+        garbage_collection_threshold: share of the device's memory that is reserved, from which on unused segments are
+            freed before more is allocated; 0 for never.
         expandable_segments: whether segments grow.
     """
 

@@ -1,4 +1,4 @@
-"""Where in the program memory was asked for: what the distinct stacks of a snapshot say, each looked at once.
+"""Where in the program memory was requested: what the distinct stacks of a snapshot say, each looked at once.
 
 A stack has Python's frames, C++'s, or both, innermost first. A frame's file and function say what a call was for only
 where they are torch's or a well-known library's; the names in a user's program say nothing, but for a few customs.

@@ -1,6 +1,6 @@
 """A memory snapshot as columns: the state of the allocator when it was taken, and the events that led there.
 
-The names are those of torch's `torch.cuda.memory._snapshot()`. A segment is what the allocator took from the device,
+The names are those of torch's `torch.cuda.memory._snapshot()`. A segment is what the allocator allocated on the device,
 a block a piece of a segment, a stack the frames of a request, innermost first.
 """
 
@@ -45,18 +45,18 @@ NONE: Final = -1
 
 @dataclass(frozen=True)
 class Segments:
-    """What the allocators hold of the devices, in order of the file: one row each, of a device's in order of address.
+    """Segments of the allocators, in order of the file: one row each, of a device's in order of address.
 
     Attributes:
         device: int32.
         address, size: int64, bytes.
         allocated, active, requested: int64, bytes of its blocks as the file says: in use; that and pending frees; as
-            asked for (−1 where torch was older than 2.1).
+            requested (−1 where torch was older than 2.1).
         stream: int64, the pointer of the CUDA stream, 0 for the default one.
         is_small: bool, of the pool of requests up to 1 MiB.
         pool: int32, row of `Snapshot.pools`; NONE where the file does not say.
         is_expandable: bool.
-        stack: int32, of the request that took it from the device.
+        stack: int32, of the request that allocated it on the device.
         first_block: int32 [segments + 1], where the blocks of each begin.
     """
 
@@ -83,7 +83,7 @@ class SegmentBlocks:
 
     Attributes:
         address, size: int64, bytes: as the allocator rounded them.
-        requested: int64, bytes asked for; 0 of inactive blocks, `size` where the file does not say.
+        requested: int64, bytes requested; 0 of inactive blocks, `size` where the file does not say.
         state: int8, a place in STATES.
         stack: int32, of the request; NONE of inactive blocks and of those from before the history.
     """
@@ -105,7 +105,7 @@ class SnapshotEvents:
     Attributes:
         action: int8, a place in ACTIONS or OTHER_ACTION.
         address: int64; of `oom` the bytes that were free on the device.
-        size: int64, bytes: as asked for of alloc and free; of the range of segments; of `oom` what was asked for.
+        size: int64, bytes: as requested of alloc and free; of the range of segments; of `oom` what was requested.
         stream: int64, the pointer of the CUDA stream.
         time: int64, ns since 1970; NONE before torch 2.2.
         stack: int32; NONE where no context was gathered.
@@ -113,7 +113,7 @@ class SnapshotEvents:
         compile_context, metadata, internal: int32, string codes; NONE where there is none. `metadata` is what
             `_set_memory_metadata` or `_annotate_tensor` said.
         forward_stack: int32, a row of `Snapshot.text_stacks`: the forward operator's Python stack, of what its backward
-            took; NONE where there is none.
+            allocated; NONE where there is none.
 
     Columns of which all values are NONE take no memory.
     """

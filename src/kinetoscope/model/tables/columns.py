@@ -147,10 +147,10 @@ MEMORY_FIELDS = (
     _ROW,
     _THREAD,
     _instant("start", "When, as the file counts time."),
-    _from("bytes", pl.Int64, "Bytes taken, or given back if negative.", "bytes", argument="memory_bytes"),
+    _from("bytes", pl.Int64, "Bytes allocated, or freed if negative.", "bytes", argument="memory_bytes"),
     _from("address", pl.Int64, "Address."),
     _from("allocated", pl.Int64, "Bytes in use on the device afterwards.", "bytes"),
-    _from("reserved", pl.Int64, "Bytes that the allocator holds afterwards.", "bytes"),
+    _from("reserved", pl.Int64, "Bytes that the allocator has reserved afterwards.", "bytes"),
     _from("device_type", pl.Int64, "As c10 numbers them: 0 CPU, 1 CUDA or ROCm.", argument="memory_device_type"),
     _from("device", pl.Int64, "Number of the device; −1 for the host.", argument="memory_device"),
 )
@@ -216,8 +216,8 @@ COUNTER_FIELDS = (
     _plain("value", pl.Float64, "Value from then on; null where it is no finite number."),
 )
 
-_LINE = _plain("line", pl.String, "Line of the user's program that asked for it, as in train.py:12; null if unknown.")
-_STACK = _plain("stack", pl.String, "Frames that asked for it, the outermost first, parted by semicolons.")
+_LINE = _plain("line", pl.String, "Line of the user's program that requested it, as in train.py:12; null if unknown.")
+_STACK = _plain("stack", pl.String, "Frames that requested it, the outermost first, parted by semicolons.")
 _DEVICE = _plain("device", pl.Int64, "Number of the device.")
 _ADDRESS = _plain("address", pl.Int64, "Address.")
 _STREAM = _plain("stream", pl.Int64, "Pointer of the CUDA stream; 0 for the default one.")
@@ -229,7 +229,7 @@ SEGMENT_FIELDS = (
     _plain("size", pl.Int64, "Bytes.", "bytes"),
     _plain("allocated", pl.Int64, "Bytes of its blocks in use.", "bytes"),
     _plain("active", pl.Int64, "The same with blocks whose free waits for another stream.", "bytes"),
-    _plain("requested", pl.Int64, "Bytes asked for of these; null before torch 2.1.", "bytes"),
+    _plain("requested", pl.Int64, "Bytes requested of these; null before torch 2.1.", "bytes"),
     _STREAM,
     _plain("is_small", pl.Boolean, "Is it for requests up to 1 MiB?"),
     _plain("is_expandable", pl.Boolean, "Is it a mapped range of an expandable segment?"),
@@ -242,7 +242,7 @@ BLOCK_FIELDS = (
     _DEVICE,
     _ADDRESS,
     _plain("size", pl.Int64, "Bytes, as rounded.", "bytes"),
-    _plain("requested", pl.Int64, "Bytes asked for; 0 of inactive blocks.", "bytes"),
+    _plain("requested", pl.Int64, "Bytes requested; 0 of inactive blocks.", "bytes"),
     _plain("state", pl.String, "active_allocated, active_pending_free or inactive."),
     _LINE,
     _STACK,
@@ -250,11 +250,13 @@ BLOCK_FIELDS = (
 ALLOCATION_FIELDS = (
     _DEVICE,
     _ADDRESS,
-    _plain("requested", pl.Int64, "Bytes asked for.", "bytes"),
+    _plain("requested", pl.Int64, "Bytes requested.", "bytes"),
     _plain("size", pl.Int64, "Bytes, as rounded.", "bytes"),
     _STREAM,
     _POOL,
-    _instant("allocated_at", "When it was taken, as the trace counts time; null before the history, or without times."),
+    _instant(
+        "allocated_at", "When it was allocated, as the trace counts time; null before the history or without times."
+    ),
     _instant("free_requested_at", "When its free was requested; null if it was not, or that was not recorded."),
     _instant("freed_at", "When its free was complete; null where it was still there."),
     _plain("category", pl.String, "What it is for, as in `memory_peak`."),
@@ -267,7 +269,7 @@ ALLOCATOR_EVENT_FIELDS = (
     _plain("action", pl.String, "alloc, free_requested, free_completed, segment_alloc, …, oom; null for a newer one."),
     _instant("time", "When, as the trace counts time; null before torch 2.2."),
     _plain("address", pl.Int64, "Address; of oom the bytes that were free on the device."),
-    _plain("size", pl.Int64, "Bytes: as asked for of allocations, of the range of segments.", "bytes"),
+    _plain("size", pl.Int64, "Bytes: as requested of allocations, of the range of segments.", "bytes"),
     _STREAM,
     _POOL,
     _plain("metadata", pl.String, "What the program said (`_set_memory_metadata`, `_annotate_tensor`)."),

@@ -21,7 +21,7 @@ Values = dict[str, NDArray[Any] | pl.Series]
 
 
 def segment_rows(trace: Trace) -> Int32s:
-    """A row for each segment that the allocators held when the snapshot was taken."""
+    """A row for each segment that the allocators had reserved when the snapshot was taken."""
     snapshot = snapshot_of(trace)
     return np.arange(0 if snapshot is None else len(snapshot.segments), dtype=np.int32)
 
@@ -146,7 +146,7 @@ def _pools(snapshot: Snapshot, pool: Int32s) -> pl.Series:
 
 
 def _sites(sites: StackSites, stack: Int32s) -> Values:
-    """What took the memory: the line of the user, and the stack, the outermost first; null where it is not known."""
+    """What allocated the memory: the line of the user, and the stack, the outermost first; null where unknown."""
     return {
         "line": polars_columns.labelled(np.where(sites.user[stack] >= 0, stack, np.int32(NONE)), sites.line),
         "stack": polars_columns.labelled(stack, sites.folded),

@@ -289,7 +289,7 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         _steps,
     ),
     "memory": DeclaredTable(
-        "Instants at which memory was taken or given back.",
+        "Instants at which memory was allocated or freed.",
         columns.MEMORY_FIELDS,
         lambda trace: trace.rows(EventKind.MEMORY),
         _span,
@@ -317,7 +317,7 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         _counter,
     ),
     "segments": DeclaredTable(
-        "What the allocators held of the devices when the memory snapshot was taken.",
+        "What the allocators had reserved of the devices when the memory snapshot was taken.",
         columns.SEGMENT_FIELDS,
         snapshot_tables.segment_rows,
         snapshot_tables.segments,
@@ -329,7 +329,7 @@ TABLES: Final[dict[str, DeclaredTable]] = {
         snapshot_tables.blocks,
     ),
     "allocations": DeclaredTable(
-        "What was asked for once of an allocator, from then to its free, as the memory snapshot tells.",
+        "What was requested once of an allocator, from then to its free, as the memory snapshot tells.",
         columns.ALLOCATION_FIELDS,
         snapshot_tables.allocation_rows,
         snapshot_tables.allocations,

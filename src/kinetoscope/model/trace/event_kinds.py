@@ -27,7 +27,7 @@ class EventKind(IntEnum):
     DEVICE_SYNC = 9
     """A wait recorded on a stream (`cuda_sync`, `cuda_event`): no device work either."""
     MEMORY = 10
-    """An instant at which the allocator gave or took memory."""
+    """An instant at which the allocator allocated or freed memory."""
     OVERHEAD = 11
     """Time that the profiler itself took."""
     SPAN = 12

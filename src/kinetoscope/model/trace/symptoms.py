@@ -155,13 +155,13 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NO_STACKS": "No Python stacks were recorded: nothing can be traced to source lines or modules.",
     "NO_MEMORY": "No memory events were recorded: no memory curve, peak or growth.",
     "SNAPSHOT_UNREADABLE": "A memory snapshot of the rank cannot be read.",
-    "SNAPSHOT_WITHOUT_HISTORY": "The memory snapshot has no history: only what was held when it was taken is known.",
+    "SNAPSHOT_WITHOUT_HISTORY": "The memory snapshot has no history: only what was in use when it was taken is known.",
     "SNAPSHOT_TRUNCATED": "The history of the memory snapshot was full: its oldest events were overwritten.",
-    "SNAPSHOT_WITHOUT_STACKS": "Most of what was held when the memory snapshot was taken has no stack: taken before.",
+    "SNAPSHOT_WITHOUT_STACKS": "Most of what the memory snapshot has in use has no stack: allocated earlier.",
     "SNAPSHOT_ODD_EVENTS": "Events of the memory snapshot have values that cannot be, and are left out, or those are.",
-    "SNAPSHOT_CONTRADICTS": "Events of the memory snapshot do not fit what was held, or more is in use than reserved.",
+    "SNAPSHOT_CONTRADICTS": "Events of the memory snapshot contradict its state, or more is in use than reserved.",
     "SNAPSHOT_APART": "The memory snapshot and the trace share no instant: they are of different times or runs.",
-    "NO_ADDRESSES": "Memory events carry no addresses: taking and giving back cannot be paired.",
+    "NO_ADDRESSES": "Memory events carry no addresses: allocations and frees cannot be paired.",
     "NO_DISTRIBUTED_INFO": "Collectives occur, but the file does not say its rank and world size.",
 }
 """Every code that a `Symptom` can have, and what it means."""

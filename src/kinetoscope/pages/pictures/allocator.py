@@ -32,10 +32,10 @@ KEPT_INSTANTS: Final = 48
 
 MEANINGS: Final = {
     "parameter": "Parameters and buffers of modules.",
-    "gradient": "Taken in the backward pass, and outlives it.",
-    "optimizer state": "Taken in the optimizer, and outlives its step.",
-    "activation": "Taken outside of the backward pass, and returned in one.",
-    "temporary": "Returned in the pass in which it was taken.",
+    "gradient": "Allocated in the backward pass, and outlives it.",
+    "optimizer state": "Allocated in the optimizer, and outlives its step.",
+    "activation": "Allocated outside of the backward pass, and freed in one.",
+    "temporary": "Freed in the pass in which it was allocated.",
     "workspace": "Scratch memory of a library, such as cuBLAS.",
     "collective buffer": "For communication: gathered parameters, buckets of gradients.",
     "input": "Batches on their way into the model.",
@@ -93,7 +93,7 @@ def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:
         moments=moments,
         steps=marked,
         kept=kept,
-        note="Bytes asked for, the steadiest at the bottom; the line is what the allocator holds of the device. Each "
+        note="Bytes requested, the steadiest at the bottom; the line is what is reserved of the device. Each "
         "column shows its highest instant. Drag to select a stretch of time; drag along the ruler to move through it.",
     )
 

@@ -29,7 +29,7 @@ _UNUSED: Final = {
     "inactive_split": "free between blocks in use",
     "releasable": "cached in unused segments",
     "private": "free in pools of CUDA graphs",
-    "pending": "waiting to be returned",
+    "pending": "waiting to be freed",
 }
 """What is reserved at the peak without being in use, by the columns of `memory_fragmentation`."""
 

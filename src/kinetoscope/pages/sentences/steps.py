@@ -282,7 +282,7 @@ WHY_IDLE: Final = {
     ("launch late", "profiler"): "the profiler makes room in its own buffers",
     ("launch late", "data loading"): "the host is loading data",
     ("launch late", "synchronizing call"): "the host waits in a synchronizing call before it launches more",
-    ("launch late", "allocating call"): "the host takes or gives back memory before it launches more",
+    ("launch late", "allocating call"): "the host allocates or frees memory before it launches more",
     ("launch late", "graph capture"): "the host captures a graph",
     ("launch late", "other runtime call"): "the host is in calls of the runtime before it launches more",
     ("launch late", "host operator"): "the host runs operators before it launches more",

@@ -29,11 +29,13 @@ def allocation_answer(trace: Trace, past: SnapshotHistory, row: int) -> dict[str
 
 def _facts(trace: Trace, past: SnapshotHistory, row: int) -> Iterator[str]:
     size, requested = int(past.size[row]), int(past.requested[row])
-    yield f"{shown(requested, 'bytes')} asked for" + (f", {shown(size, 'bytes')} taken" if size != requested else "")
+    yield f"{shown(requested, 'bytes')} requested"
+    if size != requested:
+        yield f"{shown(size, 'bytes')} allocated"
     yield f"address 0x{int(past.address[row]):x}"
     allocated_at, freed_at = int(past.allocated_at[row]), int(past.freed_at[row])
-    yield "taken before the recording" if allocated_at == NONE else f"taken {_when(trace, past, allocated_at)}"
-    yield "never returned" if freed_at == NONE else f"returned {_when(trace, past, freed_at)}"
+    yield "allocated before the recording" if allocated_at == NONE else f"allocated {_when(trace, past, allocated_at)}"
+    yield "never freed" if freed_at == NONE else f"freed {_when(trace, past, freed_at)}"
     if allocated_at != NONE and freed_at != NONE:
         yield f"in use for {grouped(freed_at - allocated_at)} events"
     if past.stream[row]:

@@ -13,10 +13,10 @@ from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.model.snapshot.allocator import private_pools
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory, level
+from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.json_encoding import rows_to_json
@@ -30,7 +30,7 @@ HOLE: Final = -1
 
 
 def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) -> bytes:
-    """Rows of segment, offset in it, bytes, bytes asked for, category, allocation, the number of blocks.
+    """Rows of segment, offset in it, bytes, bytes requested, category, allocation, the number of blocks.
 
     Neighbours of one category that are each too small to be seen are one row, whose allocation is the first of them.
     """
