@@ -55,7 +55,7 @@ def kernel(
 
 
 def memory(time: int, size: int, *, device: int | None = None, tid: int = 1, **more: Any) -> Event:
-    """Memory taken (or, of negative size, given back): the host's, or that of a device."""
+    """Memory allocated (or, of negative size, freed): the host's, or that of a device."""
     whose = {"Device Type": int(device is not None), "Device Id": -1 if device is None else device}
     args = {**whose, "Bytes": size, **more}
     place = {"pid": 1, "tid": tid, "ts": time / 1000, "s": "t"}

@@ -269,8 +269,8 @@ def test_fragmentation_in_a_snapshot_comes_with_the_setting_that_removes_it(tmp_
     settings = Settings(roundup_power2_divisions=(0,) * 16, max_split_size=512 << 20)
     [finding] = advised(tmp_path, halves(range(40, 140, 10), settings=settings), "MEMORY004")
     message = finding.message.replace("\xa0", " ")
-    assert "It holds up to 891 MB on `cuda:0`, and at most 533 MB are in use." in message
-    assert "with `expandable_segments:True` it holds at most 545 MB, and 891 MB with the recorded settings." in message
+    assert "It reserves up to 891 MB on `cuda:0`, and at most 533 MB are in use." in message
+    assert "with `expandable_segments:True` it reserves at most 545 MB, and 891 MB with the recorded settings." in message
     assert finding.change.startswith("+ PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512,expandable_segments:True")
 
 
@@ -279,7 +279,7 @@ def test_fragmentation_that_ends_the_job_says_what_would_have_fitted(tmp_path: P
     with pytest.raises(OutOfMemory):
         process.alloc("empty", 420 << 20)
     [finding] = advised(tmp_path, process, "MEMORY004")
-    assert "with `expandable_segments:True` no request fails, and it holds at most" in finding.message
+    assert "with `expandable_segments:True` no request fails, and it reserves at most" in finding.message
     assert "no request fails" in finding.message
 
 
@@ -299,7 +299,7 @@ def test_a_cache_that_is_emptied_in_the_loop(calls: int, count: int, tmp_path: P
     assert len(found) == count
     for finding in found:
         message = finding.message.replace("\xa0", " ")
-        assert "`train.py:120` calls it 4 times: 126 MB of `cuda:0` went back to the device" in message
+        assert "`train.py:120` calls it 4 times: 126 MB of `cuda:0` were freed" in message
         assert finding.change == "- torch.cuda.empty_cache()  # train.py:120"
 
 

@@ -365,7 +365,7 @@ def test_memory_taken_in_no_operator_has_a_row(tmp_path: Path) -> None:
     assert found == {"Optimizer.step#SGD.step": 100, "[memory]": 7}
 
 
-@defect("plugin 4.5 who frees", "what is given back is charged to whatever runs then, and nothing pairs the two")
+@defect("plugin 4.5 who frees", "what is freed is charged to whatever runs then, and nothing pairs the two")
 def test_a_block_is_that_of_the_operator_that_took_it(tmp_path: Path) -> None:
     taken, given = drawn.memory(10, 100), drawn.memory(60, -100)
     for each in (taken, given):

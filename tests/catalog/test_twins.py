@@ -685,7 +685,7 @@ def memory_of_operators(twin: Twin) -> Iterator[tuple[str, object, object]]:
 
 @check
 def blocks_of_memory(twin: Twin) -> Iterator[tuple[str, object, object]]:
-    """What was taken and given back at each address, paired in order of time."""
+    """What was allocated and freed at each address, paired in order of time."""
     if not all("Addr" in each for each in twin.memory):
         return
     taken: dict[Any, tuple[int, int]] = {}

@@ -90,7 +90,7 @@ class Played:
         new = [each for each in before if each["action"] == "segment_map"]
         if new and not any(each.address <= new[0]["addr"] < each.address + each.size for each in allocator.ranges):
             allocator.next_range = new[0]["addr"]
-        # Where cached memory was given back, or nothing helped, the device was full.
+        # Where cached memory was freed, or nothing helped, the device was full.
         full = request["action"] == "oom" or any(each["action"].startswith("segment_free") for each in before)
         grown = sum(each["size"] for each in before if each["action"] in ("segment_alloc", "segment_map"))
         shrunk = sum(each["size"] for each in before if each["action"] in ("segment_free", "segment_unmap"))

@@ -94,7 +94,7 @@ def test_doctor_says_what_a_snapshot_lacks(tmp_path: Path) -> None:
     late.alloc("aten::empty", 9 << 20)
     late.record()
     late.alloc("aten::empty", 1 << 20)
-    assert codes(late.snapshot(), tmp_path)["SNAPSHOT_WITHOUT_STACKS"].startswith("90% of the bytes that cuda:0 held")
+    assert codes(late.snapshot(), tmp_path)["SNAPSHOT_WITHOUT_STACKS"].startswith("90% of the bytes in use on cuda:0")
 
 
 def test_doctor_says_that_a_snapshot_is_of_another_time_than_its_trace(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_click_on_a_block_shows_who_asked_for_it(page: Any) -> None:
             break
     page.locator(".allocation").wait_for()
     words = page.locator(".allocation").inner_text()
-    assert "asked for" in words
+    assert "requested" in words
     assert ":" in words
 
 

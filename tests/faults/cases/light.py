@@ -83,7 +83,7 @@ def few_blocks(us: float, blocks: int) -> Part:
 
 
 def emptied(p: Program) -> None:
-    """`torch.cuda.empty_cache()`, and what was given back is asked for again."""
+    """`torch.cuda.empty_cache()`, and what was freed is allocated again."""
     p.release(200)
     for _ in range(3):
         p.free(p.malloc(150e6))

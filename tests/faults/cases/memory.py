@@ -82,7 +82,7 @@ def odd_sizes(p: Program, n: int) -> None:
 
 
 def keeping(size: float) -> Part:
-    """Something is kept in each step, and never given back."""
+    """Something is kept in each step, and never freed."""
 
     def begin(p: Program, n: int) -> None:
         with p.op("aten::clone", 3, shapes=[[int(size) // 4]]):

@@ -211,7 +211,7 @@ def test_memory_that_is_given_back_and_taken_is_advised_without_device_work(tmp_
     calls = [runtime("cudaMalloc", 100, MS), runtime("cudaFree", 2 * MS, 30 * MS), op("aten::mm", 40 * MS, 5 * MS)]
     launches = [launch(45 * MS, 5_000, 7)]
     (finding,) = (each for each in advise(job(tmp_path, *calls, *launches)).findings if each.code == "MEMORY003")
-    assert finding.title == "The allocator gives memory back to the device and takes it anew"
+    assert finding.title == "The allocator frees memory of the device and allocates it anew"
     assert finding.stake.low == 0
     assert finding.stake.high == pytest.approx(31 * MS, rel=0.01)
     (tmp_path / "only").mkdir()

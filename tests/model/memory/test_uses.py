@@ -18,11 +18,11 @@ STEP = (
     annotation("Optimizer.step#Adam.step", 500, 200),
 )
 TAKEN = (
-    memory(110, 100, Addr=1, **{"Total Allocated": 1100}),  # given back in the backward pass
+    memory(110, 100, Addr=1, **{"Total Allocated": 1100}),  # freed in the backward pass
     memory(120, 10, Addr=2, **{"Total Allocated": 1110}),
     memory(130, -10, Addr=2, **{"Total Allocated": 1100}),
     memory(180, 100, Addr=3, **{"Total Allocated": 1200}),
-    memory(310, 50, Addr=4, tid=2, **{"Total Allocated": 1250}),  # given back after it
+    memory(310, 50, Addr=4, tid=2, **{"Total Allocated": 1250}),  # freed after it
     memory(320, 7, Addr=5, tid=2, **{"Total Allocated": 1257}),
     memory(330, -7, Addr=5, tid=2, **{"Total Allocated": 1250}),
     memory(340, -100, Addr=1, tid=2, **{"Total Allocated": 1150}),

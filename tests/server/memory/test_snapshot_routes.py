@@ -101,7 +101,7 @@ def test_a_block_leads_to_the_stack_of_its_request(client: Client) -> None:
     answer = asked(client, "allocation", row=row)
     assert answer["frames"]
     assert {"name", "file", "line", "user"} == answer["frames"][0].keys()
-    assert any("asked for" in fact for fact in answer["facts"])
+    assert any("requested" in fact for fact in answer["facts"])
 
 
 def test_what_cannot_be_is_refused_in_one_line(client: Client) -> None:
