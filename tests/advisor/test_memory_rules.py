@@ -270,7 +270,9 @@ def test_fragmentation_in_a_snapshot_comes_with_the_setting_that_removes_it(tmp_
     [finding] = advised(tmp_path, halves(range(40, 140, 10), settings=settings), "MEMORY004")
     message = finding.message.replace("\xa0", " ")
     assert "It reserves up to 891 MB on `cuda:0`, and at most 533 MB are in use." in message
-    assert "with `expandable_segments:True` it reserves at most 545 MB, and 891 MB with the recorded settings." in message
+    assert (
+        "with `expandable_segments:True` it reserves at most 545 MB, and 891 MB with the recorded settings." in message
+    )
     assert finding.change.startswith("+ PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512,expandable_segments:True")
 
 

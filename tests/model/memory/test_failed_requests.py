@@ -80,7 +80,14 @@ def test_the_numbers_of_a_text() -> None:
 
 def request(**facts: object) -> FailedRequest:
     """A request of 1 GiB on a full device of 80 GiB, most of it live."""
-    full = {"requested": GIB, "needed": GIB, "free": GIB // 4, "total": 80 * GIB, "reserved": 79 * GIB, "live": 70 * GIB}
+    full = {
+        "requested": GIB,
+        "needed": GIB,
+        "free": GIB // 4,
+        "total": 80 * GIB,
+        "reserved": 79 * GIB,
+        "live": 70 * GIB,
+    }
     return FailedRequest(**{**full, **facts})  # type: ignore[arg-type]
 
 
