@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +24,7 @@ WIDTH, BOX, FLOOR, LETTER, MARGIN = 1000, 36, 84, 8.2, 20
 """Of the picture, the height of a box and of a floor, the width of a letter, and what stays free; in pixels."""
 
 Graph = dict[str, set[str]]
-"""Folder → folders that it imports."""
+"""Folder or module → those that it imports."""
 
 
 def pictures() -> dict[str, str]:
@@ -51,7 +50,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of ours that a module imports, inside functions too."""
+    """The modules of ours that a module imports, inside functions and for types alone too."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -61,26 +60,26 @@ def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
                 yield inner if inner in known else str(node.module)
 
 
-def accepted() -> set[tuple[str, str]]:
-    """The imports that the contract of the layers allows to climb, as folders."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    pairs = (line.split(" -> ") for contract in contracts for line in contract.get("ignore_imports", ()))
-    return {(one, other) for one, other in pairs}
-
-
 def room(module: str, package: str) -> str:
     """The folder, or the lone module, of a package that a module is in; "" if none."""
     rest = module.removeprefix(f"{package}.").split(".")
     return rest[0] if module.startswith(f"{package}.") and rest[0] != "__main__" else ""
 
 
+def graph_of_modules() -> Graph:
+    """Module → modules that it imports."""
+    known = modules()
+    return {module: {*imports(path, known)} - {module} for module, path in known.items()}
+
+
 def graph(package: str) -> Graph:
-    known, climbing = modules(), accepted()
+    """Folder of a package → folders that it imports."""
+    known = modules()
     found: Graph = {name: set() for name in (room(module, package) for module in known) if name}
     for module, path in known.items():
         for other in imports(path, known):
             one, two = room(module, package), room(other, package)
-            if one and two and one != two and (module, other) not in climbing:
+            if one and two and one != two:
                 found[one].add(two)
     return found
 
@@ -89,7 +88,7 @@ def graph(package: str) -> Graph:
 
 
 def reached(graph: Graph, start: str) -> set[str]:
-    """All that a folder imports, directly or not."""
+    """All that a folder or module imports, directly or not."""
     seen: set[str] = set()
     waiting = list(graph[start])
     while waiting:
@@ -101,7 +100,7 @@ def reached(graph: Graph, start: str) -> set[str]:
 
 
 def circles(graph: Graph) -> list[set[str]]:
-    """Folders that import each other, by whatever way."""
+    """Folders, or modules, that import each other, by whatever way."""
     below = {name: reached(graph, name) for name in graph}
     groups = {frozenset({name, *(other for other in below[name] if name in below[other])}) for name in graph}
     return sorted((set(group) for group in groups if len(group) > 1), key=sorted)

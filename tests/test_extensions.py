@@ -14,8 +14,7 @@ from kinetoscope.analyses import NAMES, groups, names
 from kinetoscope.cli import main
 from kinetoscope.errors import InputError
 from kinetoscope.pages import menu
-from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import InProcessClient
+from kinetoscope.server.app import Server, client_of
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from tests.cli.run import MLP, RANKS
@@ -85,7 +84,7 @@ def test_on_the_page_and_in_the_report(extension: Path, tmp_path: Path) -> None:
     assert "own" not in menu()
     kinetoscope.extend(extension)
     workspace = Workspace((str(MLP),), ReadKeywords())
-    client = InProcessClient(application(Server(workspace), None))
+    client = client_of(Server(workspace))
     (run,) = client.get("runs").plain()["runs"]
     assert "own" in [page["name"] for page in client.get("server").plain()["pages"]]
     answer = client.get(f"runs/{run['id']}/pages/own").plain()

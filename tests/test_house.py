@@ -92,6 +92,10 @@ def test_no_folders_import_each_other(package: str) -> None:
     assert house.circles(house.graph(package)) == []
 
 
+def test_no_modules_import_each_other() -> None:
+    assert house.circles(house.graph_of_modules()) == []
+
+
 def test_a_decision_is_a_page() -> None:
     pages = (ROOT / "docs" / "decisions").glob("0*.md")
     assert not [page.name for page in pages if len(page.read_text("utf-8").split()) > LONGEST_DECISION_WORDS]

@@ -52,7 +52,9 @@ def __getattr__(name: str) -> object:
     if name in HOMES:
         value = getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)
     else:
-        value = named(name).public
+        from kinetoscope.model.job import public_function
+
+        value = public_function(named(name))
     globals()[name] = value
     return value
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.charts import Chart
 from kinetoscope.errors import MissingExtraError, UsageError, nearest, one_line
 
@@ -295,10 +296,7 @@ class Result:
             MissingExtraError: what writes it is not installed.
             InputError: it cannot be written.
         """
-        from kinetoscope.outputs.opening import write_file
-        from kinetoscope.views.exports.files import form_of, to_bytes
-
-        write_file(to_bytes(self, form_of(path)), path)
+        dispatch.call("save", self, path)
 
     def __repr__(self) -> str:
         of = f" of {self.analysis}" if self.analysis else ""
@@ -322,23 +320,17 @@ class Result:
         Raises:
             UsageError: nothing says how this result is drawn.
         """
-        from kinetoscope.views.charts.chart import MAX_LINES_IN_CELL, specification
-
         if self.chart_facts is None:
             raise UsageError(f"{self.analysis or 'this result'} has no chart; its rows are in .frame")
-        return specification(self, max_lines=MAX_LINES_IN_CELL)
+        drawn: dict[str, Any] = dispatch.call("chart", self)
+        return drawn
 
     def __str__(self) -> str:
-        from kinetoscope.views.terminal.screen import to_text
-
-        return to_text(self)
+        return dispatch.text(self)
 
     def _repr_html_(self) -> str:
-        from kinetoscope.views.notebook import to_html
-
-        return to_html(self)
+        return dispatch.html(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        from kinetoscope.views.notebook import mimebundle
-
-        return mimebundle(self)
+        # A front end shows one of what it is offered, so the HTML holds the chart.
+        return {"text/plain": dispatch.text(self), "text/html": dispatch.html(self)}

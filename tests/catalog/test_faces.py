@@ -28,9 +28,8 @@ from kinetoscope.compare.diff.diff import diff
 from kinetoscope.integrations.assistant.runs import Folders
 from kinetoscope.integrations.assistant.tools import call
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import InProcessClient, address
-from kinetoscope.server.report import page_of_run
+from kinetoscope.server.app import Server, client_of, report_of
+from kinetoscope.server.http.in_process_client import address
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.numbers import shown
 from tests.catalog.samples import BUNDLED, SHARED
@@ -100,7 +99,7 @@ class Faces:
         self.job = kinetoscope.read(path)
         self.workspace = Workspace((str(path),))
         self.server = Server(self.workspace)
-        self.inside = InProcessClient(application(self.server, None))
+        self.inside = client_of(self.server)
         [self.run] = self.get("runs")["runs"]
         self.id = str(self.run["id"])
 
@@ -252,7 +251,7 @@ def of_overview(page: Any) -> Facts:
 
 def reported(faces: Faces) -> Facts:
     """What a report has of Overview."""
-    html = page_of_run(faces.server, faces.id, ("overview",), {}).decode()
+    html = report_of(faces.server, faces.id, ("overview",), {}).decode()
     packed = re.search(r'id="packed-answers"[^>]*>([^<]*)<', html)
     assert packed is not None
     answers = json.loads(gzip.decompress(base64.b64decode(packed[1])))["answers"]

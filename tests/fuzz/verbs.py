@@ -19,7 +19,7 @@ from kinetoscope.cli import main
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.pages import PAGES
 from kinetoscope.server import report
-from kinetoscope.server.app import Server, application
+from kinetoscope.server.app import Server, client_of
 from kinetoscope.server.http.in_process_client import InProcessClient, address
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
@@ -140,7 +140,7 @@ def _lines(name: str, messages: Sequence[str]) -> Iterator[str]:
 def _page(file: Path) -> Iterator[str]:
     """All views, all tables, and the timeline."""
     workspace = Workspace((str(file),), ReadKeywords(jobs=1))
-    inside = InProcessClient(application(Server(workspace, Sources.of([], [])), None))
+    inside = client_of(Server(workspace, Sources.of([], [])))
     runs = json.loads(inside.get("runs").body)["runs"]
     for run in runs:
         yield from _answers(inside, run["id"])

@@ -12,7 +12,7 @@ from kinetoscope import kernel_spread, read
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import MAX_DOTS
 from kinetoscope.views.charts.palette import KINDS
-from kinetoscope.views.notebook import ROWS, mimebundle, to_html
+from kinetoscope.views.notebook import ROWS, to_html
 from tests.conftest import OURS
 from tests.views.results import BARS, kernels, steps
 
@@ -65,12 +65,12 @@ def test_columns_without_a_value_are_named_below() -> None:
 
 
 def test_the_html_holds_the_chart_where_one_is_declared() -> None:
-    bundle = mimebundle(steps((1, 2, 3), (2, 0, 4)))
+    bundle = steps((1, 2, 3), (2, 0, 4))._repr_mimebundle_()
     assert bundle.keys() == {"text/plain", "text/html"}
     assert bundle["text/html"].startswith("<div><svg ")
-    assert "svg" not in mimebundle(kernels(("a", "memory", 1, 1, 1.0)))["text/html"]
+    assert "svg" not in to_html(kernels(("a", "memory", 1, 1, 1.0)))
     empty: Result = steps()
-    assert "svg" not in mimebundle(empty)["text/html"]
+    assert "svg" not in to_html(empty)
 
 
 def boxes(html: str) -> list[dict[str, str]]:

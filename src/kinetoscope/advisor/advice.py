@@ -11,6 +11,7 @@ from typing import Final, cast, overload
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.evidence.communication import collectives_of_steps
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
@@ -218,17 +219,13 @@ class Advice:
         return Result(frame, RESULT, self.notes, "advise", {} if self.select == ALL else {"select": self.select})
 
     def __str__(self) -> str:
-        from kinetoscope.screens.advice import text
-
-        return text(self)
+        return dispatch.text(self)
 
     def __repr__(self) -> str:
         return f"<Advice with {number_of(len(self.findings), 'finding')}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        from kinetoscope.screens.notebook import advice_html
-
-        return advice_html(self)
+        return dispatch.html(self)
 
 
 def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] | None = None) -> Advice:

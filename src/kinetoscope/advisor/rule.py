@@ -21,10 +21,11 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, diffe
 from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
-from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
+from kinetoscope.model.execution.frames import CodeLocation
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
 from kinetoscope.model.graphs.lost_work import lost_work
+from kinetoscope.model.health.check import examine
 from kinetoscope.model.health.recording_kinds import RecordingKind, recording_kinds
 from kinetoscope.model.job import Job
 from kinetoscope.model.serving.steps import MAX_GAP_RATIO
@@ -159,7 +160,7 @@ class RankView(_View):
     @cached_property
     def is_complete(self) -> bool:
         """Is all there that was recorded? If not, nothing recorded does not mean that nothing happened."""
-        return not any(code in self.trace.health for code in _DAMAGED) and not self.lost_launches
+        return not any(code in examine(self.trace) for code in _DAMAGED) and not self.lost_launches
 
     @cached_property
     def lost_launches(self) -> int:

@@ -18,9 +18,10 @@ from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls, sou
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.device.hardware import is_host_only
-from kinetoscope.model.execution.call_stacks import CodeLocation, call_stacks, user_source
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
+from kinetoscope.model.execution.frames import CodeLocation, user_source
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope

@@ -16,9 +16,9 @@ from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.autograd import belongs_to, by_start
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR, frame_text
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
+from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, frame_text
 from kinetoscope.model.execution.marks import is_module_call
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, scope

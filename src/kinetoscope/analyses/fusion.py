@@ -16,9 +16,10 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.hardware import is_host_only
-from kinetoscope.model.execution.call_stacks import CallStacks, call_stacks, user_source
+from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.execution.program import operators_in_name
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.operators.call_stacks import CallStacks, call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
 from kinetoscope.model.roofline.fusion import FusableChains, call_times, fusable_chains

@@ -14,7 +14,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.execution.call_stacks import call_stacks, user_source
+from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.health.snapshots import contradictions
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import (
@@ -30,6 +30,7 @@ from kinetoscope.model.memory.allocator import (
 )
 from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
 from kinetoscope.model.memory.uses import USES, block_uses
+from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.snapshot.active import OwnerKind, active_by_owner
 from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of, time_beside
 from kinetoscope.model.snapshot.replay import history, level

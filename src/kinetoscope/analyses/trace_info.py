@@ -15,6 +15,7 @@ from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
+from kinetoscope.model.health.check import examine
 from kinetoscope.model.health.recording_kinds import recording_kinds
 from kinetoscope.model.job import Job, Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
@@ -210,7 +211,7 @@ def _events(trace: Trace) -> Iterator[Row]:
 
 
 def _health(trace: Trace) -> Iterator[Row]:
-    for symptom in trace.health:
+    for symptom in examine(trace):
         yield "health", f"{symptom.severity} {symptom.code}", symptom.message
 
 

@@ -63,10 +63,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as 
 
     import polars as pl
 
+    from kinetoscope.model.health.check import examine
     from kinetoscope.model.job import Partial
 
     schema = {"code": pl.String, "severity": pl.String, "message": pl.String, "count": pl.Int64}
-    return Partial(pl.DataFrame([dataclasses.asdict(each) for each in trace.health], schema=schema))
+    return Partial(pl.DataFrame([dataclasses.asdict(each) for each in examine(trace)], schema=schema))
 
 
 def as_result(symptoms: Sequence[RankSymptom]) -> Result:

@@ -15,8 +15,8 @@ import traitlets
 
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job
-from kinetoscope.server.app import Server, application
-from kinetoscope.server.http.in_process_client import InProcessAnswer, InProcessClient, address
+from kinetoscope.server.app import Server, client_of
+from kinetoscope.server.http.in_process_client import InProcessAnswer, address
 from kinetoscope.server.report import standing_alone
 from kinetoscope.server.runs.workspace import Workspace
 
@@ -68,7 +68,7 @@ class PageWidget(anywidget.AnyWidget):  # type: ignore[misc,unused-ignore]
         if not runs.runs:
             raise InputError(runs.wrong[0])
         run = runs.runs[0]
-        self._inside = InProcessClient(application(Server(workspace), None))
+        self._inside = client_of(Server(workspace))
         start = address(run.id, view)
         self._path = job.path
         super().__init__(page=standing_alone(run.files.name, f"#/{start}"), height=height, name=secrets.token_hex(8))

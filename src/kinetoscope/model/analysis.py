@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
@@ -89,25 +88,6 @@ class Analysis:
             return f"{self.name} has no column that can be summed over ranks"
         return ""
 
-    @property
-    def public(self) -> Callable[..., Result]:
-        """Its function with the parameter `across_ranks`, as the package has it."""
-        from kinetoscope.model.job import job_of, part_of
-
-        @functools.wraps(self.function)
-        def asked(job: Any, **params: Any) -> Result:
-            self._check(params)
-            if "select" in params:
-                job, params["select"] = part_of(job, params["select"])
-            return self(job_of(job), **params)
-
-        signature = inspect.signature(self.function)
-        if not self.not_over_ranks:
-            extra = inspect.Parameter("across_ranks", inspect.Parameter.KEYWORD_ONLY, default="each")
-            signature = signature.replace(parameters=[*signature.parameters.values(), extra])
-        asked.__signature__ = signature  # type: ignore[attr-defined]
-        return asked
-
     def __call__(self, job: Any, **params: Any) -> Result:
         """Run it; the result has name, parameters and chart of the analysis.
 
@@ -115,7 +95,7 @@ class Analysis:
             UsageError: a parameter has a value that is none of its choices, or rows cannot be summed over ranks.
         """
         how = params.get("across_ranks", "each")
-        self._check(params)
+        self.check(params)
         result = self.function(job, **{name: value for name, value in params.items() if name != "across_ranks"})
         result = self.described(result, params)
         if how == "each":
@@ -124,7 +104,7 @@ class Analysis:
 
         return over_ranks(result, how, len(job.ranks))
 
-    def _check(self, params: Mapping[str, Any]) -> None:
+    def check(self, params: Mapping[str, Any]) -> None:
         """Refuse what is no parameter, and what a parameter cannot be.
 
         Raises:

@@ -5,6 +5,8 @@ A Job is given its engine; it knows neither how to read nor where the work runs.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.errors import InputError, KinetoscopeError, UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.device_work import device_work
@@ -172,9 +175,7 @@ class Job:
         return f"<Job {self.path!r}: {ranks}, {number_of(len(self), 'file')}; kinetoscope.summary(job) says more>"
 
     def _repr_html_(self) -> str:
-        from kinetoscope.screens.notebook import job_html
-
-        return job_html(self)
+        return dispatch.html(self)
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -202,9 +203,8 @@ class Job:
             UsageError: the query is wrong.
             InputError: no rank can be read.
         """
-        from kinetoscope.model.tables.sql import sql
-
-        return sql(self, query)
+        answer: Result = dispatch.call("sql", self, query)
+        return answer
 
     def map(self, of_trace: OfTrace, declared: Analysis | Schema, select: Selection = ALL, **params: Any) -> Result:
         """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
@@ -317,9 +317,8 @@ def job_of(of: Job | Readable) -> Job:
         raise UsageError(
             f"{_brief(wrong[0])} is no job: give what kinetoscope.read() returns, a path, or a list of paths"
         )
-    from kinetoscope.reading import read
-
-    return read(of)
+    job: Job = dispatch.call("job", of)
+    return job
 
 
 def jobs_of(runs: Iterable[Job | Readable]) -> tuple[Job, ...]:
@@ -407,6 +406,27 @@ def _ranks_by_text(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 def _ranks(numbers: Sequence[int]) -> str:
     return f"rank{'s' if len(set(numbers)) > 1 else ''} {listed(numbers)}"
+
+
+# --- the functions of the package
+
+
+def public_function(analysis: Analysis) -> Callable[..., Result]:
+    """The function of an analysis as the package has it: with the parameter `across_ranks`, of a job or of a path."""
+
+    @functools.wraps(analysis.function)
+    def asked(job: Job | Readable, **params: Any) -> Result:
+        analysis.check(params)
+        if "select" in params:
+            job, params["select"] = part_of(job, params["select"])
+        return analysis(job_of(job), **params)
+
+    signature = inspect.signature(analysis.function)
+    if not analysis.not_over_ranks:
+        extra = inspect.Parameter("across_ranks", inspect.Parameter.KEYWORD_ONLY, default="each")
+        signature = signature.replace(parameters=[*signature.parameters.values(), extra])
+    asked.__signature__ = signature  # type: ignore[attr-defined]
+    return asked
 
 
 # --- several questions, one read

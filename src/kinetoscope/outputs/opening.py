@@ -12,6 +12,8 @@ from kinetoscope.errors import InputError
 from kinetoscope.model.tables.parquet import FOLDER
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.files.stream import is_url
+from kinetoscope.schema import Result
+from kinetoscope.views.exports.files import form_of, to_bytes
 from kinetoscope.views.exports.target import spare_half_url, written
 
 
@@ -27,6 +29,17 @@ def _size(path: str) -> int:
     """Bytes of a file; of a trace as Parquet, of the files that are read."""
     place = Path(path)
     return sum(file.stat().st_size for file in (place / FOLDER).iterdir()) if place.is_dir() else place.stat().st_size
+
+
+def save(result: Result, path: str | os.PathLike[str]) -> None:
+    """Write a result to a file or a URL, in the format of its ending.
+
+    Raises:
+        UsageError: the ending is of no format, or there are too many rows for a sheet.
+        MissingExtraError: what writes it is not installed.
+        InputError: it cannot be written.
+    """
+    write_file(to_bytes(result, form_of(path)), path)
 
 
 def write_file(data: bytes, output: str | os.PathLike[str]) -> None:

@@ -21,8 +21,8 @@ from kinetoscope.pages.documents import document, of_run
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.reading import read
 from kinetoscope.schema import Result
-from kinetoscope.server.app import Server
-from kinetoscope.server.report import page_of_run, pages_of_report
+from kinetoscope.server.app import Server, report_of
+from kinetoscope.server.report import pages_of_report
 from kinetoscope.server.runs.run import ReadKeywords
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.server.source_code import Sources
@@ -98,7 +98,7 @@ def report(
         workspace = Workspace((of.path,), options, job=of)
     else:
         workspace = Workspace((os.fspath(of),), options)
-    write_file(page_of_run(Server(workspace, Sources.of(source)), _run(workspace), wanted, shown), name)
+    write_file(report_of(Server(workspace, Sources.of(source)), _run(workspace), wanted, shown), name)
     return name
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.recorded import kinds_of_job, what_is_recorded
@@ -148,17 +149,13 @@ class Digest:
     advice: Advice | None = None
 
     def __str__(self) -> str:
-        from kinetoscope.screens.summary import text
-
-        return text(self)
+        return dispatch.text(self)
 
     def __repr__(self) -> str:
         return f"<Digest of {self.name}: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        from kinetoscope.screens.notebook import digest_html
-
-        return digest_html(self)
+        return dispatch.html(self)
 
 
 def digest(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.analyses import named
-from kinetoscope.model.execution.call_stacks import user_sources
+from kinetoscope.model.execution.frames import user_sources
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.pages.blocks import (

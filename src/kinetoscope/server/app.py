@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -28,9 +28,11 @@ from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
 from kinetoscope.server.http.endpoint import ApiRequest, Work, endpoint, json_response
+from kinetoscope.server.http.in_process_client import InProcessClient
 from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.memory.routes import memory_routes
 from kinetoscope.server.query import RunPart, integer, numbers, own_parameters, run_part
+from kinetoscope.server.report import page_of_run, pages_of_report
 from kinetoscope.server.results import metadata
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.runs.notes import Notes, change
@@ -165,11 +167,9 @@ class Server:
 
     def report(self, request: ApiRequest) -> Response:
         """`api/runs/{run}/report`: the page about a run as one HTML file, with the selection of the header."""
-        from kinetoscope.server.report import page_of_run, pages_of_report  # which asks the routes below
-
         run_part(request.query)  # errors in these come before anything is read
         run = self.workspace.run(request.path["run"])
-        body = page_of_run(self, run.id, pages_of_report(), dict(request.query))
+        body = report_of(self, run.id, pages_of_report(), dict(request.query))
         return Response(body, media_type="text/html", headers={"Content-Disposition": "attachment"})
 
     def tables(self, _: ApiRequest) -> Response:
@@ -274,6 +274,16 @@ def api(server: Server) -> ASGIApp:
 def application(server: Server, rules: Rules | None) -> ASGIApp:
     """The server with its front end as ASGI; without `rules` any client may ask (another server guards it)."""
     return front(lambda: api(server), rules)
+
+
+def client_of(server: Server) -> InProcessClient:
+    """Asks the server in this process."""
+    return InProcessClient(application(server, None))
+
+
+def report_of(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
+    """The report of a run as an HTML file, see `page_of_run`."""
+    return page_of_run(client_of(server), run, sections, select, shows_sources=bool(server.sources.roots))
 
 
 async def _no_such_route(_: Request, error: Exception) -> Response:

@@ -19,7 +19,6 @@ from typing import Any, Final
 from kinetoscope.errors import InputError
 from kinetoscope.model.steps.grammar import time_range_text
 from kinetoscope.pages import PAGES, first_view, menu
-from kinetoscope.server.app import Server, application
 from kinetoscope.server.http.in_process_client import InProcessClient, address
 
 STATIC: Final = Path(__file__).with_name("static")
@@ -104,19 +103,27 @@ def pages_of_report() -> tuple[str, ...]:
     return tuple(name for name in menu() if name not in _LEFT_OUT_PAGES)
 
 
-def page_of_run(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
+def page_of_run(
+    inside: InProcessClient,
+    run: str,
+    sections: Sequence[str],
+    select: Mapping[str, str],
+    *,
+    shows_sources: bool = False,
+) -> bytes:
     """The HTML file.
 
     Args:
-        server: what answers.
+        inside: asks the server.
         run: the run that it is about.
         sections: names of `PAGES`.
         select: of the header, as the page's URL has it: `rank`, `steps`, `time`.
+        shows_sources: lines of source files are kept, too.
 
     Raises:
         InputError: the run cannot be read.
     """
-    kept = ReportAnswers(InProcessClient(application(server, None)), bool(server.sources.roots))
+    kept = ReportAnswers(inside, shows_sources)
     listed = kept.ask("runs")
     about: Mapping[str, Any] = next((each for each in listed["runs"] if each["id"] == run), {})
     listed["runs"] = [about]

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
 import polars as pl
 
 from kinetoscope.charts import Lines
 from kinetoscope.schema import Result
-from kinetoscope.views.charts.chart import MAX_LINES_IN_CELL, specification
+from kinetoscope.views.charts.chart import chart_in_cell
 from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.terminal.columns import Formatted, formatted
-from kinetoscope.views.terminal.screen import to_text
 from kinetoscope.views.text import printable
 
 ROWS = 20
@@ -49,7 +47,7 @@ def to_html(result: Result, *, limit: int | None = None) -> str:
     cells = [list(_cells(column)) for column in columns]
     rows = ("<tr>" + "".join(column[row] for column in cells) + "</tr>" for row in range(frame.height))
     return boxed(
-        svg(specification(result, max_lines=MAX_LINES_IN_CELL)) if drawn else "",
+        svg(chart_in_cell(result)) if drawn else "",
         '<div style="overflow-x:auto"><table><thead><tr>',
         *map(_head, columns),
         "</tr></thead><tbody>",
@@ -58,11 +56,6 @@ def to_html(result: Result, *, limit: int | None = None) -> str:
         *_left_out(result.frame.height, frame.height, empty),
         notes(result.notes),
     )
-
-
-def mimebundle(result: Result) -> dict[str, Any]:
-    """What `_repr_mimebundle_` returns. A front end shows one of what it is offered, so the HTML holds the chart."""
-    return {"text/plain": to_text(result), "text/html": to_html(result)}
 
 
 def boxed(*parts: str) -> str:

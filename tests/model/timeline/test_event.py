@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kinetoscope.model.execution.call_stacks import call_stacks
 from kinetoscope.model.execution.call_tree import self_times
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.timeline.call_context import Frame, call_context, launched_in
 from kinetoscope.model.timeline.cut import rows_between
 from kinetoscope.model.timeline.event import EventDetails, event_details

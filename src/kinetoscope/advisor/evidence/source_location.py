@@ -11,10 +11,11 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.compile.kernels import compiled_stacks
 from kinetoscope.model.execution.autograd import belongs_to
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH, CodeLocation, frame_text, recorded_stack, user_source
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import launched_by
+from kinetoscope.model.execution.frames import MAX_DEPTH, CodeLocation, frame_text, recorded_stack, user_source
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -51,7 +52,7 @@ def user_source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's function that a call was made from; of the backward pass the one that called forward."""
     if row < 0:
         return NO_SOURCE
-    if trace.compiled_stacks.code[row] >= 0:
+    if compiled_stacks(trace).code[row] >= 0:
         return source_of(trace, row)
     frame = int(user_frame_of(trace, np.array([row], np.int32))[0])
     return source_of(trace, frame if frame >= 0 else row)
@@ -75,14 +76,14 @@ def row_of_most(trace: Trace, rows: Int32s, time: Int64s) -> int:
 def source_of(trace: Trace, row: int) -> CodeLocation:
     """The line of the user's own code that an event of the host was called from; nothing where that is not known.
 
-    Found by climbing from the one event, where `model.execution.call_stacks.call_stacks` puts together those of all.
+    Found by climbing from the one event, where `model.operators.call_stacks.call_stacks` puts together those of all.
     """
     parent = call_tree(trace).parent
     for _ in range(MAX_DEPTH):
         if row < 0:
             break
-        if (compiled := int(trace.compiled_stacks.code[row])) >= 0:
-            stack = trace.compiled_stacks.texts[compiled]
+        if (compiled := int(compiled_stacks(trace).code[row])) >= 0:
+            stack = compiled_stacks(trace).texts[compiled]
         elif trace.kind[row] == EventKind.PYTHON:
             stack = frame_text(trace.strings.label(int(trace.name[row])))
         else:

@@ -18,7 +18,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, difference, un
 from kinetoscope.model.compile.breaks import BreakSite, broken_calls
 from kinetoscope.model.compile.compilations import Compilation, compilations
 from kinetoscope.model.compile.regions import compiled_regions, compiler_spans
-from kinetoscope.model.execution.call_stacks import CodeLocation
+from kinetoscope.model.execution.frames import CodeLocation
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.sentences import Sentence, measured, say

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from kinetoscope.compare.diff.normalize_names import without_digits
 from kinetoscope.compare.diff.run_profile import Owner, RunProfile
-from kinetoscope.model.execution.call_stacks import SEPARATOR
+from kinetoscope.model.execution.frames import SEPARATOR
 
 _MAX_SPLIT: Final = 3
 """Kernels at one place that may become one, or into which one kernel may split."""

@@ -11,9 +11,9 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.algorithms.grouping import Prefixes, prefix_tree
 from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame, without_digits
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name
+from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark, is_module_call
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps

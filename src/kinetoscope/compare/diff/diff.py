@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.compare.diff.align import Pair, aligned
 from kinetoscope.compare.diff.hardware import ACROSS, across_hardware, products_of, sentence
 from kinetoscope.compare.diff.mean_times import MEANS, means, slower_host
@@ -83,18 +84,14 @@ class Diff:
     hardware: Result | None = None
 
     def __str__(self) -> str:
-        from kinetoscope.screens.diff import text
-
-        return text(self)
+        return dispatch.text(self)
 
     def __repr__(self) -> str:
         return f"<Diff of {' and '.join(self.runs)}: {self.sentence}>"
 
     def _repr_html_(self) -> str:
         """The sentence, the change of each kind of time drawn and listed, and the calls that changed most."""
-        from kinetoscope.screens.notebook import diff_html
-
-        return diff_html(self)
+        return dispatch.html(self)
 
     @property
     def change(self) -> int:

@@ -12,7 +12,7 @@ from kinetoscope.compare.diff.align import Pair, all_together, in_pairs
 from kinetoscope.compare.diff.diff import signed
 from kinetoscope.compare.diff.normalize_names import normalized_frame
 from kinetoscope.errors import InputError
-from kinetoscope.model.execution.call_stacks import SEPARATOR
+from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.schema import Column, Result, Schema

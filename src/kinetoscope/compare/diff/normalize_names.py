@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from kinetoscope.model.execution.call_stacks import frame_text
+from kinetoscope.model.execution.frames import frame_text
 from kinetoscope.model.execution.marks import MODULE
 
 ANY: Final = "#"

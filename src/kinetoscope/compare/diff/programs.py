@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -19,11 +19,8 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Schema
+from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.sentences import Sentence, code, measured, say, total
-
-if TYPE_CHECKING:
-    from kinetoscope.compare.diff.diff import Diff
 
 _MODULES_SHARED: Final = 0.35
 _OPERATORS_SHARED: Final = 0.55
@@ -148,8 +145,10 @@ def _script(command: Sequence[str]) -> str | None:
     return None
 
 
-def differing(base: Job, new: Job, difference: Diff) -> tuple[Sentence, ...]:
+def differing(base: Job, new: Job, rows: Result) -> tuple[Sentence, ...]:
     """What differs between two runs besides their speed: program, devices, ranks, shapes of inputs; a sentence each.
+
+    `rows` are those of the difference, see `Diff.rows`.
 
     Raises:
         InputError: one of them cannot be read.
@@ -165,7 +164,6 @@ def differing(base: Job, new: Job, difference: Diff) -> tuple[Sentence, ...]:
     if ranks[0] != ranks[1]:
         were, are = measured(ranks[0]).words(number_of(ranks[0], "rank")), measured(ranks[1])
         sentences.append(say("There were {were}; now there are {are}.", were=were, are=are))
-    rows = difference.rows
     share = total(rows, "new", pl.col("was_shapes").is_not_null()) / total(rows, "new")
     if share.number >= _RESHAPED_SHARE:
         sentences.append(say("Calls with {share} of the step have inputs of other shapes than before.", share=share))

@@ -16,7 +16,7 @@ from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
 from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
-from kinetoscope.model.execution.call_stacks import SEPARATOR
+from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady

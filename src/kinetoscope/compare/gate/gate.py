@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from kinetoscope import dispatch
 from kinetoscope.compare.gate.limits import Limit, assumed_of, limits_of
 from kinetoscope.compare.statistics.noise import ASSUMED, Assumed, Samples, Verdict, adjusted, change
 from kinetoscope.compare.statistics.numbers import (
@@ -107,19 +108,13 @@ class Gate:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        from kinetoscope.compare.gate.report import text
-
-        return text(self)
+        return dispatch.text(self)
 
     def __repr__(self) -> str:
-        from kinetoscope.compare.gate.report import sentence
-
-        return f"<Gate of {number_of(len(self.checks), 'metric')}: {sentence(self)}>"
+        return f"<Gate of {number_of(len(self.checks), 'metric')}: {dispatch.call('sentence', self)}>"
 
     def _repr_html_(self) -> str:
-        from kinetoscope.screens.notebook import gate_html
-
-        return gate_html(self)
+        return dispatch.html(self)
 
     @property
     def passed(self) -> bool:

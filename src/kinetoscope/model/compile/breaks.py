@@ -20,8 +20,8 @@ from kinetoscope.model.compile.regions import (
     compiler_spans,
     time_between_pieces,
 )
-from kinetoscope.model.execution.call_stacks import frame_text, user_source
 from kinetoscope.model.execution.call_tree import enclosing_frame
+from kinetoscope.model.execution.frames import frame_text, user_source
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 

@@ -23,9 +23,9 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.graphs import CompiledGraph, CompiledSite, compiled_graphs
 from kinetoscope.model.compile.provenance import SourceLines, source_text
-from kinetoscope.model.execution.call_stacks import CodeLocation
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.frames import CodeLocation
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.program import COMPILED_WORDS, is_compiled_kernel, operators_in_name
 from kinetoscope.model.trace import arguments

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kinetoscope.model.compile.generated_code import CallSite, GeneratedCode, GeneratedKernel
-from kinetoscope.model.execution.call_stacks import SEPARATOR, CodeLocation, user_source
+from kinetoscope.model.execution.frames import SEPARATOR, CodeLocation, user_source
 
 STACKS, MAPPINGS, GRAPH, LINES = "stack traces", "node mappings", "graph", "line map"
 """How a line is known, from the surest on: the stack traces of the kernel's nodes; the nodes that torch maps the kernel

@@ -9,9 +9,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s
 from kinetoscope.algorithms.trees.tree import subtree_sum
-from kinetoscope.model.execution.call_stacks import frame_text, user_source
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.frames import frame_text, user_source
 from kinetoscope.model.execution.marks import is_asynchronous, is_data_loading, is_mark, is_module_call
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace.derived import derived

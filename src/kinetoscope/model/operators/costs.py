@@ -13,10 +13,10 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import IntegerArray, group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.algorithms.trees.tree import counted_from
-from kinetoscope.model.execution.call_stacks import CallStacks
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_frame
 from kinetoscope.model.execution.calls import ShownCalls, call_name, call_names, launching_calls, past_runtime
 from kinetoscope.model.memory.allocator import Allocations
+from kinetoscope.model.operators.call_stacks import CallStacks
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind

@@ -14,9 +14,9 @@ from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.execution.autograd import backward_links, belongs_to, by_start
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_names
+from kinetoscope.model.execution.frames import MAX_DEPTH
 from kinetoscope.model.execution.marks import LIGHTNING, MODULE, RANGE_KINDS, is_module_call
 from kinetoscope.model.graphs.annotated import BACKWARD_RANGE
 from kinetoscope.model.trace import arguments

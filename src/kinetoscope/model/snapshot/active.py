@@ -12,10 +12,11 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.execution.calls import call_names, names_of_calls
+from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.memory.allocator import names_of_modules
 from kinetoscope.model.memory.blocks import charged_calls, charged_modules
+from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.snapshot.joined import joined_instants
 from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, GRADIENT, TEMPORARY, owners
 from kinetoscope.model.snapshot.replay import history

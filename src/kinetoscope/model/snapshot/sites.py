@@ -18,7 +18,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.execution.call_stacks import SEPARATOR, frame_text, is_users_file
+from kinetoscope.model.execution.frames import SEPARATOR, frame_text, is_users_file
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot, SnapshotStacks
 from kinetoscope.model.trace.derived import derived

@@ -13,9 +13,9 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.execution.autograd import backward_links
-from kinetoscope.model.execution.call_stacks import MAX_DEPTH, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
+from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived

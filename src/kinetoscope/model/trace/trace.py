@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kinetoscope import dispatch
 from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
@@ -29,8 +30,6 @@ from kinetoscope.model.trace.tracks import Tracks
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from kinetoscope.model.compile.kernels import CompiledStacks
 
 T = TypeVar("T")
 
@@ -197,16 +196,8 @@ class Trace:
     @property
     def health(self) -> Health:
         """The symptoms of reading and of the checks of the events."""
-        from kinetoscope.model.health.check import examine
-
-        return examine(self)
-
-    @property
-    def compiled_stacks(self) -> CompiledStacks:
-        """Where in the program the calls of compiled code come from, by the files of torch.compile beside the trace."""
-        from kinetoscope.model.compile.kernels import compiled_stacks
-
-        return compiled_stacks(self)
+        health: Health = dispatch.call("health", self)
+        return health
 
     def table(self, name: str) -> pl.DataFrame:
         """A declared table of `model.tables.tables`, by name.
@@ -214,9 +205,8 @@ class Trace:
         Raises:
             UsageError: there is no such table.
         """
-        from kinetoscope.model.tables.tables import table
-
-        return table(self, name)
+        table: pl.DataFrame = dispatch.call("table", self, name)
+        return table
 
     def rows(self, *kinds: EventKind) -> Int32s:
         """The rows of these kinds, in file order."""
@@ -270,9 +260,7 @@ class Trace:
 
     def event(self, row: int) -> Any:
         """The element of `traceEvents` at `row`, as `json.loads` would give it."""
-        from kinetoscope.model.trace.json_events import event
-
-        return event(self, row)
+        return dispatch.call("event", self, row)
 
     def events(self) -> Iterator[Any]:
         """All of the file, in order. Slow: for writing a trace out and for tests."""

@@ -11,7 +11,7 @@ import polars as pl
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.diff.normalize_names import normalized_frame
 from kinetoscope.compare.diff.run_profile import RunProfile
-from kinetoscope.model.execution.call_stacks import SEPARATOR
+from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinetoscope.model.execution.call_stacks import is_users_file
+from kinetoscope.model.execution.frames import is_users_file
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES

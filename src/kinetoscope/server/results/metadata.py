@@ -15,6 +15,7 @@ from kinetoscope.model.device.hardware import device_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
+from kinetoscope.model.health.check import examine
 from kinetoscope.model.job import damage_of
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.proposed_steps import step_candidates
@@ -104,7 +105,7 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> di
         "cycles": sum(source.rank == rank for source in job.sources),
         "damage": damage_of(trace),
         **_trace_info(trace, steps_by),
-        "notes": [*job.notes, *(symptom.message for symptom in trace.health)],
+        "notes": [*job.notes, *(symptom.message for symptom in examine(trace))],
     }
 
 

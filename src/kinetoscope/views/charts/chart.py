@@ -80,6 +80,11 @@ class VegaLiteSpec(dict[str, Any]):
         }
 
 
+def chart_in_cell(result: Result) -> VegaLiteSpec:
+    """The specification that draws `result` in a notebook's cell."""
+    return specification(result, max_lines=MAX_LINES_IN_CELL)
+
+
 def specification(
     result: Result, *, dark: bool = False, width: int | None = WIDTH_PX, max_lines: int = MAX_LINES
 ) -> VegaLiteSpec:

@@ -7,43 +7,25 @@ overlaps another only partly), what the file spells out counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import Prefixes, group, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.model.compile.kernels import compiled_stacks
 from kinetoscope.model.execution.autograd import belongs_to, by_start
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.marks import MODULE
+from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, frame_text, recorded_stack
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
-SEPARATOR: Final = ";"
-"""Between the frames of a stack, the outermost first, as folded stacks have it."""
-
-MAX_DEPTH: Final = 1000
-"""Levels of calls that become frames: Python's own limit; a crafted file with more would fill the memory."""
-
 _STACKS_PER_BATCH: Final = 1000
-
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
-_INSTANCE: Final = re.compile(r"_\d+$")
-_NO_FRAME: Final = re.compile(r"[;\r\n]+")
-_FRAME: Final = re.compile(r"(.+)\((\d{1,9})\): (.*)")
-_LIBRARY: Final = re.compile(
-    r"(?:^|/)(?:torch|site-packages|dist-packages|lib/python\d[^/]*|contextlib\.py|functools\.py|threading\.py)(?:/|$)"
-    r"|(?:^|/)kinetoscope/record/|(?:^|/)c[a-z2-7]{50,52}\.py$|^<|^(?:importlib|multiprocessing|concurrent|asyncio)/|^runpy\.py$"
-)
-"""Files that are not the user's: torch, what is installed, the recorder itself (profilers strip the folder of what is
-installed), what Inductor generated, and what Python itself calls functions through."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +66,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
 
 def _add_compiled(trace: Trace, code: Int32s, rows: Int32s, number: dict[str, int]) -> None:
     """Put the frames that a compiled call was made from behind those that it is called from; no frame ran in it."""
-    compiled = trace.compiled_stacks
+    compiled = compiled_stacks(trace)
     rows = rows[(compiled.code[rows] >= 0) & (trace.kind[rows] != EventKind.PYTHON)]
     texts = tuple(number)[1:]
     codes, first = group(code[rows], compiled.code[rows])
@@ -142,68 +124,3 @@ def _paths(parent: Int32s, nodes: Int64s) -> Iterator[Int64s]:
         nodes = np.where(nodes >= 0, parent[nodes], -1)
     for path in np.stack(levels[::-1], axis=1):
         yield path[path >= 0]
-
-
-def recorded_stack(text: str) -> str:
-    """The frames of an operator's `Call stack`, which has the innermost first, from the outermost on."""
-    frames = [frame.strip() for frame in _ADDRESS.sub("", text).split(SEPARATOR)]
-    return SEPARATOR.join(frame for frame in reversed(frames) if frame)
-
-
-def frame_text(name: str) -> str:
-    """The name of a frame without semicolons, line breaks and addresses of objects."""
-    return _NO_FRAME.sub(" ", _ADDRESS.sub("", name))
-
-
-# --- where in the source
-
-
-class CodeLocation(NamedTuple):
-    """A line of the source; None where it is not known."""
-
-    file: str | None
-    line: int | None
-    function: str | None
-
-
-def user_source(stack: str) -> CodeLocation:
-    """The line of the innermost frame that is the user's own: neither torch's, nor installed, nor Python's own."""
-    end = len(stack)
-    while end >= 0:
-        begin = stack.rfind(SEPARATOR, 0, end) + 1
-        if source := _users(stack[begin:end]):
-            return source
-        end = begin - 1
-    return CodeLocation(None, None, None)
-
-
-def user_sources(stack: str) -> tuple[CodeLocation, ...]:
-    """The lines of all frames that are the user's own, each once, outermost first."""
-    return tuple(dict.fromkeys(source for frame in stack.split(SEPARATOR) if (source := _users(frame))))
-
-
-def module_class(stack: str) -> str | None:
-    """The class of the module whose call leads straight to the innermost frame that is the user's own."""
-    frames = stack.split(SEPARATOR)
-    while frames and not _users(frames[-1]):
-        frames.pop()
-    for frame in reversed(frames[:-1]):
-        if frame.startswith(MODULE):
-            return _INSTANCE.sub("", frame.removeprefix(MODULE))
-        if _users(frame):
-            break
-    return None
-
-
-def is_users_file(file: str) -> bool:
-    """Whether a file, parted by slashes, is the user's own."""
-    return _LIBRARY.search(file) is None
-
-
-@lru_cache(1 << 16)
-def _users(frame: str) -> CodeLocation | None:
-    """The line of a frame, if it is the user's. Stacks share most of their frames."""
-    match = _FRAME.fullmatch(frame)
-    if match and is_users_file(match[1].replace("\\", "/")):
-        return CodeLocation(match[1], int(match[2]), match[3])
-    return None

@@ -8,10 +8,11 @@ import pytest
 
 from kinetoscope import Trace, read
 from kinetoscope.algorithms.grouping import prefix_tree
-from kinetoscope.model.execution import call_stacks as stacks
 from kinetoscope.model.execution.autograd import by_start
-from kinetoscope.model.execution.call_stacks import call_stacks, user_source
 from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.frames import user_source
+from kinetoscope.model.operators import call_stacks as stacks
+from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from tests import drawn

@@ -1,0 +1,52 @@
+"""Functions that a value offers and that stand in rooms above it: what draws it, writes it, examines it.
+
+A value does not import what shows it, as that imports the value: it asks here for a function by its own kind and a
+name. Each is loaded when it is first called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+FUNCTIONS: Final[dict[str, dict[str, str]]] = {
+    "Advice": {"text": "screens.advice.text", "html": "screens.notebook.advice_html"},
+    "Diff": {"text": "screens.diff.text", "html": "screens.notebook.diff_html"},
+    "Digest": {"text": "screens.summary.text", "html": "screens.notebook.digest_html"},
+    "Gate": {
+        "text": "compare.gate.report.text",
+        "html": "screens.notebook.gate_html",
+        "sentence": "compare.gate.report.sentence",
+    },
+    "Job": {"html": "screens.notebook.job_html", "sql": "model.tables.sql.sql"},
+    "Result": {
+        "text": "views.terminal.screen.to_text",
+        "html": "views.notebook.to_html",
+        "chart": "views.charts.chart.chart_in_cell",
+        "save": "outputs.opening.save",
+    },
+    "Trace": {
+        "event": "model.trace.json_events.event",
+        "health": "model.health.check.examine",
+        "table": "model.tables.tables.table",
+    },
+    "object": {"job": "reading.read"},
+}
+"""Names of functions below `kinetoscope`, by the class of their first argument and the name that it calls them by."""
+
+
+def text(value: object) -> str:
+    """What `print` shows of a value."""
+    return str(call("text", value))
+
+
+def html(value: object) -> str:
+    """What a cell of a notebook shows of a value."""
+    return str(call("html", value))
+
+
+def call(name: str, value: object, *arguments: object) -> Any:
+    """What the function of this name gives for a value; of a derived class it may be that of its base."""
+    kind = next(each.__name__ for each in type(value).__mro__ if name in FUNCTIONS.get(each.__name__, ()))
+    module, _, function = FUNCTIONS[kind][name].rpartition(".")
+    return getattr(import_module(f"kinetoscope.{module}"), function)(value, *arguments)
