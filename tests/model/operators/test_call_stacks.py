@@ -10,7 +10,7 @@ from kinetoscope import Trace, read
 from kinetoscope.algorithms.grouping import prefix_tree
 from kinetoscope.model.execution.autograd import by_start
 from kinetoscope.model.execution.call_tree import call_tree
-from kinetoscope.model.execution.frames import user_source
+from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, user_source
 from kinetoscope.model.operators import call_stacks as stacks
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.trace import arguments
@@ -94,7 +94,7 @@ def test_rebuilt_stacks_of_operators_equal_those_in_the_file(name: str) -> None:
 
 
 def test_of_a_stack_deeper_than_python_allows_the_innermost_calls_are_kept(tmp_path: Path) -> None:
-    depth = stacks.MAX_DEPTH + 3
+    depth = MAX_DEPTH + 3
     around = [drawn.python(f"m.py({k}): f", k, 5000 - 2 * k) for k in range(depth)]
     inside = [
         drawn.op("aten::mm", depth + 1, 1),
@@ -102,5 +102,5 @@ def test_of_a_stack_deeper_than_python_allows_the_innermost_calls_are_kept(tmp_p
         drawn.op("aten::mm", depth + 4, 1),
     ]
     *_, mm, _, other = stacks_of(tmp_path, *around, *inside)
-    assert mm == stacks.SEPARATOR.join(f"m.py({k}): f" for k in range(3, depth))
-    assert other == stacks.SEPARATOR.join([*(f"m.py({k}): f" for k in range(4, depth)), "leaf"])
+    assert mm == SEPARATOR.join(f"m.py({k}): f" for k in range(3, depth))
+    assert other == SEPARATOR.join([*(f"m.py({k}): f" for k in range(4, depth)), "leaf"])
