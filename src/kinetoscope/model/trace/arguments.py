@@ -101,6 +101,15 @@ _NUMBER_FIRST: Final = re.compile(r"\s*(-?\d{1,18})(?!\d|\.)")
 """A number at the beginning of a text, as ROCm ("4096") and MTIA ("123 bytes") write sizes."""
 
 
+def written_key(name: str) -> str:
+    """The key that an argument is written with.
+
+    Raises:
+        KeyError: there is no such argument.
+    """
+    return ARGUMENTS[name][-1 if name == "stream" else 0]
+
+
 def keys_of(trace: Trace, name: str) -> tuple[str, ...]:
     """Keys of an argument that occur in the trace, in order of precedence."""
     return tuple(key for key in ARGUMENTS[name] if trace.strings.code(key) >= 0)

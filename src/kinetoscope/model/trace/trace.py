@@ -54,7 +54,7 @@ class Trace:
         strings, shapes, tracks: what the codes mean.
         members: key and JSON text of each top-level value but the events, in order.
         members_before_events: how many of them stand before the events; −1 for a bare list of events.
-        text_bytes: size of the JSON text.
+        text_bytes: size of what was read, decompressed.
         opener: opens a file beside the trace, which gives its blocks; None where a trace has no files.
         snapshot_reader: reads a memory snapshot beside it; None where a trace has no files.
         captured: the captured calls, whose rows follow those of the file; None where there are none.

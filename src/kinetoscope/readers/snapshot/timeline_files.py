@@ -7,7 +7,6 @@ holds no numbers. Formulas: torch/profiler/_memory_profiler.py, `MemoryProfileTi
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -17,12 +16,12 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.errors import BrokenTraceError
 from kinetoscope.model.memory.category_series import SERIES_KEY, SERIES_USES, CategorySeries
+from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.readers.files.stream import TextBlocks, cache_for
-from kinetoscope.readers.json import kineto, probe
+from kinetoscope.readers.json import probe
 from kinetoscope.readers.reader import Reader
-from kinetoscope.readers.snapshot.alone import TextInMemory
 
 RAW_NUMBERS: Final = 4
 ROW_NUMBERS: Final = 2 + len(SERIES_USES)
@@ -78,11 +77,10 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     options, cache = source.options, cache_for(source.url, source.options)
     with TextBlocks(source.url, max_size=options.max_size, progress=progress, cache=cache) as blocks:
         series = series_in(source.url, blocks)
-    marks = [
-        {"ph": "i", "s": "g", "cat": "user_annotation", "name": name, "pid": 0, "tid": 0, "ts": int(time) // 1000}
-        for name, time in (("Memory timeline begins", series.time[0]), ("Memory timeline ends", series.time[-1]))
-    ]
-    trace = kineto.read(source, TextInMemory(source.url, json.dumps({"traceEvents": marks}).encode()))
+    built = TraceBuilder()
+    built.mark("Memory timeline begins", int(series.time[0]))
+    built.mark("Memory timeline ends", int(series.time[-1]))
+    trace = built.build(source, text_bytes=blocks.length)
     trace.keep((SERIES_KEY, source.url), lambda: series)
     return trace
 
