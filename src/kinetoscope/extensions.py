@@ -1,8 +1,8 @@
-"""Extensions: a user's own modules, whose analyses and rules stand beside ours on every face.
+"""Extensions: a user's own modules, whose analyses, rules and readers stand beside ours on every face.
 
 An extension is a Python file or an importable module that the user names: by `kinetoscope --extend ./mine.py VERB`, in
-the variable KINETOSCOPE_EXTEND (several are joined as in PATH), or by `kinetoscope.extend("mine.py")`. Each `Analysis`
-and each `Rule` at its top level counts. Nothing else is ever loaded: not what lies beside a trace.
+the variable KINETOSCOPE_EXTEND (several are joined as in PATH), or by `kinetoscope.extend("mine.py")`. Each `Analysis`,
+`Rule` and `Reader` at its top level counts. Nothing else is ever loaded: not what lies beside a trace.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def loaded(path: Path) -> ModuleType:
         InputError: no such file, or it fails when it is run.
     """
     if not path.is_file():
-        raise InputError(f"{path}: no such file; a module of your own is a Python file that declares ANALYSIS or RULE")
+        raise InputError(
+            f"{path}: no such file; a module of your own is a Python file that declares ANALYSIS, RULE or READER"
+        )
     name = f"kinetoscope_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

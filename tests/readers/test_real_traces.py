@@ -82,7 +82,7 @@ LARGE_EVENTS = 5_000
 COUNTED = {name: events for name, events, codes in SHARED if events > LARGE_EVENTS}
 REFUSED = {
     "execution_trace/benchmark_simple_add_et.json.gz": "execution trace",
-    "memory_timeline/memory_timeline.raw.gz": "memory timeline",
+    "memory_timeline/memory_timeline.raw.gz": "a JSON list",
 }
 OWN = [
     (OURS / "compiled" / "rank0.pt.trace.json.gz", 554),

@@ -63,7 +63,7 @@ _TIMES: Final = (TIME_INTEGER, TIME_DECIMAL)
 _WIDTHS: Final[dict[Any, int]] = {pl.UInt8: 1, pl.Int32: 4, pl.Int64: 8}
 
 
-def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:  # noqa: ARG001 - see `Probe`
+def probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
     """The candidate with what its manifest tells, which is all at once."""
     with _blamed(candidate.url):
         manifest = _manifest(candidate.url, cache)
@@ -305,4 +305,4 @@ def _impossible_codes(shape: Int32s, slots: Int64s, values: Int64s, strings: int
     return wrong
 
 
-READER: Final = Reader(NAME, probe, load, marker=f"{parquet.FOLDER}/{parquet.EVENTS}.parquet")
+READER: Final = Reader(NAME, load, probe=probe, marker=f"{parquet.FOLDER}/{parquet.EVENTS}.parquet")

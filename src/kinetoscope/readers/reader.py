@@ -12,6 +12,9 @@ from kinetoscope.readers.files.cache import Cache
 MAX_RANK: Final = 1 << 22
 """A file that claims a higher rank, or a larger job, is not believed."""
 
+HEAD_BYTES: Final = 1 << 16
+"""Bytes of text, at the beginning of a file, by which its format is recognised."""
+
 RankBasis = Literal["", "text", "collectives", "name", "place"]
 
 
@@ -21,7 +24,7 @@ class CandidateFile:
 
     Attributes:
         url: the file; the folder of a trace that is one.
-        reader: name of the reader in READERS.
+        reader: name of its reader; "" where only its beginning tells.
         size: bytes as stored; None where they are not known.
         version: changes when the content does; "" where nothing tells, and for local files.
         rank: the rank that it holds; None if nothing tells.
@@ -38,7 +41,7 @@ class CandidateFile:
     """
 
     url: str
-    reader: str = "kineto"
+    reader: str = ""
     size: int | None = None
     version: str = ""
     rank: int | None = None
@@ -53,21 +56,47 @@ class CandidateFile:
     compressed: bool = False
 
 
+Recognises = Callable[[str, bytes], bool]
+"""Tells by the name of a file, and by the `HEAD_BYTES` of text that it begins with, whether it is of a format."""
+
+
 class Probe(Protocol):
     """Fills in what the content of a candidate tells."""
 
-    def __call__(self, candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:
+    def __call__(self, candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:
         """The candidate with its facts.
 
         Args:
             candidate: the file or folder.
+            text: what a file begins with, decompressed.
             cache: copies of remote files.
-            budget: 0 for a quick probe; else the bytes as stored that a thorough one may read.
 
         Raises:
             NotFoundError, BrokenTraceError, LimitError: it cannot be read.
         """
         ...
+
+
+class ThoroughProbe(Protocol):
+    """Reads more of a candidate that does not tell its rank where it begins."""
+
+    def __call__(self, candidate: CandidateFile, cache: Cache | None, budget: int) -> CandidateFile:
+        """The candidate with its facts.
+
+        Args:
+            candidate: the file.
+            cache: copies of remote files.
+            budget: the bytes as stored that may be read.
+        """
+        ...
+
+
+def _of_none(name: str, head: bytes) -> bool:  # noqa: ARG001 - see `Recognises`
+    return False
+
+
+def _tells_nothing(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001
+    return candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +105,20 @@ class Reader:
 
     Attributes:
         name: what sources call it.
-        probe: tells rank and world without reading the trace.
         load: the trace of a source; its keyword `progress` is called with the bytes read since.
-        suffixes: endings of the names of its files.
+        recognises: whether a file is of this format. It is asked of any file that is named, whatever it is called.
+        probe: tells rank and world without reading the trace.
+        thorough: the same where the beginning tells no rank; None where nothing more would.
+        suffixes: endings of the names of its files, by which they are found in folders.
         excluded: endings among these that are not traces.
         marker: path of the file, below a folder, that makes the folder a trace; "" for a format of single files.
     """
 
     name: str
-    probe: Probe
     load: Callable[..., Trace]
+    recognises: Recognises = _of_none
+    probe: Probe = _tells_nothing
+    thorough: ThoroughProbe | None = None
     suffixes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     marker: str = ""

@@ -9,6 +9,7 @@ from typing import Final
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.errors import NotFoundError
+from kinetoscope.extensions import declared
 from kinetoscope.model.graphs.annotated import Path, dumped_paths
 from kinetoscope.model.graphs.attach import replays_graphs, with_captured_calls
 from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
@@ -32,6 +33,21 @@ READERS: Final[dict[str, Reader]] = {
 """Readers by name. Where a folder holds traces of several formats, those of the first one count: others are copies."""
 
 
+UNRECOGNISED: Final = kineto.READER.name
+"""Reader of a file that none recognises: it says what the file is instead, and reads traces that are broken."""
+
+
+def readers() -> dict[str, Reader]:
+    """All readers by name: these, then those of extensions."""
+    return READERS | {each.name: each for each in declared(Reader) if each.name not in READERS}
+
+
+def recognised(name: str, head: bytes) -> Reader:
+    """The reader of a file, by its name and the `HEAD_BYTES` of text that it begins with."""
+    every = readers()
+    return next((each for each in every.values() if each.recognises(name, head)), every[UNRECOGNISED])
+
+
 MAX_KEPT_CAPTURE_FILES: Final = 4
 """Capture traces of a rank that are kept in memory between the choice of those that it replays and their use."""
 
@@ -49,7 +65,7 @@ _GRAPHS: Final[SharedCache[list[CapturedGraph]]] = SharedCache(
 
 def load(source: Source, *, progress: ProgressCallback | None = None) -> Trace:
     """The trace of a source, by the reader that it names, with the calls that its graphs were captured in."""
-    read = partial(READERS[source.reader].load, progress=progress)
+    read = partial(readers()[source.reader].load, progress=progress)
     trace = load_part(source, stamp(source), read) if source.part else read(source)
     if replays_graphs(trace):
         keeps = len(source.captures) <= MAX_KEPT_CAPTURE_FILES
@@ -99,7 +115,7 @@ class _CaptureFile:
 
     def trace(self) -> Trace:
         """The trace."""
-        return self._trace or READERS[self._source.reader].load(self._source, progress=self._progress)
+        return self._trace or readers()[self._source.reader].load(self._source, progress=self._progress)
 
 
 def _blocks(options: SourceOptions, path: str) -> Iterator[bytes]:
@@ -116,7 +132,7 @@ def stamp(trace: Source | CandidateFile) -> str:
     Raises:
         NotFoundError: it is not there, or cannot be looked at.
     """
-    marker = READERS[trace.reader].marker
+    marker = readers()[trace.reader].marker if trace.reader else ""
     file = f"{trace.url.rstrip('/')}/{marker}" if marker else trace.url
     if is_url(file):
         location = remote.locate(file)

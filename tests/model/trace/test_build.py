@@ -25,7 +25,7 @@ def drawn(folder: Path) -> Trace:
     events: list[Event] = []
     for step in range(3):
         begin = step * STEP
-        shapes = {"Input Dims": [[2, 3], [3, 4]], "External id": step}
+        shapes: dict[str, Any] = {"Input Dims": [[2, 3], [3, 4]], "External id": step}
         events += [annotation(f"ProfilerStep#{step}", begin, STEP), op("aten::mm", begin + 100, 200, **shapes)]
         events += [launch(begin + 150, 50, step + 1), kernel("gemm", begin + 250, 500, step + 1)]
     events.append(memory(500, 64))
@@ -42,7 +42,7 @@ def built() -> Trace:
     trace.add(EventKind.HOST_OP, "aten::mm", begin + 100, begin + 300, **host, input_dims=dims, external_id=range(3))
     number = np.arange(1, 4)
     trace.add(EventKind.RUNTIME, "cudaLaunchKernel", begin + 150, begin + 200, **host, correlation=number)
-    work = {"device": 0, "stream": 7, "correlation": number}
+    work: dict[str, Any] = {"device": 0, "stream": 7, "correlation": number}
     trace.add(EventKind.KERNEL, "gemm", begin + 250, begin + 750, thread=7, **work)
     trace.add_memory([500], **host, memory_device_type=0, memory_device=-1, memory_bytes=64)
     return trace.build(Source("x", rank=3), metadata={"distributedInfo": {"rank": 3}})
@@ -73,7 +73,7 @@ def test_analyses_say_the_same_of_both(tmp_path: Path, name: str) -> None:
 def test_columns_hold_numbers_texts_and_json_or_one_value_for_all() -> None:
     trace = TraceBuilder()
     texts = ["a\\b", "\u00e9\n", '"']
-    shared = {"occupancy": [0.5, 1, 2], "collective": texts, "registers": 9}
+    shared: dict[str, Any] = {"occupancy": [0.5, 1, 2], "collective": texts, "registers": 9}
     trace.add(EventKind.KERNEL, texts, [0, 1, 2], [1, 2, 3], thread=["stream 7", 7, "x"], **shared)
     events = list(trace.build(Source("x")).events())
     assert [each["name"] for each in events] == texts

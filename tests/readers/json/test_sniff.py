@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.readers.json.sniff import HEAD, other_format
+from kinetoscope.readers.json.sniff import other_format
+from kinetoscope.readers.reader import HEAD_BYTES
 from tests.catalog.samples import required
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
@@ -62,7 +63,6 @@ SAMPLES: list[tuple[bytes, str]] = [
     (_zipped("archive/data.pkl", "archive/version"), "checkpoint"),
     (_zipped("model/data.pkl", "model/byteorder"), "checkpoint"),
     (pickle.dumps(0x1950A86A20F9469CFC6C, 2), "checkpoint"),
-    (pickle.dumps({"segments": [], "device_traces": [[]]}, 4), "memory snapshot"),
     (pickle.dumps([1, 2, 3]), "pickle"),
     (_database("CUPTI_ACTIVITY_KIND_KERNEL"), "Nsight Systems"),
     (_database("rocpd_kernelapi"), "rocprofv3"),
@@ -75,7 +75,6 @@ SAMPLES: list[tuple[bytes, str]] = [
     ("{}".encode("utf-16"), "UTF-16"),
     ('{"schemaVersion": 1}'.encode("utf-16-le"), "UTF-16"),
     (b'{\n  "schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [\n {"id": 1', "execution trace"),
-    (b'{"segments": [{"device": 0', "memory snapshot"),
     (b'{"rocprofiler-sdk-tool": [{"metadata": {"pid": 1', "rocprofv3"),
     (b'{ "traceEvents":[{}\n,{"args":{"name":"0 CPU HIP API"},"ph":"M","pid":2,"name":"process_name"}', "rocprof"),
     (b'{"nodes":[{"id":1,"callFrame":{"functionName":"(root)"', "cpuprofile"),
@@ -85,7 +84,6 @@ SAMPLES: list[tuple[bytes, str]] = [
     (b'{"cells": [{"cell_type": "code"}], "metadata": {', "Jupyter"),
     (b'{"loss": 1.5, "step": 3}', "loss, step"),
     (b'{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}', "a, b, c, d, e, …"),
-    (b"[[-1, 1, 37888, 7], [-1, 1, 512, 7], [", "memory timeline"),
     (b'[{"name": "a", "value": 1}, {"na', "holds no trace events"),
     (b"[1, 2, 3]", "holds no trace events"),
     (b'{"a": 1}\n{"a": 2}\n', "JSON lines"),
@@ -122,7 +120,7 @@ def test_other_formats_are_named_with_a_hint(head: bytes, expected: str) -> None
         b'{"k"ey": "v", "k": not json,\n',
         b'INFO: started\n{"schemaVersion": 1, "traceEvents": [',
         b"rubbish\n" + EVENT,
-        json.dumps({"metadata": {"note": "x" * (2 * HEAD)}, "traceEvents": []}).encode(),
+        json.dumps({"metadata": {"note": "x" * (2 * HEAD_BYTES)}, "traceEvents": []}).encode(),
     ],
 )
 def test_what_may_be_a_trace_is_left_to_the_reader(head: bytes) -> None:
@@ -138,7 +136,7 @@ def test_arbitrary_bytes_never_raise_and_a_hint_comes_with_every_claim(head: byt
 @pytest.mark.parametrize("unit", [b'{"a":', b'"', b'\\"', b"a;", b" 1", b"[", b"\n", b"{", b'"source" ', b"\x0a\x80"])
 def test_repetitive_heads_take_no_time(unit: bytes) -> None:
     for start in (b"", b'{"', b"[", b"x;"):
-        other_format(start + unit * HEAD)
+        other_format(start + unit * HEAD_BYTES)
 
 
 def test_of_the_real_traces_only_the_two_others_are_refused() -> None:
@@ -147,9 +145,9 @@ def test_of_the_real_traces_only_the_two_others_are_refused() -> None:
     for path in sorted(SHARED.rglob("*.*")):
         if path.suffix in (".gz", ".json"):
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                found = other_format(file.read(HEAD))
+                found = other_format(file.read(HEAD_BYTES))
             if found is not None:
                 refused[path.name] = found.name
     assert refused.keys() == {"benchmark_simple_add_et.json.gz", "memory_timeline.raw.gz"}
     assert "execution trace" in refused["benchmark_simple_add_et.json.gz"]
-    assert "memory timeline" in refused["memory_timeline.raw.gz"]
+    assert "JSON list" in refused["memory_timeline.raw.gz"]

@@ -177,7 +177,7 @@ class TraceBuilder:
         items = [*head, _ARGS] if arguments else [*head]
         slots = [np.full(count, self._code(text), np.int64) for text in texts]
         for name, column in arguments.items():
-            kind, bits = self._slots(_each(column, count))
+            kind, bits = self._slots(column, count)
             items.append((self._code(written_key(name)), kind, ARGUMENT_LEVEL))
             slots.append(bits)
         shape = self._shapes.setdefault(tuple(items), len(self._shapes))
@@ -185,7 +185,7 @@ class TraceBuilder:
         columns: dict[str, ArrayLike] = {
             "ph": np.full(count, ord(phase)),
             "category": np.full(count, self._code(category) if category else -1),
-            "name": self._slots(_each(names, count))[1],
+            "name": self._slots(names, count)[1],
             "track": [self._tracks.setdefault(pair, len(self._tracks)) for pair in pairs],
             "start": start,
             "end": end,
@@ -195,10 +195,15 @@ class TraceBuilder:
             self._columns[name].append(np.asarray(values, np.int64))
         self._values += [np.stack(slots, axis=1).ravel()] if slots else []
 
-    def _slots(self, values: Sequence[Any]) -> tuple[int, Int64s]:
-        """The kind of some values, and the 64 bits of each."""
-        if all(isinstance(value, str) for value in values):
-            return STRING, np.array([self._code(value) for value in values], np.int64)
+    def _slots(self, column: Column, count: int) -> tuple[int, Int64s]:
+        """The kind of a column's values, and the 64 bits of each."""
+        if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+            return INT, column.astype(np.int64)
+        values = _each(column, count)
+        distinct = dict.fromkeys(values, 0) if all(isinstance(value, str) for value in values) else {}
+        if len(distinct) or not count:
+            codes = {text: self._code(text) for text in distinct}
+            return STRING, np.array([codes[text] for text in values], np.int64)
         if any(isinstance(value, (list, tuple, dict)) for value in values):
             texts = [json.dumps(value, ensure_ascii=False).encode() for value in values]
             return RAW, np.array([self._codes.setdefault((text, NESTED), len(self._codes)) for text in texts], np.int64)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from kinetoscope.errors import LimitError, NotFoundError
-from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, SourceOptions
+from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.readers.files.cache import Cache, cache_at
 from kinetoscope.readers.files.decompress import (
     MAX_PIECE_BYTES,
@@ -225,6 +225,15 @@ def cache_for(path: str, options: SourceOptions) -> Cache | None:
     """Where a copy of a remote file is kept, as the options and the environment say; None for what is here."""
     is_remote = is_url(path) and not path.startswith(_LOCAL_PROTOCOLS)
     return cache_at(options.cache, options.cache_size) if is_remote else None
+
+
+def opened(
+    source: Source, *, url: str = "", progress: ProgressCallback | None = None, ahead: bool = True
+) -> TextBlocks:
+    """The text of a source's file, or of another one that is read with its options: see `TextBlocks`."""
+    file, options = url or source.url, source.options
+    cache = cache_for(file, options)
+    return TextBlocks(file, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead)
 
 
 def open_file(path: str, cache: Cache | None = None) -> tuple[IO[bytes] | RemoteFile, int | None]:

@@ -16,11 +16,8 @@ from kinetoscope.readers.job.capture_traces import CAPTURE_FOLDERS
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
 from kinetoscope.readers.reader import CandidateFile
-from kinetoscope.readers.registry import READERS
+from kinetoscope.readers.registry import readers
 from kinetoscope.readers.snapshot.alone import NAME as SNAPSHOT
-
-_SUFFIXES: Final = tuple(chain.from_iterable(reader.suffixes for reader in READERS.values()))
-_PATTERNS: Final = ", ".join(f"*{suffix}" for suffix in _SUFFIXES)
 
 _UNFINISHED: Final = re.compile(r"\.rank\d+of\d+\.step\d+\.\d+((?:\.\w+)*)\.part\Z")
 """How the names end of what the recorder has not finished; between number and ending, what its helpers write."""
@@ -55,7 +52,7 @@ def find(path: str) -> list[CandidateFile]:
             )
         if not candidates:
             raise NotFoundError(
-                f"{path}: no traces in this folder (looked for {_PATTERNS}); name the folder that torch.profiler "
+                f"{path}: no traces in this folder (looked for {_patterns()}); name the folder that torch.profiler "
                 "wrote to"
             )
         return candidates
@@ -95,7 +92,7 @@ def find_all(paths: Sequence[str]) -> list[CandidateFile]:
 
     Raises: as `find`, for the first of them that is wrong.
     """
-    return _in_order({candidate for path in paths for candidate in find(path)})
+    return _in_order({each.url: each for path in paths for each in find(path)}.values())
 
 
 def captures_beside(candidates: Sequence[CandidateFile]) -> list[CandidateFile]:
@@ -116,12 +113,20 @@ def common_name(paths: Sequence[str]) -> str:
     return common or ("/" if paths[0].startswith("/") else ".")
 
 
+def _suffixes() -> tuple[str, ...]:
+    return tuple(chain.from_iterable(reader.suffixes for reader in readers().values()))
+
+
+def _patterns() -> str:
+    return ", ".join(f"*{suffix}" for suffix in _suffixes())
+
+
 def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[CandidateFile]:
     """The traces in a folder and all its folders, links to folders included, each folder once.
 
     on_error: called for each folder that cannot be listed.
     """
-    visited: set[str] = set()
+    visited, formats = set[str](), [*readers().values()]
     for inside, folders, names in os.walk(folder, onerror=on_error, followlinks=True):
         real = os.path.realpath(inside)
         if real in visited:
@@ -131,7 +136,7 @@ def _below(folder: str, on_error: Callable[[OSError], None]) -> Iterator[Candida
         folders.sort(key=lambda name: os.path.islink(os.path.join(inside, name)))  # real folders before links to them
         for name in names:
             file = os.path.join(inside, name)
-            for reader in READERS.values():
+            for reader in formats:
                 if trace := reader.trace_at(file):
                     yield CandidateFile(trace, reader.name, _size(file) if trace == file else None)
 
@@ -146,7 +151,7 @@ def _size(file: str) -> int | None:
 def _first_format(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
     """The traces in a folder, of the first format that it has: the others are copies of them."""
     everything = list(candidates)
-    of_formats = ([each for each in everything if each.reader == reader] for reader in READERS)
+    of_formats = ([each for each in everything if each.reader == reader] for reader in readers())
     return _in_order(next(filter(None, of_formats), []))
 
 
@@ -166,7 +171,7 @@ def _find_remote(path: str) -> list[CandidateFile]:
             return [CandidateFile(path)]
         if glob.has_magic(where.path) and not where.is_http:
             candidates = _in_pattern(where.system, where.system.glob(where.path, detail=True))
-        elif where.is_http or (not path.endswith(_SUFFIXES) and where.system.isdir(where.path)):
+        elif where.is_http or (not path.endswith(_suffixes()) and where.system.isdir(where.path)):
             candidates = _first_format(_listed(where.system, where.path))
         else:
             info = where.system.info(where.path)
@@ -174,27 +179,29 @@ def _find_remote(path: str) -> list[CandidateFile]:
                 return [_remote_candidate(path, info)]
             candidates = _first_format(_listed(where.system, where.path))
     if not candidates:
-        raise NotFoundError(f"{path}: no traces there (looked for {_PATTERNS})")
+        raise NotFoundError(f"{path}: no traces there (looked for {_patterns()})")
     return candidates
 
 
 def _in_pattern(system: Any, matches: dict[str, dict[str, Any]]) -> list[CandidateFile]:
     """The matches of a pattern: files, whatever their names, and the traces in folders."""
-    candidates: set[CandidateFile] = set()
+    candidates: dict[str, CandidateFile] = {}
     for name, info in matches.items():
         if info.get("type") == "directory":
-            candidates.update(_first_format(_listed(system, name)))
+            candidates |= {each.url: each for each in _first_format(_listed(system, name))}
         elif not name.endswith(SIDECAR):
-            candidates.add(_remote_candidate(str(system.unstrip_protocol(name)), info))
-    return _in_order(candidates)
+            each = _remote_candidate(str(system.unstrip_protocol(name)), info)
+            candidates[each.url] = each
+    return _in_order(candidates.values())
 
 
 def _listed(system: Any, folder: str) -> Iterator[CandidateFile]:
     """The traces in a folder of a store and all its folders."""
     from kinetoscope.readers.files.remote import FileFacts, facts_of
 
+    formats = [*readers().values()]
     for name, info in system.find(folder, maxdepth=_MAX_DEPTH, detail=True).items():
-        for reader in READERS.values():
+        for reader in formats:
             if trace := reader.trace_at(name):
                 url = str(system.unstrip_protocol(trace))
                 facts = facts_of(info) if trace == name else FileFacts(None, "")

@@ -6,6 +6,7 @@ thorough one, within a budget for the whole job.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,12 @@ from typing import Final
 
 from kinetoscope.errors import BrokenTraceError, LimitError, NotFoundError
 from kinetoscope.readers.files.cache import Cache
+from kinetoscope.readers.files.decompress import decompressor
+from kinetoscope.readers.files.stored import HEAD_TEXT_BYTES, STORED_HEAD_BYTES, StoredFile, inflated_text
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.ranks import rank_in_name
-from kinetoscope.readers.json.sniff import MEMORY_SNAPSHOT, MEMORY_TIMELINE
-from kinetoscope.readers.reader import CandidateFile
-from kinetoscope.readers.registry import READERS
-from kinetoscope.readers.snapshot import alone, timeline_files
+from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile
+from kinetoscope.readers.registry import UNRECOGNISED, readers, recognised
 
 BUDGET_BYTES: Final = 128 << 20
 """Bytes as stored that thorough probes of all files of a job read together; but a little of each."""
@@ -34,12 +35,6 @@ _CHEAP_BYTES: Final = 1 << 20
 _LOCAL_THREADS: Final = 4
 _REMOTE_THREADS: Final = 32
 
-_READERS_BY_CONTENT: Final = {
-    MEMORY_SNAPSHOT.name: alone.READER.name,
-    MEMORY_TIMELINE.name: timeline_files.READER.name,
-}
-"""Readers of formats that are known by how they begin, whatever their names."""
-
 
 def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> list[CandidateFile]:
     """The candidates, in the same order, with what a probe of each tells.
@@ -49,6 +44,7 @@ def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> l
     Raises:
         NotFoundError, BrokenTraceError, LimitError: the only file cannot be read.
     """
+    candidates = [each if each.reader else replace(each, reader=UNRECOGNISED) for each in candidates]
     threads = _REMOTE_THREADS if is_url(candidates[0].url) else _LOCAL_THREADS
     with ThreadPoolExecutor(threads, "kinetoscope-probe") as pool:
         quick = _quick if len(candidates) == 1 else _quick_or_as_it_is
@@ -57,18 +53,33 @@ def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> l
         share = BUDGET_BYTES // max(len(unknown), 1)
         if share < MIN_SHARE_BYTES:  # then only files whose ends can be read without what is between
             unknown = [k for k in unknown if not result[k].compressed]
-        probing = {k: pool.submit(READERS[result[k].reader].probe, result[k], cache, share) for k in unknown}
+        thorough = {k: readers()[result[k].reader].thorough for k in unknown}
+        probing = {k: pool.submit(probe, result[k], cache, share) for k, probe in thorough.items() if probe}
         return [probing[k].result() if k in probing else candidate for k, candidate in enumerate(result)]
 
 
 def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
-    reader = READERS[candidate.reader]
-    is_here = not is_url(candidate.url) and os.path.exists(candidate.url)
-    if is_here and not reader.marker and not os.path.isfile(candidate.url):
+    reader = readers()[candidate.reader]
+    if reader.marker:
+        return reader.probe(candidate, b"", cache)
+    if not is_url(candidate.url) and os.path.exists(candidate.url) and not os.path.isfile(candidate.url):
         return replace(candidate, size=None)  # a pipe: what is read of it is gone
-    candidate = reader.probe(candidate, cache)
-    known = _READERS_BY_CONTENT.get(candidate.other_format)
-    return replace(candidate, reader=known, other_format="", fully_probed=True) if known else candidate
+    with StoredFile(candidate.url, candidate.size, candidate.version, cache) as stored:
+        data = stored.first(STORED_HEAD_BYTES)
+    text = inflated_text(data, HEAD_TEXT_BYTES)
+    if data and not text:  # compressed, and damaged at once: there is nothing more to be had
+        return candidate
+    head = text[:HEAD_BYTES]
+    reader = recognised(candidate.url, head)
+    is_whole = len(data) == candidate.size and len(text) < HEAD_TEXT_BYTES
+    candidate = replace(
+        candidate,
+        reader=reader.name,
+        digest=hashlib.blake2b(head, digest_size=16).hexdigest(),
+        fully_probed=is_whole or reader.thorough is None,
+        compressed=decompressor(data) is not None,
+    )
+    return reader.probe(candidate, text, cache)
 
 
 def _quick_or_as_it_is(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:

@@ -14,7 +14,7 @@ from kinetoscope.errors import BrokenTraceError, LimitError, NotATraceError
 from kinetoscope.model.compile.files import COMPILE_TABLES
 from kinetoscope.model.trace.source import DEFAULT_MAX_SIZE, Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.files.stream import Text, TextBlocks, cache_for, is_url
+from kinetoscope.readers.files.stream import Text, TextBlocks, is_url, opened
 from kinetoscope.readers.json import probe, sniff
 from kinetoscope.readers.json.assembly import assemble
 from kinetoscope.readers.json.columns import SIZES, EventColumns, Sizes, Tokenizer
@@ -51,10 +51,8 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         BrokenTraceError: no event of it could be kept.
         LimitError: it is larger than the limits of `source.options` allow.
     """
-    options = source.options
-    cache = cache_for(source.url, options)
-    ahead = options.threads > 1 or is_url(source.url)
-    with TextBlocks(source.url, max_size=options.max_size, progress=progress, cache=cache, ahead=ahead) as blocks:
+    ahead = source.options.threads > 1 or is_url(source.url)
+    with opened(source, progress=progress, ahead=ahead) as blocks:
         _refuse_other_formats(source, blocks)
         return read(source, blocks)
 
@@ -122,8 +120,9 @@ def _not_a_trace(source: Source, document: TraceDocument) -> str:
 
 READER: Final = Reader(
     NAME,
-    probe.probe,
     load,
+    probe=probe.probe,
+    thorough=probe.probe_thoroughly,
     suffixes=(".json", ".json.gz", ".json.zst"),
     # `convert --to perfetto` writes the trace once more; what stands in `compile` is about the program, not of it.
     excluded=(SIDECAR, ".perfetto.json", ".perfetto.json.gz", *COMPILE_TABLES),

@@ -8,9 +8,7 @@ ranks.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 from dataclasses import replace
 from itertools import islice
@@ -19,16 +17,10 @@ from typing import IO, Final, NamedTuple
 from kinetoscope.errors import NotFoundError
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.decompress import CorruptError, EndsEarlyError, GoesOnError, decompressor, inflated
-from kinetoscope.readers.files.stream import is_url, open_file
+from kinetoscope.readers.files.stored import STORED_HEAD_BYTES, StoredFile, inflated_text
 from kinetoscope.readers.json import sniff
 from kinetoscope.readers.json.merged import rank_label
-from kinetoscope.readers.reader import MAX_RANK, CandidateFile
-
-HEAD_BYTES: Final = 1 << 16
-"""Bytes as stored that a quick probe reads; of a remote file `remote.FIRST_RANGE_BYTES`, as the way takes the time."""
-
-HEAD_TEXT_BYTES: Final = 1 << 18
-"""Bytes of text that a quick probe makes of them at most."""
+from kinetoscope.readers.reader import HEAD_BYTES, MAX_RANK, CandidateFile
 
 END_TEXT_BYTES: Final = 4 << 20
 """Bytes of text at either end that a thorough probe reads at most."""
@@ -53,10 +45,25 @@ class _Ends(NamedTuple):
     complete: bool
 
 
-def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> CandidateFile:
-    """See `Probe`. A thorough probe that fails leaves the answer of the quick one."""
-    if not budget:
-        return _quick(candidate, cache)
+def probe(candidate: CandidateFile, text: bytes, cache: Cache | None) -> CandidateFile:  # noqa: ARG001 - see `Probe`
+    """See `Probe`: the rank, or what it is instead of a trace."""
+    head = text[:HEAD_BYTES]
+    other = sniff.other_format(head)
+    rank, world = distributed(text)
+    candidate = replace(
+        candidate,
+        rank=rank,
+        world=world,
+        basis="text" if rank is not None else "",
+        host=host_in(text),
+        merged=rank_label(head) != "",
+        other_format=other.name if other else "",
+    )
+    return _with_rank_of_collectives(candidate, text)
+
+
+def probe_thoroughly(candidate: CandidateFile, cache: Cache | None, budget: int) -> CandidateFile:
+    """See `ThoroughProbe`. One that fails leaves the answer of the quick one."""
     try:
         ends = _ends(candidate, budget, cache)
     except NotFoundError:
@@ -70,30 +77,6 @@ def probe(candidate: CandidateFile, cache: Cache | None, budget: int = 0) -> Can
     return _with_rank_of_collectives(candidate, ends.first, ends.last)
 
 
-def _quick(candidate: CandidateFile, cache: Cache | None) -> CandidateFile:
-    with StoredFile(candidate, cache) as stored:
-        data = stored.first(HEAD_BYTES)
-    text = _text(data, HEAD_TEXT_BYTES)
-    if data and not text:  # compressed, and damaged at once: there is nothing more to be had
-        return candidate
-    head = text[: sniff.HEAD]
-    other = sniff.other_format(head)
-    rank, world = distributed(text)
-    candidate = replace(
-        candidate,
-        rank=rank,
-        world=world,
-        basis="text" if rank is not None else "",
-        host=host_in(text),
-        merged=rank_label(head) != "",
-        other_format=other.name if other else "",
-        digest=hashlib.blake2b(head, digest_size=16).hexdigest(),
-        fully_probed=len(data) == candidate.size and len(text) < HEAD_TEXT_BYTES,
-        compressed=decompressor(data) is not None,
-    )
-    return _with_rank_of_collectives(candidate, text)
-
-
 def _with_rank_of_collectives(candidate: CandidateFile, *texts: bytes) -> CandidateFile:
     if candidate.rank is not None or candidate.other_format:
         return candidate
@@ -103,12 +86,12 @@ def _with_rank_of_collectives(candidate: CandidateFile, *texts: bytes) -> Candid
 
 def _ends(candidate: CandidateFile, budget: int, cache: Cache | None) -> _Ends:
     size = candidate.size or 0
-    with StoredFile(candidate, cache) as stored:
-        data = stored.first(min(HEAD_BYTES, budget))
+    with StoredFile(candidate.url, candidate.size, candidate.version, cache) as stored:
+        data = stored.first(min(STORED_HEAD_BYTES, budget))
         if decompressor(data) is None:
-            part = max(HEAD_BYTES, min(END_TEXT_BYTES, budget // 2))
+            part = max(STORED_HEAD_BYTES, min(END_TEXT_BYTES, budget // 2))
             return _Ends(stored.first(part), stored.last(part), True)
-        first = _text(stored.first(min(budget, END_TEXT_BYTES // 4)), END_TEXT_BYTES)
+        first = inflated_text(stored.first(min(budget, END_TEXT_BYTES // 4)), END_TEXT_BYTES)
         if size > SMALL_BYTES and not _OF_SEVERAL_RANKS.search(first):
             return _Ends(first, b"", True)  # to unpack gigabytes would tell that there is one rank
         if size <= budget and stored.is_here:
@@ -131,27 +114,6 @@ def _inflated_ends(file: IO[bytes], at_most: int) -> _Ends:
     except (CorruptError, EndsEarlyError, GoesOnError):
         pass
     return _Ends(first, (before + last)[-END_TEXT_BYTES:], True)
-
-
-def _text(data: bytes, size: int) -> bytes:
-    """Up to `size` bytes of the text that stored data begins with."""
-    if decompressor(data) is None:
-        return data[:size]
-    parts: list[bytes] = []
-    wanted = size
-    try:
-        while wanted > 0 and (create := decompressor(data)):
-            machine = create()
-            while wanted > 0 and not machine.eof and (text := machine.decompress(data, wanted)):
-                parts.append(text)
-                wanted -= len(text)
-                data = b""
-            if not machine.eof:
-                break
-            data = machine.unused_data
-    except Exception:  # noqa: BLE001 - each library has its own error, and all mean corrupt data
-        return b"".join(parts)
-    return b"".join(parts)
 
 
 # --- what a text says
@@ -227,65 +189,3 @@ def in_collectives(text: bytes) -> int | None:
         return None
     rank = candidates.pop() if len(candidates) == 1 else None
     return rank if rank is None or rank <= MAX_RANK else None
-
-
-# --- bytes as they are stored
-
-
-class StoredFile:
-    """The ends of a file as it is stored: here, in the cache, or afar."""
-
-    def __init__(self, candidate: CandidateFile, cache: Cache | None) -> None:
-        self._candidate = candidate
-        self._local: IO[bytes] | None = None
-        if is_url(candidate.url):
-            from kinetoscope.readers.files.remote import FileFacts, copied, locate
-
-            self._local = copied(candidate.url, FileFacts(candidate.size, candidate.version), cache)
-            self._place = None if self._local else locate(candidate.url)
-        else:
-            self._local = open_file(candidate.url)[0]  # type: ignore[assignment]
-            self._place = None
-
-    def __enter__(self) -> StoredFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._local is not None:
-            self._local.close()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it is on this machine."""
-        return self._local is not None
-
-    @property
-    def file(self) -> IO[bytes]:
-        """The file from its beginning, if it is on this machine."""
-        assert self._local is not None
-        self._local.seek(0)
-        return self._local
-
-    def first(self, size: int) -> bytes:
-        """The bytes that it begins with."""
-        if self._place is None:
-            return self._read(0, size)
-        from kinetoscope.readers.files.remote import FIRST_RANGE_BYTES, head
-
-        return head(self._place, max(size, FIRST_RANGE_BYTES), self._candidate.size)
-
-    def last(self, size: int) -> bytes:
-        """The bytes that it ends with."""
-        known = self._candidate.size or 0
-        if self._place is None:
-            return self._read(max(0, known - size), size)
-        from kinetoscope.readers.files.remote import tail
-
-        return tail(self._place, size, known) if known else b""
-
-    def _read(self, begin: int, size: int) -> bytes:
-        assert self._local is not None
-        try:
-            return os.pread(self._local.fileno(), size, begin)
-        except OSError as error:
-            raise NotFoundError(f"{self._candidate.url}: cannot be read: {error.strerror}") from error

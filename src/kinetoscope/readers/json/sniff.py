@@ -12,10 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kinetoscope.readers.snapshot import is_snapshot
-
-HEAD: Final = 1 << 16
-"""Bytes of a file that are considered."""
+from kinetoscope.readers.reader import HEAD_BYTES
 
 _RECORD = "record with torch.profiler.profile(...) and save with prof.export_chrome_trace('trace.json.gz')"
 _UNPACK = "unpack it first; .json, .json.gz and .json.zst are read as they are"
@@ -61,8 +58,6 @@ _MAGIC: Final[dict[bytes, OtherFormat]] = {
 """Formats by the first bytes of a file."""
 
 _EXECUTION_TRACE = OtherFormat("a PyTorch execution trace (ExecutionTraceObserver, Chakra)", _COMPANION)
-MEMORY_SNAPSHOT: Final = OtherFormat("a memory snapshot of the CUDA allocator")
-MEMORY_TIMELINE: Final = OtherFormat("a memory timeline (export_memory_timeline)")
 _OBJECTS: Final[tuple[tuple[tuple[str, ...], bytes, OtherFormat], ...]] = (
     (("schema", "nodes"), b"", _EXECUTION_TRACE),
     (("rocprofiler-sdk-tool",), b"", OtherFormat("the results of rocprofv3")),
@@ -100,11 +95,9 @@ def other_format(head: bytes) -> OtherFormat | None:
     """The format of a file that is no trace; None if it may be one.
 
     Args:
-        head: the beginning of the content (decompressed, if it was .gz or .zst), of which `HEAD` bytes count.
+        head: the beginning of the content (decompressed, if it was .gz or .zst), of which `HEAD_BYTES` count.
     """
-    head = head[:HEAD]
-    if is_snapshot(head):
-        return MEMORY_SNAPSHOT
+    head = head[:HEAD_BYTES]
     if (other := _binary_format(head)) is not None:
         return other
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -232,8 +225,6 @@ def _object(text: bytes) -> OtherFormat | None:
 
 
 def _list(text: bytes) -> OtherFormat | None:
-    if re.match(rb"\[\s*\[\s*-?[0-9]", text):
-        return MEMORY_TIMELINE
     if b'"ph"' in text:
         return None
     if re.match(rb"\[\s*(?:\{|\]|\Z)", text) and not (_strictly(text) or _first_item(text)):

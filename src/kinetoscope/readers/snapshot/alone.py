@@ -19,9 +19,9 @@ from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.files.stream import TextBlocks, cache_for
-from kinetoscope.readers.json import probe
+from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.reader import Reader
+from kinetoscope.readers.snapshot import is_snapshot
 from kinetoscope.readers.snapshot import load as load_snapshot
 
 NAME: Final = "snapshot"
@@ -38,13 +38,8 @@ def snapshot_at(source: Source, url: str, progress: Callable[[int], None] | None
     Raises:
         NotFoundError, NotATraceError, BrokenTraceError, LimitError: it cannot be read, or is none.
     """
-    with _opened(source, url, progress) as blocks:
+    with opened(source, url=url, progress=progress) as blocks:
         return load_snapshot(url, blocks)
-
-
-def _opened(source: Source, url: str, progress: Callable[[int], None] | None) -> TextBlocks:
-    options = source.options
-    return TextBlocks(url, max_size=options.max_size, progress=progress, cache=cache_for(url, options))
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:
@@ -52,7 +47,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Raises: as `snapshot_at`.
     """
-    with _opened(source, source.url, progress) as blocks:
+    with opened(source, progress=progress) as blocks:
         snapshot = load_snapshot(source.url, blocks)
     built = TraceBuilder()
     times = [time for each in snapshot.events for time in (each.time[:1], each.time[-1:]) if (time != NONE).all()]
@@ -64,8 +59,8 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
         *(each for device in range(len(snapshot.events)) for each in _steps(snapshot, device)),
     ]
     names, devices, starts, ends = zip(*ranges, strict=True) if ranges else ((), (), (), ())
-    ends = np.maximum(np.array(starts, np.int64), np.array(ends, np.int64))
-    built.add(EventKind.ANNOTATION, names, starts, ends, thread=[device + 1 for device in devices])
+    until = np.maximum(np.array(starts, np.int64), np.array(ends, np.int64))
+    built.add(EventKind.ANNOTATION, names, starts, until, thread=[device + 1 for device in devices])
     trace = built.build(replace(source, snapshots=(source.url,)), text_bytes=blocks.length)
     trace.keep((NAME, source.url), lambda: snapshot)
     return trace
@@ -122,4 +117,4 @@ def _step(metadata: str) -> int | None:
     return next((number for number in numbers if type(number) is int and number >= 0), None)
 
 
-READER: Final = Reader(NAME, probe.probe, load, suffixes=SUFFIXES)
+READER: Final = Reader(NAME, load, lambda _, head: is_snapshot(head), suffixes=SUFFIXES)

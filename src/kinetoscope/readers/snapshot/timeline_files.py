@@ -7,6 +7,7 @@ holds no numbers. Formulas: torch/profiler/_memory_profiler.py, `MemoryProfileTi
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -19,13 +20,14 @@ from kinetoscope.model.memory.category_series import SERIES_KEY, SERIES_USES, Ca
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.readers.files.stream import TextBlocks, cache_for
-from kinetoscope.readers.json import probe
+from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.reader import Reader
 
 RAW_NUMBERS: Final = 4
 ROW_NUMBERS: Final = 2 + len(SERIES_USES)
 """Numbers of an instant: its time, a zero, the categories."""
+
+_BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[\s*-?[0-9]")
 
 _NO_SERIES: Final = "no memory timeline; write it again with prof.export_memory_timeline('timeline.raw.json.gz')"
 
@@ -74,8 +76,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     Raises:
         NotFoundError, BrokenTraceError, LimitError: it cannot be read, or is none.
     """
-    options, cache = source.options, cache_for(source.url, source.options)
-    with TextBlocks(source.url, max_size=options.max_size, progress=progress, cache=cache) as blocks:
+    with opened(source, progress=progress) as blocks:
         series = series_in(source.url, blocks)
     built = TraceBuilder()
     built.mark("Memory timeline begins", int(series.time[0]))
@@ -85,4 +86,4 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     return trace
 
 
-READER: Final = Reader(SERIES_KEY, probe.probe, load)
+READER: Final = Reader(SERIES_KEY, load, lambda _, head: _BEGINNING.match(head) is not None)

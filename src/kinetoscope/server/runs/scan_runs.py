@@ -23,8 +23,7 @@ from kinetoscope.readers.job.discovery import find, not_traces
 from kinetoscope.readers.job.names import of_engine
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.snapshots import of_no_run
-from kinetoscope.readers.json.sniff import HEAD
-from kinetoscope.readers.reader import CandidateFile
+from kinetoscope.readers.reader import HEAD_BYTES, CandidateFile
 from kinetoscope.readers.registry import stamp
 from kinetoscope.readers.snapshot import is_snapshot
 
@@ -141,7 +140,7 @@ class RunScanner:
         if key not in self._snapshots:
             try:
                 with TextBlocks(file.url) as blocks:
-                    self._snapshots[key] = is_snapshot(next(iter(blocks), b"")[:HEAD])
+                    self._snapshots[key] = is_snapshot(next(iter(blocks), b"")[:HEAD_BYTES])
             except KinetoscopeError:
                 self._snapshots[key] = False
         return self._snapshots[key]
