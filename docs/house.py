@@ -1,8 +1,8 @@
 """Draws which folder imports which: docs/images/house.svg for the whole package, house-model.svg for `model/`.
 
 `python docs/generate.py` writes both, and `--check` says when they are stale. `python docs/house.py` prints the circles
-that the imports make between folders and between modules, and exits with 1 if there is any. An arrow that follows from others is left out:
-if the page imports the advisor and the advisor the model, the picture has no third arrow.
+that the imports make between folders and between modules, and exits with 1 if there is any. An arrow that follows from
+others is left out: if the page imports the advisor and the advisor the model, the picture has no third arrow.
 """
 
 from __future__ import annotations
