@@ -11,7 +11,8 @@ import kinetoscope
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
-from kinetoscope.screens.notebook import MAX_FINDINGS, advice_html, prose
+from kinetoscope.screens.html import prose
+from kinetoscope.screens.notebook import MAX_FINDINGS, advice_html
 from tests import drawn
 from tests.cli.run import MLP, RANKS
 

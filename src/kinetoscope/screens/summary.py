@@ -11,7 +11,7 @@ from itertools import zip_longest
 from kinetoscope.advisor.advice import stake_of
 from kinetoscope.pages.digest import Digest, TopRow
 from kinetoscope.pages.sentences.steps import TimePart
-from kinetoscope.screens.advice import LOOKS
+from kinetoscope.screens.findings import LOOKS
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale, shown
