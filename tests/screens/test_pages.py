@@ -56,7 +56,7 @@ HOSTILE: tuple[Block, ...] = (
     ColumnsBlock(EVIL, [Part("host", EVIL, 0.0)], [Stack(EVIL, [1.0], apart=EVIL, mark=EVIL)]),
     BarsBlock(EVIL, [Bar(EVIL, "host", 1.0, 1.0, EVIL, name=EVIL)], note=EVIL),
     FactsBlock(EVIL, [Fact(EVIL, [Cell(text=EVIL)])], [EVIL]),
-    RowsBlock(EVIL, [Head(EVIL, "String")], [(EVIL,)]),
+    RowsBlock(EVIL, [Head("name", "String")], [(EVIL,)]),
     IcicleBlock(EVIL, [EVIL, EVIL], [-1, 0], [2.0, 1.0], ["host", "host"]),
     ChartBlock(EVIL, {}, sketch=[Sketch(EVIL, EVIL, "host", [0, 1], [1, 2]), Sketch("", EVIL, "")]),
     SourceBlock(EVIL, EVIL, [blocks.LineTime(1, 1.0, 1.0, EVIL)]),
@@ -72,7 +72,7 @@ def test_what_a_trace_says_is_text_on_every_face() -> None:
         assert "<script" not in html_of(made), block
         assert "\x1b" not in html_of(made), block
         text = markdown.text(made)
-        assert "<script" not in re.sub("`[^`]*`", "", text), block
+        assert "<script" not in re.sub("`[^`]*`", "", text.replace("\\`", "")), block
         assert "\x1b" not in text, block
         assert "\u202e" not in text, block
 

@@ -27,7 +27,7 @@ from kinetoscope.views.numbers import MISSING, grouped, scale, shown
 from kinetoscope.views.terminal.bars import sparkline
 from kinetoscope.views.text import printable
 
-LEAST_SHARE: Final = 0.001
+MIN_SHOWN_SHARE: Final = 0.001
 """Share below which a number only says so."""
 
 CURVE_CELLS: Final = 32
@@ -90,7 +90,7 @@ def share_text(share: float | None) -> str:
     """A share of a whole; "" where it is not known."""
     if share is None:
         return ""
-    return shown(share, "fraction") if share >= LEAST_SHARE or share == 0 else "<0.1%"
+    return shown(share, "fraction") if share >= MIN_SHOWN_SHARE or share == 0 else "<0.1%"
 
 
 def _of_bars(block: BarsBlock) -> Grid:

@@ -23,7 +23,7 @@ from kinetoscope.pages.blocks import (
 )
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.screens.findings import findings
-from kinetoscope.screens.grid import EMPTY_CELLS, LEAST_SHARE, Grid, GridRow, grid, note_of, share_text
+from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, Grid, GridRow, grid, note_of, share_text
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale
@@ -145,7 +145,7 @@ def parts_lines(parts: Sequence[Part], unit: Unit, width: int) -> Iterator[Line]
     if parts:
         yield screen.stack([part.kind for part in parts], [part.value for part in parts], width, form=FILL)
         total = sum(part.value for part in parts)
-        seen = [part for part in parts if part.value >= LEAST_SHARE * total]
+        seen = [part for part in parts if part.value >= MIN_SHOWN_SHARE * total]
         yield from _legend(sorted(seen, key=lambda part: -part.value), total, unit, width)
 
 

@@ -1,12 +1,221 @@
-"""Values as text: the page that each is shown by, on a terminal."""
+"""A job, a summary, advice, a difference, a gate as text, and in a cell of a notebook: HTML with pictures as SVG inside.
+
+As in `views.notebook` there is no script, no style sheet and nothing from the network, and all that a trace says is
+text. Heights are bounded: what is not shown is counted.
+"""
 
 from __future__ import annotations
 
-from kinetoscope.advisor.advice import Advice
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import polars as pl
+
+from kinetoscope.advisor.advice import Advice, stake_of
+from kinetoscope.analyses import NAMES, named
+from kinetoscope.compare.diff.diff import Diff
+from kinetoscope.compare.gate.gate import Gate
+from kinetoscope.compare.gate.report import sentence, table
+from kinetoscope.errors import KinetoscopeError
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.model.trace.text import number_of
+from kinetoscope.pages.digest import Digest, TopRow, average_step
 from kinetoscope.pages.findings import of_advice
+from kinetoscope.pages.sentences import recorded
+from kinetoscope.pages.sentences.steps import TimePart, headline
+from kinetoscope.schema import Result
 from kinetoscope.screens import terminal
+from kinetoscope.screens.diff import axis, bars
+from kinetoscope.screens.html import SOFT, badge, bold, html, paragraph, prose, safe
+from kinetoscope.views.charts.palette import KINDS
+from kinetoscope.views.charts.spans import Span, proportions, spans
+from kinetoscope.views.names import shortened
+from kinetoscope.views.notebook import boxed, grid, notes, to_html
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.terminal.bars import sparkline
+
+MAX_FINDINGS: Final = 8
+"""Findings of an advice that are shown."""
+
+MAX_CALLS: Final = 15
+"""Calls of a difference that are shown."""
+
+READ_FOR_A_CELL: Final = 16, 200_000_000
+"""Traces, and their bytes as stored, up to which a job that is merely shown is read whole; else its first trace."""
+
+_CALL_COLUMNS: Final = (
+    *("category", "name", "status", "base", "new", "change", "share", "base_calls", "new_calls", "verdict"),
+)
+_MAX_REMARKS: Final = 3
+_NAME_CELLS: Final = 64
+
+
+# --- a job
+
+
+def job_html(job: Job) -> str:
+    """What was recorded and where a step's time goes, and the functions to call next; of a large job by one trace."""
+    most, size = READ_FOR_A_CELL
+    small = len(job) <= most and sum(source.size or 0 for source in job.sources) <= size
+    read = job if small else Job(job.path, job.sources[:1], job.engine)
+    select = default_to_steady(Selection())
+    questions: dict[str, Callable[[Job], Result]] = {
+        name: partial(named(name), select=select) for name in ("trace_info", "step_breakdown")
+    }
+    try:
+        results = read.ask(questions)
+    except KinetoscopeError as error:
+        return boxed(bold(repr(job)), paragraph(str(error)))
+    info, steps = results["trace_info"].frame, results["step_breakdown"]
+    device, stacks = recorded.has_device_work(info), recorded.has_stacks(info)
+    parts = average_step(steps, device=device, stacks=stacks)
+    words = headline(
+        parts,
+        ranks=steps.frame.get_column("rank").n_unique(),
+        device=device,
+        marked=recorded.has_steps(info),
+        before=recorded.has_work_before(info),
+    )
+    left_out = "" if small else f"{number_of(len(job), 'trace')} in all; this is about rank {read.ranks[0]} alone."
+    return boxed(
+        bold(recorded.name(info, job.path)),
+        paragraph(" · ".join(recorded.facts(info, steps.frame)), SOFT),
+        paragraph(left_out),
+        bold(words),
+        *(paragraph(f"! {said}") for said in recorded.damage(results["trace_info"])),
+        _average(parts),
+        _remarks(recorded.health(results["trace_info"], job.notes)),
+        _next(
+            ("summary(job)", "the largest loss, what to change, what takes the time"),
+            ("advise(job)", "what to change, and what it would bring"),
+            ("view(job)", "the timeline and all tables, in this cell"),
+            (f"{'rank_balance' if len(job.ranks) > 1 else 'step_breakdown'}(job)", f"one of {len(NAMES)} analyses"),
+        ),
+    )
+
+
+# --- a summary
+
+
+def digest_html(digest: Digest) -> str:
+    """The same as `screens.summary` draws."""
+    after = "".join(f" ({each.severity}, {each.code})" for each in digest.changes[:1])
+    changes = [f"<li>{badge(each)} {safe(stake_of(each))}: {prose(each.title)}</li>" for each in digest.changes[1:]]
+    spread = ""
+    if digest.spread is not None:
+        line = sparkline([column.time for column in digest.spread.columns][:60])
+        spread = f"<p>{safe(digest.spread.title)} <code>{line}</code> {safe(digest.spread.words)}</p>"
+    return boxed(
+        bold(digest.name),
+        paragraph(" · ".join(digest.facts), SOFT),
+        bold(digest.headline),
+        *(paragraph(f"! {said}") for said in digest.damage),
+        *(paragraph(said) for said in digest.memory),
+        paragraph(digest.serving),
+        paragraph(digest.limits),
+        paragraph(digest.ranks),
+        paragraph("" if digest.changes else digest.loss),
+        bold(f"What to change: {digest.first}{after}") if digest.first else "",
+        f"<ul>{''.join(changes)}</ul>" if changes else "",
+        _average(digest.parts),
+        spread,
+        *(_top(title, rows) for title, rows in digest.tops if rows),
+        _remarks(digest.health),
+        _next(
+            ("advise(job)", "what to change"),
+            ("idle_breakdown(job)", "why the device waits"),
+            ("critical_path(job)", "what to speed up"),
+            ("view(job)", "the timeline and all tables"),
+        ),
+    )
+
+
+def _average(parts: Sequence[TimePart]) -> str:
+    """The average step as one bar, with what its colours mean."""
+    of_step = [part for part in parts if part.time > 0]
+    total = sum(part.time for part in of_step)
+    return proportions(
+        [
+            (part.label, f"{shown(part.time, 'ns')}, {shown(part.time / total, 'fraction')}", part.time, part.kind)
+            for part in sorted(of_step, key=lambda part: -part.time)
+        ]
+    )
+
+
+def _top(title: str, rows: Sequence[TopRow]) -> str:
+    names = shortened([row.name for row in rows], _NAME_CELLS)
+    lines = [
+        Span(
+            name,
+            f"{shown(row.time, row.unit)}, {shown(row.share, 'fraction')}{row.count and f', {row.count} calls'}",
+            KINDS[row.kind].light,
+            0,
+            row.share,
+        )
+        for name, row in zip(names, rows, strict=True)
+    ]
+    return f"<p>{safe(title)}</p>{spans(lines, 0, max(row.share for row in rows))}"
+
+
+# --- advice
 
 
 def advice_text(advice: Advice) -> str:
-    """All findings."""
+    """All findings, as on a terminal."""
     return terminal.text(of_advice(advice, limit=0))
+
+
+def advice_html(advice: Advice) -> str:
+    """The findings, numbered, the first of them."""
+    return html(of_advice(advice, limit=MAX_FINDINGS))
+
+
+# --- several runs
+
+
+def diff_html(diff: Diff) -> str:
+    """The sentence, the fall from the one step to the other, the change of each kind of time, what changed most.
+
+    Of runs on different devices also what their peaks explain.
+    """
+    lines = list(bars(diff))
+    low, high = axis(diff, lines)
+    fall = [Span(bar.label, bar.number, KINDS[bar.kind].light, bar.low, bar.high, strong=bar.is_step) for bar in lines]
+    kinds = diff.waterfall.frame.filter(pl.col("part").is_null()).sort("base", descending=True)
+    schema = diff.waterfall.schema.only(["category", "base", "new", "change", "share"])
+    calls = diff.rows.schema.only(_CALL_COLUMNS)
+    rows = Result(diff.rows.frame.select(calls.names), calls, diff.rows.notes)
+    return boxed(
+        bold(diff.sentence),
+        paragraph(" → ".join(diff.runs), SOFT),
+        spans(fall, low, high),
+        paragraph(f"The axis begins at {shown(low, 'ns')}." if low else "", SOFT),
+        to_html(Result(kinds.select(schema.names), schema)),
+        to_html(rows, limit=MAX_CALLS),
+        "" if diff.hardware is None else to_html(diff.hardware, limit=MAX_CALLS),
+    )
+
+
+def gate_html(gate: Gate) -> str:
+    """The sentence, and a row for each metric."""
+    return boxed(bold(sentence(gate)), grid(table(gate)), notes(gate.notes))
+
+
+# --- words
+
+
+def _remarks(health: Sequence[tuple[str, str]]) -> str:
+    """The first remarks about the traces, and how many more there are."""
+    more = f"<li>… {len(health) - _MAX_REMARKS} more: job.trace().health</li>" if len(health) > _MAX_REMARKS else ""
+    items = "".join(f"<li>{prose(message)}</li>" for _, message in health[:_MAX_REMARKS])
+    return f"<ul>{items}{more}</ul>" if items else ""
+
+
+def _next(*calls: tuple[str, str]) -> str:
+    rows = (
+        f'<div><code>kinetoscope.{safe(call)}</code> <span style="{SOFT}">{safe(why)}</span></div>'
+        for call, why in calls
+    )
+    return f'<div style="margin-top:0.5em">{"".join(rows)}</div>'

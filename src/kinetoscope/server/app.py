@@ -21,6 +21,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
+from kinetoscope.pages.answered import page_of
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
