@@ -1,4 +1,4 @@
-"""A job, a summary, advice, a difference, a gate as text, and in a cell of a notebook: HTML with pictures as SVG inside.
+"""A job, a summary, advice, a difference, a gate as text and in a cell of a notebook: HTML with SVG inside.
 
 As in `views.notebook` there is no script, no style sheet and nothing from the network, and all that a trace says is
 text. Heights are bounded: what is not shown is counted.
