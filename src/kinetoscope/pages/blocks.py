@@ -584,4 +584,4 @@ def block_fields(value: Any) -> Any:
 
 
 _WITH_TEXT: Final = (Bar, FindingRow, FindingsBlock, ChartBlock)
-"""What has fields of `IN_TEXT`."""
+"""Classes with fields of `IN_TEXT`."""

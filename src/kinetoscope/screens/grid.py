@@ -188,12 +188,12 @@ def _of_icicle(block: IcicleBlock) -> Grid:
     """The widest nodes of the tree, each below its parent."""
     if not len(block.value):
         return Grid([""], [])
-    kept = set(sorted(range(len(block.value)), key=lambda node: (-block.value[node], node))[:MAX_ROWS])
+    drawn = set(sorted(range(len(block.value)), key=lambda node: (-block.value[node], node))[:MAX_ROWS])
     below: dict[int, list[int]] = {}
-    for node in sorted(kept, key=lambda node: (-block.value[node], node)):
+    for node in sorted(drawn, key=lambda node: (-block.value[node], node)):
         below.setdefault(block.parent[node], []).append(node)
     total = sum(value for value, parent in zip(block.value, block.parent, strict=True) if parent < 0)
-    unit = scale([block.value[node] for node in kept], block.unit)
+    unit = scale([block.value[node] for node in drawn], block.unit)
 
     def walk(parent: int, depth: int) -> Iterator[GridRow]:
         for node in below.get(parent, ()):
@@ -219,7 +219,7 @@ def _of_icicle(block: IcicleBlock) -> Grid:
 
 
 def _of_ribbon(block: RibbonBlock) -> Grid:
-    """What the band is made of, by lane and kind: its order is for a picture."""
+    """Times of the band by lane and kind: its order is for a picture."""
     sums: dict[tuple[int, int], int] = {}
     for start, end, lane, kind in zip(block.start, block.end, block.lane, block.kind, strict=True):
         sums[lane, kind] = sums.get((lane, kind), 0) + end - start
@@ -273,7 +273,7 @@ _MAKERS: Final[dict[type[Block], Callable[[Any], Grid]]] = {
     AllocatorBlock: _of_allocator,
     SourceBlock: _of_source,
 }
-"""What makes a grid of each kind of block."""
+"""Functions that make a grid of each kind of block."""
 
 EMPTY_CELLS: Final = ("", MISSING)
-"""What a cell without a value says."""
+"""Texts of a cell without a value."""

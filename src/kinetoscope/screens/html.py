@@ -28,10 +28,10 @@ from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import middle, printable
 
 MAX_WIDTH_PX: Final = 960
-"""Of prose: longer lines are hard to read."""
+"""Width of prose: longer lines are hard to read."""
 
 SOFT: Final = "opacity:0.7"
-"""What stands back behind the rest."""
+"""Style of text that stands back."""
 
 _SEVERITY_KINDS: Final = {"critical": "waiting", "warning": "communication", "note": "host"}
 _NAME_CELLS: Final = 64
@@ -109,10 +109,10 @@ def _grid(of: Grid) -> str:
 
 def _findings(block: FindingsBlock) -> str:
     """Numbered: what is wrong, the stake, why, what to change, and the call that shows it."""
-    advice, found = block.advice, [row.finding for row in block.findings if row.finding is not None]
-    if advice is None or not found:
+    advice, members = block.advice, [row.finding for row in block.findings if row.finding is not None]
+    if advice is None or not members:
         return ""
-    items = "".join(f'<li style="margin-bottom:0.8em">{"".join(_finding(each, advice))}</li>' for each in found)
+    items = "".join(f'<li style="margin-bottom:0.8em">{"".join(_finding(each, advice))}</li>' for each in members)
     more = f"… {block.more} more of {len(advice.findings)} findings: advice.result has all." if block.more else ""
     return f"<ol>{items}</ol>{paragraph(more)}"
 
@@ -136,7 +136,7 @@ def _finding(finding: Finding, advice: Advice) -> Iterator[str]:
 
 
 def _bar_of_stake(finding: Finding) -> str:
-    """What is sure, what is possible, and the step: on one line."""
+    """The sure part, the possible part, and the step: on one line."""
     low, high = (min(max(end / finding.step, 0.0), 1.0) for end in (finding.stake.low, finding.stake.high))
     low = low if is_part_sure(finding) else 0.0
     ink = KINDS["waiting"].light
@@ -190,4 +190,4 @@ _DRAW: Final[dict[type[Block], Callable[[Any], str]]] = {
     RooflineBlock: _roofline,
     FindingsBlock: _findings,
 }
-"""What draws each kind of block that is no grid."""
+"""Functions that draw kinds of blocks that are no grids."""

@@ -35,7 +35,7 @@ def text(page: Page, budget: int | None = None) -> str:
 
 
 def parts(page: Page) -> Iterator[Lines]:
-    """What the page says, each of its blocks, its notes."""
+    """The head, each block, the notes."""
     facts = escaped(" · ".join(page.facts))
     if page.title:
         yield [f"# {escaped(page.title)}", "", *([facts, ""] if facts else []), sentence(page.sentence)]
@@ -62,10 +62,10 @@ def _block(block: Block) -> Iterator[Lines]:
 
 def _findings(block: FindingsBlock) -> Iterator[Lines]:
     advice, head = block.advice, [f"## {escaped(block.title or 'What to change')}", ""]
-    found = [row.finding for row in block.findings if row.finding is not None]
-    if advice is None or not found:
+    members = [row.finding for row in block.findings if row.finding is not None]
+    if advice is None or not members:
         return
-    for place, finding in enumerate(found):
+    for place, finding in enumerate(members):
         first = [*head, *([sentence(block.note), ""] if block.note else [])] if place == 0 else []
         yield [*first, *finding_lines(finding, advice)]
 
@@ -142,4 +142,4 @@ _DRAW: Final[dict[type[Block], Callable[[Any], list[str]]]] = {
     PartsBlock: _parts,
     RooflineBlock: _roofline,
 }
-"""What writes each kind of block that is no grid."""
+"""Functions that write kinds of blocks that are no grids."""

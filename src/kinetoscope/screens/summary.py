@@ -97,7 +97,7 @@ def _step(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _legend(parts: Sequence[TimePart], total: float, width: int) -> Iterator[Line]:
-    """What each colour means, in as many columns as fit, each as wide as it needs."""
+    """Meanings of the colours, in as many columns as fit, each as wide as it needs."""
     for across in range(len(parts), 0, -1):
         down = -(-len(parts) // across)
         columns = [_entries(parts[start : start + down], parts, total) for start in range(0, len(parts), down)]

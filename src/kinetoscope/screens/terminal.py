@@ -36,7 +36,7 @@ MAX_PROSE_CELLS: Final = 100
 """Longer lines of text are hard to read."""
 
 MAX_LINE_CELLS: Final = 160
-"""Of a table."""
+"""Width of a table."""
 
 _MIN_NAME_CELLS: Final = 24
 _MIN_BAR_CELLS, _MAX_BAR_CELLS = 8, 40
@@ -109,7 +109,7 @@ def _note(block: NoteBlock, width: int) -> Iterator[Line]:
 
 
 def _controls(block: ControlsBlock, width: int) -> Iterator[Line]:
-    """What can be chosen, as `--set` takes it."""
+    """Choices, as `--set` takes it."""
     for control in block.controls:
         others = [value for value, _ in control.choices if value and value != control.value]
         if others and not control.runs:
@@ -150,7 +150,7 @@ def parts_lines(parts: Sequence[Part], unit: Unit, width: int) -> Iterator[Line]
 
 
 def _legend(parts: Sequence[Part], total: float, unit: Unit, width: int) -> Iterator[Line]:
-    """What each colour means, in as many columns as fit, each as wide as it needs."""
+    """Meanings of the colours, in as many columns as fit, each as wide as it needs."""
     for across in range(len(parts), 0, -1):
         down = -(-len(parts) // across)
         columns = [_entries(parts[start : start + down], parts, total, unit) for start in range(0, len(parts), down)]
@@ -254,4 +254,4 @@ _DRAW: Final[dict[type[Block], Callable[[Any, int], Iterator[Line]]]] = {
     PartsBlock: _parts,
     FindingsBlock: findings,
 }
-"""What draws each kind of block that is no grid."""
+"""Functions that draw kinds of blocks that are no grids."""
