@@ -3,6 +3,7 @@
 from importlib.metadata import version as installed_version
 
 from kinetoscope.model.device.peaks import PEAKS, SCALES, UNITS
+from kinetoscope.model.roofline.formulas.family import NamedFormula
 from kinetoscope.model.roofline.formulas.registry import FAMILIES
 from kinetoscope.model.trace.symptoms import SYMPTOMS
 
@@ -27,14 +28,21 @@ def _peaks():
 
 
 def _operators():
-    """The operators with formulas: a paragraph a family. Operators in place are like those that are not."""
-    for title, family in FAMILIES.items():
-        names = [name for name in sorted(family) if name.removesuffix("_") not in family or not name.endswith("_")]
-        yield f"**{title}.** " + ", ".join(f"`{name}`" for name in names) + "."
+    """What operators cost: a table a family, a row for each formula. Operators in place are like those that are not."""
+    for family in FAMILIES:
+        yield f"### {family.title}\n\n| what counts | operators |\n| --- | --- |"
+        rows = {}
+        for name, entry in family.entries.items():
+            if isinstance(entry.formula, NamedFormula):
+                rows.setdefault(entry.formula.sentence, set()).add(name)
+        for sentence, names in rows.items():
+            listed = sorted(name for name in names if not (name.endswith("_") and name[:-1] in names))
+            yield f"| {sentence} | {', '.join(f'`{name}`' for name in listed)} |"
+        yield ""
 
 
 myst_substitutions = {
-    "operators": "\n\n".join(_operators()),
+    "operators": "\n".join(_operators()),
     "symptoms": "\n".join(["| code | what it means |", "| --- | --- |", *_ROWS]),
     "peaks": "\n".join(_peaks()),
 }

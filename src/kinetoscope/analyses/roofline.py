@@ -70,7 +70,9 @@ RESULT = Schema(
     Column("bandwidth", pl.Float64, "Bytes / time of the work that has a floor.", "bytes/s"),
     Column("peak", pl.Float64, "Peak of those operations; null if unknown, or if several.", "flop/s"),
     Column("peak_bandwidth", pl.Float64, "Peak of the memory or link; null if unknown, or if several.", "bytes/s"),
-    Column("in_l2", pl.Boolean, "Can the largest cache make calls of it faster than the memory would; see the text."),
+    Column(
+        "in_l2", pl.Boolean, "True if the data may be served from L2, so that a call can beat its floor; see the text."
+    ),
     Column("waves", pl.Float64, "Waves of blocks of its longest kernels (see `kernels`), weighted by time."),
     Column("covered_time", pl.Int64, "Of device_time, that of work with a floor.", "ns"),
     Column(
@@ -219,7 +221,7 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 
 
 def _by_kernel(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
-    """Rows of kernels: of a call's floor each has the share that it has of the call's time."""
+    """One row per kernel; a call's floor is split among its kernels by their time."""
     work = _charged(view).work
     is_chosen = np.zeros(len(limits), np.bool_)
     is_chosen[chosen] = True
@@ -392,7 +394,7 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
         by_name[name or "(no name)"] += spent
     most = [(name, spent / whole) for name, spent in by_name.most_common(_NAMED_OPERATORS)]
     named = ", ".join(
-        f"{brief(name, _NAME_CELLS)} {share:.1%}{_untold(name)}" for name, share in most if share >= _NAMED_SHARE
+        f"{brief(name, _NAME_CELLS)} {share:.1%}{_no_formula(name)}" for name, share in most if share >= _NAMED_SHARE
     )
     rest = f"; not covered: {named}" if named else ""
     what = "time of the operators" if _charged(view).on_host else "device time"
@@ -400,10 +402,10 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     yield f"Formulas cover {covered:.1%} of the {what}{where}{rest}."
 
 
-def _untold(name: str) -> str:
-    """Why the arguments of an operator never tell what it costs."""
+def _no_formula(name: str) -> str:
+    """Why the cost of an operator does not follow from its arguments."""
     entry = entry_of(name)
-    return f" ({entry.untold})" if entry is not None and entry.untold else ""
+    return f" ({entry.no_formula})" if entry is not None and entry.no_formula else ""
 
 
 def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:

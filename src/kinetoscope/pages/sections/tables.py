@@ -140,7 +140,6 @@ def named_bars(
             link(name) if link else None,
             name,
             name == chosen,
-            calls=calls,
         )
         for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
     ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-HEIGHTS = "▁▂▃▄▅▆▇█"
-"""Of a curve: from the least to the greatest value."""
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def bar(value: float | None, largest: float, width: int) -> str:
@@ -56,4 +55,4 @@ def sparkline(values: Sequence[float | None]) -> str:
 def _height(value: float | None, largest: float) -> str:
     if value is None:
         return " "
-    return HEIGHTS[round(value / largest * 7)] if largest > 0 and value > 0 else HEIGHTS[0]
+    return _HEIGHTS[round(value / largest * 7)] if largest > 0 and value > 0 else _HEIGHTS[0]

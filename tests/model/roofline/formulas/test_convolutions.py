@@ -158,17 +158,19 @@ def read(*dims: list[int]) -> Arguments:
 def test_without_strides_the_gradient_tells_the_size_of_the_output() -> None:
     old = read(IMAGE, WEIGHT, [], [])
     assert cost("aten::cudnn_convolution", old) is None
-    assert cost("aten::cudnn_convolution", replace(old, twin=read([], []))) is None  # another operator came next
-    assert cost("aten::cudnn_convolution", replace(old, twin=read([32, 65, 112, 112]))) is None
-    found = cost("aten::cudnn_convolution", replace(old, twin=read(OUT)))
+    assert (
+        cost("aten::cudnn_convolution", replace(old, backward_args=read([], []))) is None
+    )  # another operator came next
+    assert cost("aten::cudnn_convolution", replace(old, backward_args=read([32, 65, 112, 112]))) is None
+    found = cost("aten::cudnn_convolution", replace(old, backward_args=read(OUT)))
     assert found is not None
     assert (found.flop, found.bytes) == (RESNET, 4 * (prod(IMAGE) + prod(WEIGHT) + prod(OUT)))
 
 
 def test_gradients_of_old_operators_have_their_sizes_around_them() -> None:
     around = read(IMAGE, OUT, WEIGHT)
-    of_image = cost("aten::cudnn_convolution_backward_input", replace(read([], OUT, WEIGHT), outer=around))
-    of_weight = cost("aten::cudnn_convolution_backward_weight", replace(read([], OUT, IMAGE), outer=around))
+    of_image = cost("aten::cudnn_convolution_backward_input", replace(read([], OUT, WEIGHT), parent_op=around))
+    of_weight = cost("aten::cudnn_convolution_backward_weight", replace(read([], OUT, IMAGE), parent_op=around))
     assert of_image is not None
     assert of_weight is not None
     moved = 4 * (prod(OUT) + prod(WEIGHT) + prod(IMAGE))
@@ -199,7 +201,7 @@ def test_without_a_mask_one_gradient_or_both_are_wanted() -> None:
     ],
 )
 def test_an_algorithm_that_multiplies_less_takes_less(kernel: str, share: tuple[int, int] | None) -> None:
-    old = replace(read(IMAGE, WEIGHT), twin=read(OUT), algorithm=kernel)
+    old = replace(read(IMAGE, WEIGHT), backward_args=read(OUT), algorithm=kernel)
     found = cost("aten::cudnn_convolution", old)
     assert found is not None
     assert found.flop == RESNET

@@ -40,8 +40,8 @@ def test_formulas_cover_the_device_time_of_operators_with_shapes(shared_traces: 
     trace = trace_of(shared_traces, name)
     work, costs = device_work(trace), costed_calls(trace)
     told = np.append(arguments.has(trace, "input_dims"), np.False_)[work.op]
-    untold = [trace.strings.code(name) for name, entry in ENTRIES.items() if entry.untold]
-    counts = told & ~np.isin(np.append(trace.name, -1)[work.op], untold)
+    unknown = [trace.strings.code(name) for name, entry in ENTRIES.items() if entry.no_formula]
+    counts = told & ~np.isin(np.append(trace.name, -1)[work.op], unknown)
     moved = costs.of_calls([variant.bytes for variant in costs.variants])
     covered = np.append(~np.isnan(moved) | (costs.flop > 0), np.False_)[costs.call]
     assert work.duration[counts & covered].sum() >= COVERED[name] * work.duration[counts].sum()

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.model.roofline.formulas.arguments import Arguments, Estimate, Gradients, Tensor, arguments_of
+from kinetoscope.model.roofline.formulas.family import NamedFormula
 from kinetoscope.model.roofline.formulas.registry import ENTRIES, cost
 from kinetoscope.model.trace.element_types import element_type
 
@@ -57,8 +58,14 @@ KERNELS = (
     "apply<TensorListMetadata<2>, Add<float>>", "index_elementwise_kernel<128, 4, float>", "Cat<OpaqueType<16u>>",
 )  # fmt: skip
 
-FORMULAS = {id(entry.formula): name for name, entry in ENTRIES.items()} | {0: "triton_poi_fused_0", 1: "triton_tem_1"}
+FORMULAS = {
+    (entry.formula.function, repr(entry.formula.constants)): name
+    for name, entry in ENTRIES.items()
+    if isinstance(entry.formula, NamedFormula)
+}
 """An operator for each formula."""
+
+GENERATED = ("triton_poi_fused_0", "triton_tem_1")
 
 
 @st.composite
@@ -70,13 +77,13 @@ def calls(draw: st.DrawFn) -> Arguments:
     blocks, launches = draw(st.integers(0, 9)), draw(st.integers(0, 3))
     gradients = draw(st.none() | st.builds(Gradients, *[st.integers(0, 9)] * 3))
     estimate = draw(st.none() | st.builds(Estimate, st.integers(0, 9), st.integers(0, 9)))
-    context = replace(one, outer=other, later=other, twin=other, node=other, kernel=kernel, algorithm=kernel)
+    context = replace(one, parent_op=other, backward_args=other, backward_node=other, kernel=kernel, algorithm=kernel)
     return replace(context, blocks=blocks, launches=launches, gradients=gradients, estimate=estimate)
 
 
 @given(arguments=calls())
 def test_no_arguments_break_a_formula(arguments: Arguments) -> None:
-    for name in FORMULAS.values():
+    for name in (*FORMULAS.values(), *GENERATED):
         found = cost(name, arguments)
         if found is not None:
             assert min(found.flop, found.vector_flop, found.bytes or 0) >= 0, name

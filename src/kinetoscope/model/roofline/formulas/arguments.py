@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Final, Literal, NamedTuple
 
@@ -35,27 +35,34 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """Number of its elements."""
         return prod(self.shape)
 
     @property
     def distinct(self) -> int:
-        """How many lie in different places of memory, at most: those of an expanded dimension (stride 0) do not."""
+        """Number of elements in different places of memory, at most: an expanded dimension (stride 0) counts once."""
         if self.strides is None or not self.elements:
             return self.elements
         steps = list(zip(self.shape, self.strides, strict=True))
         reach = 1 + sum((size - 1) * stride for size, stride in steps)  # windows that overlap (`unfold`) hold no more
         return min(prod(size for size, stride in steps if stride), reach)
 
+    def new(self, shape: Shape | None = None) -> Tensor:
+        """A tensor of the same type that was just made: of the same shape, or of another."""
+        return Tensor(self.shape if shape is None else shape, None, self.type)
+
     @property
     def bytes(self) -> int | None:
-        """What reading or writing each distinct element once moves; None where the type is unknown."""
+        """Bytes that reading or writing each distinct element once moves; None where the type is unknown."""
         return None if self.type is None else self.distinct * self.type.bytes
+
+
+Tensors = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a call computes and moves at least, whatever the implementation.
+    """Operations and bytes that a call takes at least, whatever the implementation.
 
     Attributes:
         flop: operations of products of matrices, convolutions and attention; a multiplication with an addition is two.
@@ -103,10 +110,14 @@ class Gradients(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a compiler estimated that a kernel of its takes: operations of products, and bytes in and out."""
+    """A compiler's estimate of a kernel: operations of products, and bytes in and out."""
 
     flop: int
     bytes: int
+
+
+Place = str | int
+"""An argument by its name in the schema, or by its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +127,13 @@ class Arguments:
     Attributes:
         values: of each argument a tensor, the tensors of a list, or None for what is neither.
         concrete: of each the text of what is no tensor, "" where nothing was recorded.
-        outer: arguments of the operator directly around the call; only for operators that need them, else None.
-        later: arguments of the next operator of the thread that starts after the call; likewise.
-        twin: arguments of the node of the backward pass that belongs to the call, of which the first is the gradient of
-            the result; without one those of the next operator, which may begin with the result. Likewise, and only
-            where values such as strides were not recorded (before torch 2.1).
-        node: arguments of the node of the backward pass that belongs to the call, which begin with the gradient of the
-            result; likewise, else None.
+        places: of the arguments by their names, as far as the operator's schema is known.
+        parent_op: arguments of the operator directly around the call; only for operators that need them, else None.
+        backward_args: arguments of the node of the backward pass that belongs to the call, of which the first is the
+            gradient of the result; without one those of the next operator, which may begin with the result. Likewise,
+            and only where values such as strides were not recorded (before torch 2.1).
+        backward_node: arguments of the node of the backward pass that belongs to the call, which begin with the
+            gradient of the result; likewise, else None.
         kernel: name of the longest kernel that the call launched; likewise, else "".
         algorithm: name of the longest of its kernels that is part of Winograd's algorithm or of one by FFT; likewise.
         blocks, launches: blocks of all kernels of the call that have the name `kernel`, and how many kernels these are;
@@ -132,12 +143,12 @@ class Arguments:
         batch: what a serving engine named the step of the call, with sums of lengths; likewise.
     """
 
-    values: tuple[Tensor | tuple[Tensor, ...] | None, ...]
+    values: tuple[Tensor | Tensors | None, ...]
     concrete: tuple[str, ...] = ()
-    outer: Arguments | None = None
-    later: Arguments | None = None
-    twin: Arguments | None = None
-    node: Arguments | None = None
+    places: Mapping[str, int] = field(default_factory=dict)
+    parent_op: Arguments | None = None
+    backward_args: Arguments | None = None
+    backward_node: Arguments | None = None
     kernel: str = ""
     algorithm: str = ""
     blocks: int = 0
@@ -146,19 +157,26 @@ class Arguments:
     estimate: Estimate | None = None
     batch: ServingStep | None = None
 
-    def tensor(self, place: int) -> Tensor | None:
-        """The tensor at a place; None where there is none. A number is none, a tensor without dimensions is one."""
-        value = self.values[place] if 0 <= place < len(self.values) else None
+    def tensor(self, at: Place) -> Tensor | None:
+        """A tensor; None where there is none. A number is none, a tensor without dimensions is one."""
+        value = self._value(at)
         return value if isinstance(value, Tensor) else None
 
-    def tensors(self, place: int) -> tuple[Tensor, ...]:
+    def tensors(self, at: Place) -> Tensors:
         """The tensors of a list; () where there is none. The file does not say their type."""
-        value = self.values[place] if 0 <= place < len(self.values) else None
+        value = self._value(at)
         return value if isinstance(value, tuple) else ()
 
-    def shape(self, place: int) -> Shape:
+    def _value(self, at: Place) -> Tensor | Tensors | None:
+        place = self._place(at)
+        return self.values[place] if 0 <= place < len(self.values) else None
+
+    def _place(self, at: Place) -> int:
+        return at if isinstance(at, int) else self.places.get(at, -1)
+
+    def shape(self, at: Place) -> Shape:
         """The shape of a tensor; () where there is none, as for a scalar."""
-        tensor = self.tensor(place)
+        tensor = self.tensor(at)
         return tensor.shape if tensor is not None else ()
 
     @property
@@ -167,40 +185,43 @@ class Arguments:
         types = [value.type for value in self.values if isinstance(value, Tensor) and value.type is not None]
         return next((each for each in types if each.precision), types[0] if types else None)
 
-    def text(self, place: int) -> str:
+    def text(self, at: Place) -> str:
         """The value of what is no tensor, "" where it was not recorded."""
+        place = self._place(at)
         return self.concrete[place] if 0 <= place < len(self.concrete) else ""
 
-    def numbers(self, place: int, count: int) -> Shape | None:
+    def numbers(self, at: Place, count: int) -> Shape | None:
         """`count` integers of a list such as `[1, 1]`; one stands for all. None where it was not recorded."""
-        values = self.integers(place)
+        values = self.integers(at)
         if len(values) == 1:
             return values * count
         return values if len(values) == count else None
 
-    def integers(self, place: int) -> Shape:
+    def integers(self, at: Place) -> Shape:
         """All integers of a list such as `[1, 1]`, or the one of `3`; () where there is none."""
-        return tuple(int(text) for text in _NUMBER.findall(self.text(place)))
+        return tuple(int(text) for text in _NUMBER.findall(self.text(at)))
 
-    def integer(self, place: int) -> int | None:
+    def integer(self, at: Place) -> int | None:
         """An integer; None where it was not recorded."""
-        values = self.integers(place)
+        values = self.integers(at)
         return values[0] if len(values) == 1 else None
 
-    def flag(self, place: int) -> bool | None:
+    def flag(self, at: Place) -> bool | None:
         """A truth value; None where it was not recorded."""
-        return {"True": True, "False": False, "1": True, "0": False}.get(self.text(place))
+        return {"True": True, "False": False, "1": True, "0": False}.get(self.text(at))
 
-    def scalar_type(self, place: int) -> ElementType | None:
+    def scalar_type(self, at: Place) -> ElementType | None:
         """The type that an argument `dtype` names; None where it was not given."""
-        number = self.integer(place)
+        number = self.integer(at)
         return None if number is None else scalar_type(number)
 
 
 Formula = Callable[[Arguments], Cost | None]
 """What a call costs; None where its arguments do not tell. It takes any arguments without raising."""
 
-Need = Literal["outer", "later", "twin", "node", "kernel", "algorithm", "blocks", "estimate", "batch"]
+Need = Literal[
+    "parent_op", "backward_args", "backward_node", "kernel", "algorithm", "blocks", "estimate", "batch"
+]  # fmt: skip
 """What a formula needs besides the arguments: the attribute of `Arguments` of this name."""
 
 
@@ -212,13 +233,13 @@ class Entry:
         formula: its cost.
         is_product: it multiplies matrices, so that matrix units can compute it: products, convolutions, attention.
         needs: what the formula needs besides the arguments.
-        untold: why the arguments of this operator never tell what it costs; "" for others.
+        no_formula: why the cost does not follow from the arguments; "" for others.
     """
 
     formula: Formula
     is_product: bool = False
     needs: tuple[Need, ...] = ()
-    untold: str = ""
+    no_formula: str = ""
 
 
 def traffic(*tensors: Tensor | None) -> int | None:
@@ -254,7 +275,7 @@ def arguments_of(dims: Any, types: Any = None, strides: Any = None, concrete: An
     return Arguments(values, texts)
 
 
-def _value(dims: Any, type_: Any, strides: Any) -> Tensor | tuple[Tensor, ...] | None:
+def _value(dims: Any, type_: Any, strides: Any) -> Tensor | Tensors | None:
     if not isinstance(dims, list):
         return None
     kind = element_type(type_) if isinstance(type_, str) else None

@@ -12,14 +12,12 @@ from math import prod
 from typing import Final, Literal
 
 from kinetoscope.model.execution.engines import PartOfBatch, ServingStep
-from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.family import Family
 from kinetoscope.model.trace.element_types import scalar_type
 
 Layout = Literal["heads first", "heads after"]
 """[batch, heads, length, size], or [batch, length, heads, size] and of packed sequences [length, heads, size]."""
-
-NOWHERE: Final = -1
-"""The place of an argument that an operator does not have."""
 
 _BF16: Final = scalar_type(15)
 _FP32: Final = scalar_type(6)
@@ -30,7 +28,7 @@ _FP32: Final = scalar_type(6)
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which keys a query sees by its position: those from `left` before it to `right` after it; None: all of a side.
+    """The keys that a query sees by its position: those from `left` before it to `right` after it; None: all of a side.
 
     from_end: are the positions aligned at the last query and key (bottom-right), or at the first (top-left)?
     """
@@ -40,14 +38,14 @@ class Mask:
     from_end: bool = False
 
     def pairs(self, queries: int, keys: int) -> int:
-        """How many pairs of a query and a key meet."""
+        """Number of pairs of a query and a key that meet."""
         offset = keys - queries if self.from_end else 0
         upper = queries * keys if self.right is None else _clipped_sum(offset + self.right + 1, queries, keys)
         lower = 0 if self.left is None else _clipped_sum(offset - self.left, queries, keys)
         return max(upper - lower, 0)
 
     def seen(self, queries: int, keys: int) -> int:
-        """How many keys any query sees."""
+        """Number of keys that any query sees."""
         offset = keys - queries if self.from_end else 0
         last = keys if self.right is None else min(keys, queries + offset + self.right)
         first = 0 if self.left is None else max(0, offset - self.left)
@@ -104,129 +102,28 @@ def _split(pairs: Callable[[int], int], total: int, sequences: int, longest: int
 
 
 @dataclass(frozen=True, slots=True)
-class FusedAttention:
-    """A formula: the places of an operator's arguments.
+class _Tensors:
+    """Inputs of attention, as an operator has them.
 
     Attributes:
-        layout: of query, key and value.
-        first: of the query, after which come key and value.
-        causal: of the flag, or of the kind of mask: 1 is causal from the first position on, 2 up to the last.
+        query, key, value: these.
+        layout: of all three.
         from_end: are the positions of query and key aligned at the last one?
-        window: of the size of the window to the left, after which comes that to the right; −1 is without end.
-        band: of the size of a causal window with the query itself, as xFormers has it.
-        bias: of a mask or bias that is added to the scores.
-        lengths: of the ends of packed sequences of queries.
-        longest: of the longest lengths of queries and keys, one after the other.
-        pages: of the table of pages, where keys and values are a cache of which a part is read.
-        result: of the output, where the caller gives it.
-        statistics: of the flag whether the logarithm of the sums is written; NOWHERE: it is.
         backward: is it the backward pass? It computes the scores anew, and the gradients of value, probabilities, query
             and key.
     """
 
+    query: Tensor
+    key: Tensor
+    value: Tensor
     layout: Layout
-    first: int = 0
-    causal: int = NOWHERE
-    from_end: bool = False
-    window: int = NOWHERE
-    band: int = NOWHERE
-    bias: int = NOWHERE
-    lengths: int = NOWHERE
-    longest: int = NOWHERE
-    pages: int = NOWHERE
-    result: int = NOWHERE
-    statistics: int = NOWHERE
-    backward: bool = False
-
-    def __call__(self, given: Arguments) -> Cost | None:
-        """What a call takes, None where its arguments do not tell."""
-        query, key, value = (given.tensor(self.first + place) for place in range(3))
-        if query is None or key is None or value is None:
-            return None
-        ends, pages = (given.shape(place) for place in (self.lengths, self.pages))
-        if any(pages) or prod(ends) > 1:  # empty ones are as good as none
-            extent = self._packed(given, query, key, ends if prod(ends) > 1 else (), pages if any(pages) else ())
-        else:
-            extent = self._padded(given, query, key, value)
-        return None if extent is None or not value.shape else self._cost(given, (query, key, value), extent)
-
-    def _padded(self, given: Arguments, query: Tensor, key: Tensor, value: Tensor) -> _Extent | None:
-        """Sequences of one length."""
-        after = self.layout == "heads after"
-        axis, dimensions = (-3, (4,)) if after else (-2, (2, 3, 4, 5))
-        if len(query.shape) not in dimensions or not len(query.shape) == len(key.shape) == len(value.shape):
-            return None
-        queries, keys = query.shape[axis], key.shape[axis]
-        if query.shape[-1] != key.shape[-1] or keys != value.shape[axis]:
-            return None
-        mask = self._mask(given)
-        pairs = query.elements // max(queries * query.shape[-1], 1) * mask.pairs(queries, keys)
-        seen = mask.seen(queries, keys)
-        return _Extent((pairs, pairs), (seen, seen), keys)
-
-    def _packed(self, given: Arguments, query: Tensor, key: Tensor, ends: Shape, pages: Shape) -> _Extent | None:
-        """Sequences one after the other, [length, heads, size] or [1, length, heads, size]; keys perhaps in pages."""
-        if min(len(query.shape), len(key.shape)) < 3 or query.shape[-1] != key.shape[-1] or 0 in query.shape[-2:]:
-            return None
-        sequences = prod(ends) - 1 if ends else query.shape[0]
-        queries = query.elements // (query.shape[-1] * query.shape[-2])
-        held = key.elements // max(key.shape[-1] * key.shape[-2], 1)
-        longest = (
-            given.integer(self.longest) or (queries if ends else query.shape[-3]),
-            (given.integer(self.longest + 1) if self.longest != NOWHERE else None) or held,
-        )
-        if min(sequences, queries, held, *longest) < 1:
-            return None
-        mask = self._mask(given)
-        heads = query.shape[-2]
-        part = None if mask.width is not None or mask.left is not None else _part_of(given.batch, queries)
-        if part is not None and (mask.right is None or self.from_end):
-            pairs = heads * (part.causal_pairs if mask.right == 0 else part.pairs)
-            return _Extent((pairs, pairs), (min(part.keys, held), min(part.keys, held)), held)
-        keys = (held, held)
-        if pages:
-            most = min(held, sequences * longest[1], prod(pages) * (key.shape[-3] if len(key.shape) > 3 else 1))
-            least = max(sequences - 1 + longest[1], queries if mask.right == 0 else 0)
-            keys = (min(least, most), most)
-        ends_of = [packed_pairs(queries, each, sequences, longest, mask) for each in keys]
-        least_read = keys[0] if mask.width is None else min(keys[0], mask.width)
-        return _Extent((heads * ends_of[0][0], heads * ends_of[1][1]), (least_read, keys[1]), held)
-
-    def _mask(self, given: Arguments) -> Mask:
-        """The mask by the arguments; what they do not say hides nothing."""
-        kind = given.text(self.causal)
-        is_causal, from_end = kind in ("True", "1", "2"), self.from_end or kind == "2"
-        band = given.integer(self.band)
-        if is_causal and band is not None and band > 0:
-            return Mask(band - 1, 0, from_end)
-        sides = [given.integer(self.window + side) if self.window != NOWHERE else None for side in (0, 1)]
-        left, right = (None if side is None or side < 0 else side for side in sides)
-        return Mask(left, 0 if is_causal else right, from_end)
-
-    def _cost(self, given: Arguments, tensors: tuple[Tensor, Tensor, Tensor], extent: _Extent) -> Cost:
-        query, key, value = tensors
-        size, out_size = query.shape[-1], value.shape[-1]
-        kind = _BF16 if query.type is not None and query.type.bytes == 1 else query.type  # of FP8 the result is wider
-        out = given.tensor(self.result) or Tensor((*query.shape[:-1], out_size), None, kind)
-        statistics = Tensor(query.shape[:-1], None, _FP32) if given.flag(self.statistics) is not False else None
-        each = 2 * (3 * size + 2 * out_size if self.backward else size + out_size)
-        flop = [each * pairs for pairs in extent.pairs]
-        cache = traffic(key, value)
-        once = traffic(query, out)
-        read = traffic(statistics, given.tensor(self.bias))
-        moved: list[int | None] = [None, None]
-        if cache is not None and once is not None and read is not None:
-            passes = 2 if self.backward else 1  # each of query, key, value and output, and the gradient of each
-            moved = [passes * (once + cache * keys // max(extent.held, 1)) + read for keys in extent.keys]
-        is_range = extent.pairs[0] != extent.pairs[1] or extent.keys[0] != extent.keys[1]
-        outputs = tuple(Tensor(each.shape, None, each.type) for each in tensors) if self.backward else (out,)
-        most = (flop[1], moved[1]) if is_range else (None, None)
-        return Cost(flop[0], bytes=moved[0], flop_most=most[0], bytes_most=most[1], outputs=outputs)
+    from_end: bool
+    backward: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """How much of an attention is computed: the least and the most each.
+    """The part of an attention that is computed: the least and the most each.
 
     Attributes:
         pairs: of a query and a key, over all heads.
@@ -239,23 +136,175 @@ class _Extent:
     held: int
 
 
-def _quantized(plain: FusedAttention, wider: FusedAttention, place: int) -> Formula:
-    """An operator whose overload for FP8 has scales of query, key and value, from a place on."""
-    return lambda given: (wider if given.tensor(place) is not None else plain)(given)
+_NAMES: Final = {
+    "gradient": "grad_out grad_out_ dout",
+    "causal": "is_causal custom_mask_type",
+    "left": "window_size_left",
+    "right": "window_size_right",
+    "bias": "attn_bias attn_mask",
+    "lengths": "cu_seqlens_q cum_seq_q",
+    "longest": "max_seqlen_q max_q",
+    "longest_keys": "max_seqlen_k max_k",
+    "pages": "block_table page_table",
+    "statistics": "compute_log_sumexp",
+}
+"""Arguments by the names that we ask for, and what operators call them. What has no such name is
+
+- gradient: of the output, which the backward pass begins with;
+- causal: a flag, or the kind of mask: 1 is causal from the first position on, 2 up to the last;
+- left, right: sizes of a window, −1 is without end; window_size: of a causal one with the query itself (xFormers);
+- bias: a mask or bias that is added to the scores;
+- lengths: the ends of packed sequences of queries; longest, longest_keys: the longest lengths;
+- pages: the table of pages, where keys and values are a cache of which a part is read;
+- result: the output, where the caller gives it;
+- statistics: a flag whether the logarithm of the sums is written, which is so without it.
+"""
+
+formula = Family("Attention", is_product=True, needs=("batch",), names=_NAMES)
+
+_UNPACKED: Final = {"lengths": "", "longest": "", "longest_keys": ""}
+_INPLACE: Final = {"result": "out"}
 
 
-def _served(given: Arguments) -> Cost | None:
-    """`vllm::unified_attention`: the new tokens of all sequences; neither what a cache holds nor a window is recorded.
+@formula(
+    "scaled_dot_product_attention _scaled_dot_product_attention_math_for_mps _scaled_dot_product_cudnn_attention"
+    " _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention _cudnn_attention_forward"
+    " _scaled_dot_product_fused_attention_overrideable _cudnn_attention_backward"
+)
+@formula(
+    "_scaled_dot_product_flash_attention_for_cpu_backward _scaled_dot_product_efficient_attention_backward"
+    " _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_fused_attention_overrideable_backward",
+    names=_UNPACKED,
+)
+@formula("_scaled_dot_product_flash_attention", from_end=True)
+@formula("_scaled_dot_product_flash_attention_backward", names=_UNPACKED, from_end=True)
+@formula(
+    "_efficient_attention_forward _efficient_attention_backward xformers::efficient_attention_forward_cutlass",
+    layout="heads after",
+)
+@formula(
+    "_flash_attention_forward _flash_attention_backward flash_attn::_flash_attn_forward ::FlashAttnFunc"
+    " flash_attn::_flash_attn_backward flash_attn::_flash_attn_varlen_forward flash_attn::_flash_attn_varlen_backward"
+    " aiter::_flash_attn_forward aiter::_flash_attn_backward aiter::mha_fwd aiter::mha_bwd aiter::fmha_v3_fwd"
+    " aiter::mha_batch_prefill",
+    layout="heads after",
+    from_end=True,
+)
+@formula(
+    "_flash_attention_forward_no_dropout_inplace flash_attn_3::fwd _vllm_fa3_C::fwd sgl_kernel::fwd"
+    " _vllm_fa2_C::varlen_fwd",
+    names=_INPLACE,
+    layout="heads after",
+    from_end=True,
+)
+def attention(
+    given: Arguments, query: Tensor, key: Tensor, value: Tensor, layout: Layout = "heads first", from_end: bool = False
+) -> Cost | None:
+    """Each query with the keys that its mask lets it see, of sequences of one length or packed ones."""
+    backward = "gradient" in given.places
+    tensors = _Tensors(query, key, value, layout, from_end, backward)
+    ends, pages = given.shape("lengths"), given.shape("pages")
+    if any(pages) or prod(ends) > 1:  # empty ones are as good as none
+        extent = _packed(given, tensors, ends if prod(ends) > 1 else (), pages if any(pages) else ())
+    else:
+        extent = _padded(given, tensors)
+    return None if extent is None or not value.shape else _cost(given, tensors, extent)
+
+
+def _padded(given: Arguments, of: _Tensors) -> _Extent | None:
+    """Sequences of one length."""
+    query, key, value = of.query, of.key, of.value
+    axis, dimensions = (-3, (4,)) if of.layout == "heads after" else (-2, (2, 3, 4, 5))
+    if len(query.shape) not in dimensions or not len(query.shape) == len(key.shape) == len(value.shape):
+        return None
+    queries, keys = query.shape[axis], key.shape[axis]
+    if query.shape[-1] != key.shape[-1] or keys != value.shape[axis]:
+        return None
+    mask = _mask(given, from_end=of.from_end)
+    pairs = query.elements // max(queries * query.shape[-1], 1) * mask.pairs(queries, keys)
+    seen = mask.seen(queries, keys)
+    return _Extent((pairs, pairs), (seen, seen), keys)
+
+
+def _packed(given: Arguments, of: _Tensors, ends: Shape, pages: Shape) -> _Extent | None:
+    """Sequences one after the other, [length, heads, size] or [1, length, heads, size]; keys perhaps in pages."""
+    query, key = of.query, of.key
+    if min(len(query.shape), len(key.shape)) < 3 or query.shape[-1] != key.shape[-1] or 0 in query.shape[-2:]:
+        return None
+    sequences = prod(ends) - 1 if ends else query.shape[0]
+    queries = query.elements // (query.shape[-1] * query.shape[-2])
+    held = key.elements // max(key.shape[-1] * key.shape[-2], 1)
+    longest = (
+        given.integer("longest") or (queries if ends else query.shape[-3]),
+        given.integer("longest_keys") or held,
+    )
+    if min(sequences, queries, held, *longest) < 1:
+        return None
+    mask = _mask(given, from_end=of.from_end)
+    heads = query.shape[-2]
+    part = None if mask.width is not None or mask.left is not None else _part_of(given.batch, queries)
+    if part is not None and (mask.right is None or of.from_end):
+        pairs = heads * (part.causal_pairs if mask.right == 0 else part.pairs)
+        return _Extent((pairs, pairs), (min(part.keys, held), min(part.keys, held)), held)
+    keys = (held, held)
+    if pages:
+        most = min(held, sequences * longest[1], prod(pages) * (key.shape[-3] if len(key.shape) > 3 else 1))
+        least = max(sequences - 1 + longest[1], queries if mask.right == 0 else 0)
+        keys = (min(least, most), most)
+    ends_of = [packed_pairs(queries, each, sequences, longest, mask) for each in keys]
+    least_read = keys[0] if mask.width is None else min(keys[0], mask.width)
+    return _Extent((heads * ends_of[0][0], heads * ends_of[1][1]), (least_read, keys[1]), held)
+
+
+def _mask(given: Arguments, *, from_end: bool) -> Mask:
+    """The mask by the arguments; what they do not say hides nothing."""
+    kind = given.text("causal")
+    is_causal, from_end = kind in ("True", "1", "2"), from_end or kind == "2"
+    band = given.integer("window_size")
+    if is_causal and band is not None and band > 0:
+        return Mask(band - 1, 0, from_end)
+    left, right = (None if side is None or side < 0 else side for side in map(given.integer, ("left", "right")))
+    return Mask(left, 0 if is_causal else right, from_end)
+
+
+def _cost(given: Arguments, of: _Tensors, extent: _Extent) -> Cost:
+    query, key, value = of.query, of.key, of.value
+    size, out_size = query.shape[-1], value.shape[-1]
+    kind = _BF16 if query.type is not None and query.type.bytes == 1 else query.type  # of FP8 the result is wider
+    out = given.tensor("result") or Tensor((*query.shape[:-1], out_size), None, kind)
+    statistics = Tensor(query.shape[:-1], None, _FP32) if given.flag("statistics") is not False else None
+    each = 2 * (3 * size + 2 * out_size if of.backward else size + out_size)
+    flop = [each * pairs for pairs in extent.pairs]
+    cache = traffic(key, value)
+    once = traffic(query, out)
+    read = traffic(statistics, given.tensor("bias"))
+    moved: list[int | None] = [None, None]
+    if cache is not None and once is not None and read is not None:
+        passes = 2 if of.backward else 1  # each of query, key, value and output, and the gradient of each
+        moved = [passes * (once + cache * keys // max(extent.held, 1)) + read for keys in extent.keys]
+    is_range = extent.pairs[0] != extent.pairs[1] or extent.keys[0] != extent.keys[1]
+    outputs = (query.new(), key.new(), value.new()) if of.backward else (out,)
+    most = (flop[1], moved[1]) if is_range else (None, None)
+    return Cost(flop[0], bytes=moved[0], flop_most=most[0], bytes_most=most[1], outputs=outputs)
+
+
+@formula(
+    "vllm::unified_attention_with_output vllm::unified_attention",
+    "Tensor query, Tensor key, Tensor value, Tensor? output",
+)
+def unified_attention(
+    given: Arguments, query: Tensor, key: Tensor, value: Tensor, output: Tensor | None
+) -> Cost | None:
+    """The new tokens of all sequences; neither what a cache holds nor a window is recorded.
 
     At least each token sees itself. At most, without a window, it sees all before it, of which the engine's name of the
     step may give the sums.
     """
-    query, key, value = (given.tensor(place) for place in range(3))
-    if query is None or key is None or value is None or len(query.shape) != 3 or len(key.shape) != 3:
+    if len(query.shape) != 3 or len(key.shape) != 3:
         return None
     tokens, heads, size = query.shape
     each = 2 * heads * (size + value.shape[-1]) if value.shape else 0
-    out = given.tensor(3) or Tensor(query.shape, None, query.type)
+    out = output or query.new()
     once, new = traffic(query, out), traffic(key, value)
     least = None if once is None or new is None else once + new
     part = _part_of(given.batch, tokens, padded=True)
@@ -307,103 +356,3 @@ def _sums(parts: tuple[PartOfBatch, ...]) -> _Lengths | None:
         causal = max(part.sqsk - (part.sqsq - part.sq) // 2, 0)
         lengths.append(_Lengths(part.sq, part.sqsk, causal, part.sk))
     return _Lengths(*(sum(getattr(each, field.name) for each in lengths) for field in fields(_Lengths)))
-
-
-# --- the table
-
-_PACKED: Final = FusedAttention(
-    "heads after", lengths=3, longest=5, causal=8, from_end=True, window=11, pages=15
-)  # fmt: skip
-
-_FORMULAS: Final[dict[str, Formula]] = {
-    # torch (query, key, value, …)
-    "aten::scaled_dot_product_attention": FusedAttention("heads first", bias=3, causal=5),
-    "aten::_scaled_dot_product_attention_math_for_mps": FusedAttention("heads first", bias=3, causal=5),
-    "aten::_scaled_dot_product_flash_attention": _quantized(
-        FusedAttention("heads first", causal=4, from_end=True),
-        FusedAttention("heads first", causal=7, from_end=True), 3
-    ),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": FusedAttention("heads first", causal=4, bias=5),
-    "aten::_scaled_dot_product_efficient_attention": FusedAttention("heads first", bias=3, statistics=4, causal=6),
-    "aten::_scaled_dot_product_cudnn_attention": FusedAttention("heads first", bias=3, statistics=4, causal=6),
-    "aten::_scaled_dot_product_fused_attention_overrideable": FusedAttention("heads first", bias=3, causal=5),
-    "aten::_flash_attention_forward": _quantized(
-        _PACKED,
-        FusedAttention("heads after", lengths=3, longest=5, causal=8, from_end=True, window=14), 10
-    ),
-    "aten::_flash_attention_forward_no_dropout_inplace": FusedAttention(
-        "heads after", first=1, lengths=4, longest=6, causal=9, from_end=True, window=12, pages=16, result=0
-    ),
-    "aten::_efficient_attention_forward": FusedAttention(
-        "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
-    ),
-    "aten::_cudnn_attention_forward": FusedAttention(
-        "heads first", bias=3, lengths=4, longest=6, statistics=8, causal=10
-    ),
-    # torch (gradient, query, key, value, …)
-    "aten::_scaled_dot_product_flash_attention_backward": FusedAttention(
-        "heads first", first=1, causal=11, from_end=True, backward=True
-    ),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": FusedAttention(
-        "heads first", first=1, causal=7, bias=8, backward=True
-    ),
-    "aten::_scaled_dot_product_efficient_attention_backward": FusedAttention(
-        "heads first", first=1, bias=4, causal=11, backward=True
-    ),
-    "aten::_scaled_dot_product_cudnn_attention_backward": FusedAttention(
-        "heads first", first=1, bias=8, causal=14, backward=True
-    ),
-    "aten::_scaled_dot_product_fused_attention_overrideable_backward": FusedAttention(
-        "heads first", first=1, bias=4, causal=13, backward=True
-    ),
-    "aten::_flash_attention_backward": FusedAttention(
-        "heads after", first=1, lengths=6, longest=8, causal=11, from_end=True, window=15, backward=True
-    ),
-    "aten::_efficient_attention_backward": FusedAttention(
-        "heads after", first=1, bias=4, lengths=6, longest=8, causal=14, band=18, backward=True
-    ),
-    "aten::_cudnn_attention_backward": FusedAttention(
-        "heads first", first=1, bias=8, lengths=9, longest=11, causal=14, backward=True
-    ),
-    # flash-attn 2 (flash_attn_interface.py); the function is what its releases before 2.7 record
-    **dict.fromkeys(
-        ("flash_attn::_flash_attn_forward", "FlashAttnFunc", "aiter::_flash_attn_forward", "aiter::mha_fwd",
-         "aiter::fmha_v3_fwd"), FusedAttention("heads after", causal=5, from_end=True, window=6)
-    ),
-    "flash_attn::_flash_attn_varlen_forward": FusedAttention(
-        "heads after", lengths=3, longest=5, causal=9, from_end=True, window=10, pages=15
-    ),
-    "flash_attn::_flash_attn_backward": FusedAttention(
-        "heads after", first=1, causal=11, from_end=True, window=12, backward=True
-    ),
-    "flash_attn::_flash_attn_varlen_backward": FusedAttention(
-        "heads after", first=1, lengths=9, longest=11, causal=15, from_end=True, window=16, backward=True
-    ),
-    # flash-attn 3 (hopper/flash_api.cpp), which vLLM and SGLang have under names of their own
-    **dict.fromkeys(
-        ("flash_attn_3::fwd", "_vllm_fa3_C::fwd", "sgl_kernel::fwd"),
-        FusedAttention(
-            "heads after", result=6, lengths=7, longest=12, pages=14, causal=24, from_end=True, window=25
-        ),
-    ),
-    # vLLM's flash-attn 2 (flash_api_torch_lib.cpp)
-    "_vllm_fa2_C::varlen_fwd": FusedAttention(
-        "heads after", result=3, lengths=4, pages=8, longest=10, causal=15, from_end=True, window=16
-    ),
-    **dict.fromkeys(("vllm::unified_attention_with_output", "vllm::unified_attention"), _served),
-    # xFormers (csrc/attention/attention.cpp), as torch's own
-    "xformers::efficient_attention_forward_cutlass": FusedAttention(
-        "heads after", bias=3, lengths=4, longest=6, causal=9, statistics=10, band=13
-    ),
-    "aiter::_flash_attn_backward": FusedAttention(
-        "heads after", first=1, causal=12, from_end=True, window=13, backward=True
-    ),
-    "aiter::mha_bwd": FusedAttention("heads after", first=1, causal=8, from_end=True, window=9, backward=True),
-    # AITER (query, key, value, ends of queries, ends of keys, pages, longest, longest, dropout, scale, cap, zero, …)
-    "aiter::mha_batch_prefill": FusedAttention(
-        "heads after", lengths=3, pages=5, longest=6, causal=12, from_end=True, window=13
-    ),
-}  # fmt: skip
-
-ATTENTION: Final = {name: Entry(formula, is_product=True, needs=("batch",)) for name, formula in _FORMULAS.items()}
-"""Operators of attention, forward and backward."""

@@ -7,13 +7,17 @@ many as the mathematical formula has where it has more; a transcendental functio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Tensor, traffic
+from kinetoscope.model.roofline.formulas.family import Family
 from kinetoscope.model.roofline.formulas.result_types import BOOL, UINT8, as_float, broadcast, promoted
-from kinetoscope.model.roofline.formulas.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.streams import streamed, streaming
 from kinetoscope.model.trace.element_types import ElementType
+
+formula = Family("Elementwise")
 
 Result = Literal["promoted", "float", "bool", "first"]
 """The type of a result: promoted, the same but never an integer, a truth value, that of the first tensor."""
@@ -38,7 +42,7 @@ class Elementwise:
     reads_result: bool = True
 
     def __call__(self, given: Arguments) -> Cost | None:
-        """What a call takes, None where its arguments do not tell."""
+        """The cost of a call, None where its arguments do not tell."""
         inputs = [each for place in range(self.inputs) if (each := given.tensor(place)) is not None]
         shape = broadcast(*(each.shape for each in inputs)) if inputs else None
         if shape is None:
@@ -48,7 +52,7 @@ class Elementwise:
             out, inputs = inputs[0], inputs if self.reads_result else inputs[1:]
         else:
             out = places[-1] if places and places[-1].shape == shape else Tensor(shape, None, self._type(given, inputs))
-        return Cost(vector_flop=self.operations * out.elements, bytes=traffic(*inputs, out), outputs=(out,))
+        return streamed(*inputs, out=out, flop=self.operations * out.elements)
 
     def _type(self, given: Arguments, inputs: list[Tensor]) -> ElementType | None:
         if self.result == "bool":
@@ -104,7 +108,7 @@ _WRITTEN: Final = (
 )
 
 
-def _families() -> dict[str, Entry]:
+def _operators() -> Iterator[tuple[str, Elementwise]]:
     """All operators of the tables above, and their forms in place."""
     groups: tuple[tuple[dict[str, int], Result], ...] = (
         (dict.fromkeys(_UNARY.split(), 1), "first"),
@@ -116,88 +120,74 @@ def _families() -> dict[str, Entry]:
         (dict.fromkeys(("div", "true_divide"), 2), "float"),
         (_BACKWARD, "promoted"),
     )
-    entries = {}
     for names, result in groups:
         for name, inputs in names.items():
             operations = _OPERATIONS.get(name, 1)
-            entries[f"aten::{name}"] = Entry(Elementwise(inputs, result, operations))
+            yield name, Elementwise(inputs, result, operations)
             if not name.endswith("ward"):
-                entries[f"aten::{name}_"] = Entry(Elementwise(inputs, result, operations, in_place=True))
+                yield f"{name}_", Elementwise(inputs, result, operations, in_place=True)
     for name in _WRITTEN.split():
-        entries[f"aten::{name}"] = Entry(Elementwise(1, operations=0, in_place=True, reads_result=False))
-    return entries
+        yield name, Elementwise(1, operations=0, in_place=True, reads_result=False)
 
 
-def _copied(given: Arguments) -> Cost | None:
-    """`copy_`: the source read, the destination written. Copies between memories are transfers instead."""
-    to, source = given.tensor(0), given.tensor(1)
-    return None if to is None or source is None else Cost(bytes=traffic(to, source), outputs=(to,))
+for _name, _elementwise in _operators():
+    formula(_name)(_elementwise)
 
 
-def _triangle(given: Arguments) -> Cost | None:
-    """`tril`, `triu`: the result is written; of the input about a half is read, depending on the diagonal."""
-    source = given.tensor(0)
-    if source is None:
-        return None
-    out = Tensor(source.shape, None, source.type)
-    return Cost(bytes=out.bytes, bytes_most=traffic(source, out), outputs=(out,))
+@formula("copy_", names={"src": "other"})
+def copy_(input: Tensor, src: Tensor) -> Cost:
+    """The source read, the destination written. Copies between memories are transfers instead."""
+    return Cost(bytes=traffic(input, src), outputs=(input,))
 
 
-def _dropout(mask: ElementType) -> Formula:
+@formula("tril triu")
+def tril(input: Tensor) -> Cost:
+    """The result is written; of the input about a half is read, depending on the diagonal."""
+    out = input.new()
+    return Cost(bytes=out.bytes, bytes_most=traffic(input, out), outputs=(out,))
+
+
+@formula("native_dropout fake_quantize_per_tensor_affine_cachemask", mask=BOOL)
+@formula("_fused_dropout", mask=UINT8)
+def dropout(input: Tensor, mask: ElementType) -> Cost:
     """Dropout, or rounding as quantization does, with its result and a mask of a byte an element."""
-
-    def formula(given: Arguments) -> Cost | None:
-        source = given.tensor(0)
-        if source is None:
-            return None
-        out, kept = Tensor(source.shape, None, source.type), Tensor(source.shape, None, mask)
-        return Cost(vector_flop=2 * out.elements, bytes=traffic(source, out, kept), outputs=(out, kept))
-
-    return formula
+    return streamed(input, out=(input.new(), Tensor(input.shape, None, mask)), flop=2 * input.elements)
 
 
-def _gated(given: Arguments) -> Cost | None:
-    """`glu`: one half of a dimension times a function of the other."""
-    source, dimension = given.tensor(0), given.integer(1)
-    if source is None or not source.shape:
+@formula("glu")
+def glu(input: Tensor, dim: int | None) -> Cost | None:
+    """One half of a dimension times a function of the other."""
+    if not input.shape:
         return None
-    place = (-1 if dimension is None else dimension) % len(source.shape)
-    out = Tensor(tuple(size // 2 if k == place else size for k, size in enumerate(source.shape)), None, source.type)
-    return Cost(vector_flop=5 * out.elements, bytes=traffic(source, out), outputs=(out,))
+    along = (-1 if dim is None else dim) % len(input.shape)
+    out = input.new(tuple(size // 2 if k == along else size for k, size in enumerate(input.shape)))
+    return streamed(input, out=out, flop=5 * out.elements)
 
 
-def _counted_up(given: Arguments) -> Cost | None:
-    """`arange`: only the result is written; where its place is still empty, the bounds tell its size."""
+@formula("arange")
+def arange(given: Arguments) -> Cost | None:
+    """Only the result is written; where its place is still empty, the bounds tell its size."""
     out = next((each for each in reversed(given.values) if isinstance(each, Tensor)), None)
     if out is None:
         return None
     bounds = [each for place in range(3) if (each := given.integer(place)) is not None]
     start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3] if len(bounds) > 1 else (0, 0, 1)
     sizes = out.shape if out.elements or not step else (max(0, -((start - end) // step)),)
-    out = Tensor(sizes, None, out.type)
-    return Cost(bytes=traffic(out), outputs=(out,))
+    return streamed(out=out.new(sizes))
 
+
+# Gates of a cell: those of input and hidden state read, new states and what the backward pass needs written.
+_GATES: Final = "input_gates hidden_gates"
+formula("_thnn_fused_lstm_cell", written="cx cx input_gates", read=f"{_GATES} cx input_bias hidden_bias",
+        operations=30)(streaming)  # fmt: skip
+formula("_thnn_fused_lstm_cell_backward_impl", written="workspace cx", read="grad_hy grad_cy cx cy workspace",
+        operations=10)(streaming)  # fmt: skip
+formula("_thnn_fused_gru_cell", written="hx hx hx hx hx hx", read=f"{_GATES} hx input_bias hidden_bias",
+        operations=25)(streaming)  # fmt: skip
+formula("glu_backward", written="input", read="grad_output input", operations=6)(streaming)
+formula("_prelu_kernel_backward", written="input input", read="grad_output input weight", operations=3)(streaming)
 
 OPERATIONS_OF_LISTS: Final = {
     name: _OPERATIONS.get(name, 1) for name in [*_UNARY.split(), *_FLOATING.split(), *_BINARY.split(), "div"]
 }
 """Operations an element of the operators that also take lists of tensors (`_foreach_…`), and of others."""
-
-ELEMENTWISE: Final[dict[str, Entry]] = {
-    **_families(),
-    "aten::copy_": Entry(_copied),
-    "aten::native_dropout": Entry(_dropout(BOOL)),
-    "aten::_fused_dropout": Entry(_dropout(UINT8)),
-    "aten::fake_quantize_per_tensor_affine_cachemask": Entry(_dropout(BOOL)),
-    "aten::_prelu_kernel_backward": Entry(StreamedArguments((1, 1), (0, 1, 2), operations=3)),
-    # Gates of a cell: those of input and hidden state read, new states and what the backward pass needs written.
-    "aten::_thnn_fused_lstm_cell": Entry(StreamedArguments((2, 2, 0), (0, 1, 2, 3, 4), operations=30)),
-    "aten::_thnn_fused_lstm_cell_backward_impl": Entry(StreamedArguments((4, 2), (0, 1, 2, 3, 4), operations=10)),
-    "aten::_thnn_fused_gru_cell": Entry(StreamedArguments((2,) * 6, (0, 1, 2, 3, 4), operations=25)),
-    "aten::glu": Entry(_gated),
-    "aten::glu_backward": Entry(StreamedArguments((1,), (0, 1), operations=6)),
-    "aten::arange": Entry(_counted_up),
-    "aten::tril": Entry(_triangle),
-    "aten::triu": Entry(_triangle),
-}
-"""Operators that compute each element by itself."""

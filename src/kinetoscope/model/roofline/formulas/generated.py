@@ -34,7 +34,7 @@ _GENERATED: Final = re.compile(r"triton_(poi|red|per|fused|tem|for|mm|bmm|convol
 
 
 def _fused(given: Arguments) -> Cost | None:
-    """What the compiler estimated, else the tensors among the arguments."""
+    """The estimate of the compiler, else the tensors among the arguments."""
     tensors = [each for each in given.values if isinstance(each, Tensor)]
     flop, moved = given.estimate or (0, 0)
     elements = max((each.elements for each in tensors), default=0)
@@ -51,7 +51,7 @@ def _fused(given: Arguments) -> Cost | None:
 
 
 def _sliced(given: Arguments, tensors: list[Tensor], flop: int, touched: int) -> Cost:
-    """What a kernel takes that may read a part of its tensors."""
+    """The cost of a kernel that may read a part of its tensors."""
     passed = _passed(given, tensors)
     whole = [each for each in tensors if each.elements == passed]
     if len(tensors) == 2 and whole and _only_moves(given.kernel):

@@ -6,117 +6,94 @@ where it does not stay in the cache. The operations an element are those of the 
 
 from __future__ import annotations
 
-from typing import Final
-
-from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Cost, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.family import Family
 from kinetoscope.model.roofline.formulas.result_types import FLOAT, accumulated
-from kinetoscope.model.roofline.formulas.streams import StreamedArguments
+from kinetoscope.model.roofline.formulas.streams import streamed, streaming
+from kinetoscope.model.trace.element_types import ElementType
+
+formula = Family("Normalization and soft-max")
 
 
-def _layer_norm(*, statistics: int, weights: tuple[int, ...], operations: int) -> Formula:
+@formula("native_layer_norm", statistics=2, operations=8)
+@formula("_fused_rms_norm", statistics=1, operations=4)
+def layer_norm(
+    input: Tensor, normalized_shape: Shape, weight: Tensor | None, bias: Tensor | None, statistics: int, operations: int
+) -> Cost:
     """Normalization of the last dimensions: of each row some statistics are kept for the backward pass."""
-
-    def formula(given: Arguments) -> Cost | None:
-        source = given.tensor(0)
-        if source is None:
-            return None
-        parts = [each for place in weights if (each := given.tensor(place)) is not None]
-        normalized = len(given.integers(1)) or (len(parts[0].shape) if parts else 1)
-        rows = source.shape[: max(0, len(source.shape) - normalized)]
-        kept = Tensor((*rows, *(1,) * (len(source.shape) - len(rows))), None, accumulated(source.type))
-        out = Tensor(source.shape, None, source.type)
-        moved = traffic(source, out, *parts, *(kept,) * statistics)
-        return Cost(vector_flop=operations * source.elements, bytes=moved, outputs=(out, *(kept,) * statistics))
-
-    return formula
+    parts = [each for each in (weight, bias) if each is not None]
+    normalized = len(normalized_shape) or (len(parts[0].shape) if parts else 1)
+    rows = input.shape[: max(0, len(input.shape) - normalized)]
+    kept = Tensor((*rows, *(1,) * (len(input.shape) - len(rows))), None, accumulated(input.type))
+    return streamed(input, *parts, out=(input.new(), *(kept,) * statistics), flop=operations * input.elements)
 
 
-def _group_norm(given: Arguments) -> Cost | None:
-    """`native_group_norm`: two statistics a group of channels and image."""
-    source, images, groups = given.tensor(0), given.integer(3), given.integer(6)
-    if source is None:
+@formula("native_group_norm", names={"images": "N"})
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, images: int | None, group: int | None
+) -> Cost:
+    """Two statistics a group of channels and image."""
+    kept = input.new((max(0, images or 0), max(0, group or 0)))
+    return streamed(input, weight, bias, out=(input.new(), kept, kept), flop=8 * input.elements)
+
+
+@formula("_softmax _log_softmax")
+def softmax(input: Tensor, half_to_float: bool) -> Cost:
+    """Soft-max or its logarithm, which may turn half precision into FP32."""
+    out = Tensor(input.shape, None, FLOAT if half_to_float else input.type)
+    return streamed(input, out=out, flop=5 * input.elements)
+
+
+@formula("_softmax_backward_data _log_softmax_backward_data")
+def softmax_backward(grad_output: Tensor, output: Tensor, input_dtype: ElementType | None) -> Cost:
+    """Gradient and result read; the gradient of the input may have another type."""
+    out = Tensor(grad_output.shape, None, input_dtype or grad_output.type)
+    return streamed(grad_output, output, out=out, flop=4 * grad_output.elements)
+
+
+@formula("native_batch_norm cudnn_batch_norm miopen_batch_norm _native_batch_norm_legit")
+@formula("_batch_norm_with_update", training=True)
+@formula("_native_batch_norm_legit_no_training _batch_norm_no_update", training=False)
+@formula("batch_norm_elemt", training=False, names={"running_mean": "mean", "running_var": "invstd"})
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+) -> Cost | None:
+    """Batch normalization; in training it keeps the statistics of each channel and updates the running ones."""
+    if len(input.shape) < 2:
         return None
-    kept = Tensor((max(0, images or 0), max(0, groups or 0)), None, source.type)
-    out = Tensor(source.shape, None, source.type)
-    moved = traffic(source, out, given.tensor(1), given.tensor(2), kept, kept)
-    return Cost(vector_flop=8 * source.elements, bytes=moved, outputs=(out, kept, kept))
+    kept = (Tensor(input.shape[1:2], None, accumulated(input.type)),) * 2 if training else ()
+    updated = (running_mean, running_var) if training else ()
+    moved = traffic(input, input.new(), weight, bias, running_mean, running_var, *updated, *kept)
+    return Cost(vector_flop=8 * input.elements, bytes=moved, outputs=(input.new(), *kept))
 
 
-def _softmax(given: Arguments) -> Cost | None:
-    """Soft-max or its logarithm: the third argument turns half precision into FP32."""
-    source = given.tensor(0)
-    if source is None:
-        return None
-    out = Tensor(source.shape, None, FLOAT if given.flag(2) else source.type)
-    return Cost(vector_flop=5 * source.elements, bytes=traffic(source, out), outputs=(out,))
-
-
-def _softmax_backward(given: Arguments) -> Cost | None:
-    """Gradient and result read; the fourth argument is the type of the gradient of the input."""
-    gradient, result = given.tensor(0), given.tensor(1)
-    if gradient is None or result is None:
-        return None
-    out = Tensor(gradient.shape, None, given.scalar_type(3) or gradient.type)
-    return Cost(vector_flop=4 * gradient.elements, bytes=traffic(gradient, result, out), outputs=(out,))
-
-
-def _batch_norm(training: bool | int) -> Formula:
-    """Batch normalization; in training it keeps the statistics of each channel and updates the running ones.
-
-    training: does it train, or the place of the argument that says so.
-    """
-
-    def formula(given: Arguments) -> Cost | None:
-        source = given.tensor(0)
-        if source is None or len(source.shape) < 2:
-            return None
-        of_channels = [given.tensor(place) for place in (1, 2, 3, 4)]
-        trains = training if isinstance(training, bool) else given.flag(training) is True
-        kept = (Tensor(source.shape[1:2], None, accumulated(source.type)),) * 2 if trains else ()
-        out = Tensor(source.shape, None, source.type)
-        updated = of_channels[2:] if trains else ()
-        moved = traffic(source, out, *of_channels, *updated, *kept)
-        return Cost(vector_flop=8 * source.elements, bytes=moved, outputs=(out, *kept))
-
-    return formula
-
-
-NORMALIZATIONS: Final[dict[str, Entry]] = {
-    "aten::native_layer_norm": Entry(_layer_norm(statistics=2, weights=(2, 3), operations=8)),
-    "aten::_fused_rms_norm": Entry(_layer_norm(statistics=1, weights=(2,), operations=4)),
-    "aten::native_layer_norm_backward": Entry(StreamedArguments((1, 5, 6), (0, 1, 3, 4, 5), operations=14, mask=7)),
-    "aten::_fused_rms_norm_backward": Entry(StreamedArguments((1, 4), (0, 1, 3, 4), operations=10, mask=5)),
-    "aten::native_group_norm": Entry(_group_norm),
-    "aten::native_group_norm_backward": Entry(StreamedArguments((1, 4, 4), (0, 1, 2, 3, 4), operations=14, mask=9)),
-    **{
-        f"aten::{name}": Entry(_batch_norm(training=5))
-        for name in ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit")
-    },
-    "aten::_batch_norm_with_update": Entry(_batch_norm(training=True)),
-    **{
-        f"aten::{name}": Entry(_batch_norm(training=False))
-        for name in ("_native_batch_norm_legit_no_training", "_batch_norm_no_update", "batch_norm_elemt")
-    },
-    "aten::native_batch_norm_backward": Entry(StreamedArguments((1, 2, 2), (0, 1, 2, 5, 6), operations=12, mask=9)),
-    "aten::batch_norm_backward": Entry(StreamedArguments((1, 2, 2), (0, 1, 2, 5, 6), operations=12, mask=9)),
-    "aten::cudnn_batch_norm_backward": Entry(StreamedArguments((0, 2, 2), (0, 1, 2, 5, 6), operations=12)),
-    "aten::miopen_batch_norm_backward": Entry(StreamedArguments((0, 2, 2), (0, 1, 2, 5, 6), operations=12)),
-    "aten::batch_norm_stats": Entry(lambda given: _read_only(given, 0)),
-    "aten::batch_norm_backward_reduce": Entry(lambda given: _read_only(given, 0, 1)),
-    "aten::batch_norm_backward_elemt": Entry(StreamedArguments((1,), (0, 1, 2, 3, 4, 5, 6), operations=6)),
-    "aten::_softmax": Entry(_softmax),
-    "aten::_log_softmax": Entry(_softmax),
-    "aten::_softmax_backward_data": Entry(_softmax_backward),
-    "aten::_log_softmax_backward_data": Entry(_softmax_backward),
-    "aten::_masked_softmax": Entry(StreamedArguments((0,), (0, 1), operations=5)),
-    "aten::_masked_softmax_backward": Entry(StreamedArguments((0,), (0, 1, 2), operations=4)),
-    "aten::_weight_norm_interface": Entry(StreamedArguments((0, 1), (0, 1), operations=4)),
-    "aten::_weight_norm_interface_backward": Entry(StreamedArguments((1, 2), (0, 1, 2, 3), operations=8)),
-}  # fmt: skip
-"""Normalizations, soft-max and their backward passes."""
-
-
-def _read_only(given: Arguments, *places: int) -> Cost | None:
+@formula("batch_norm_stats batch_norm_backward_reduce")
+def batch_norm_stats(grad_out: Tensor | None, input: Tensor | None) -> Cost | None:
     """Statistics of images: next to the images themselves they are nothing."""
-    images = [each for place in places if (each := given.tensor(place)) is not None]
+    images = [each for each in (grad_out, input) if each is not None]
     return Cost(vector_flop=3 * images[0].elements, bytes=traffic(*images)) if images else None
+
+
+formula("native_layer_norm_backward", written="input weight bias", read="grad_out input mean rstd weight",
+        operations=14, mask="output_mask")(streaming)  # fmt: skip
+formula("_fused_rms_norm_backward", written="input weight", read="grad_out input rstd weight",
+        operations=10, mask="output_mask")(streaming)  # fmt: skip
+formula("native_group_norm_backward", written="input weight weight", read="grad_out input mean rstd weight",
+        operations=14, mask="output_mask")(streaming)  # fmt: skip
+formula("native_batch_norm_backward batch_norm_backward", names={"save_invstd": "save_var"},
+        written="input weight weight", read="grad_out input weight save_mean save_invstd",
+        operations=12, mask="output_mask")(streaming)  # fmt: skip
+formula("cudnn_batch_norm_backward miopen_batch_norm_backward", written="input weight weight",
+        read="input grad_output weight save_mean save_var", operations=12)(streaming)  # fmt: skip
+formula("batch_norm_backward_elemt", written="input", read="grad_out input mean invstd weight sum_dy sum_dy_xmu",
+        operations=6)(streaming)  # fmt: skip
+formula("_masked_softmax", written="input", read="input mask", operations=5)(streaming)
+formula("_masked_softmax_backward", written="grad_output", read="grad_output output mask", operations=4)(streaming)
+formula("_weight_norm_interface", written="v g", read="v g", operations=4)(streaming)
+formula("_weight_norm_interface_backward", written="saved_v saved_g", read="grad_w saved_v saved_g saved_norms",
+        operations=8)(streaming)  # fmt: skip

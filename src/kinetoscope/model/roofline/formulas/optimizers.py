@@ -16,9 +16,12 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kinetoscope.model.roofline.formulas.arguments import CHUNK_ELEMENTS, Arguments, Cost, Entry, Tensor
+from kinetoscope.model.roofline.formulas.arguments import CHUNK_ELEMENTS, Arguments, Cost, Tensor
 from kinetoscope.model.roofline.formulas.elementwise import OPERATIONS_OF_LISTS
+from kinetoscope.model.roofline.formulas.family import Family
 from kinetoscope.model.roofline.formulas.result_types import kernel_type, type_in
+
+formula = Family("Lists of tensors and optimizers", needs=("kernel", "blocks"))
 
 _MAX_TENSORS: Final = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 """Tensors of a launch by the number of lists that its kernel goes through (`depth_to_max_tensors`)."""
@@ -43,13 +46,13 @@ class Count(NamedTuple):
 
 
 def _lists_of_kernel(given: Arguments) -> int:
-    """How many lists the longest kernel goes through, 0 where its name does not tell."""
+    """Number of lists that the longest kernel goes through, 0 where its name does not tell."""
     match = _LISTS.search(given.kernel)
     return int(match[1] or match[2]) if match is not None else 0
 
 
 def _elements(given: Arguments) -> Count | None:
-    """How many elements the tensors of the first list have; None where neither it nor the launches tell."""
+    """Number of elements of the tensors of the first list; None where neither it nor the launches tell."""
     tensors = given.tensors(0)
     if tensors:
         return Count(*(sum(tensor.elements for tensor in tensors),) * 2)
@@ -107,7 +110,7 @@ class OverLists:
     repeated: int = 0
 
     def __call__(self, given: Arguments) -> Cost | None:
-        """What a call takes, None where neither its arguments nor its launches tell."""
+        """The cost of a call, None where neither its arguments nor its launches tell."""
         kind, count = kernel_type(given), _elements(given)
         if count is None:
             return None
@@ -132,21 +135,14 @@ def _foreach(tail: str) -> dict[str, OverLists]:
     formulas["copy"] = OverLists(2, 0, is_fresh=is_fresh, reads_result=False)
     formulas["zero"] = OverLists(1, 0, is_fresh=is_fresh, reads_result=False)
     formulas["addcmul"] = formulas["addcdiv"] = OverLists(3, 3, is_fresh=is_fresh, repeated=1)
-    return {f"aten::_foreach_{name}{tail}": formula for name, formula in formulas.items()}
+    return {f"_foreach_{name}{tail}": each for name, each in formulas.items()}
 
 
-OPTIMIZERS: Final[dict[str, Entry]] = {
-    name: Entry(formula, needs=("kernel", "blocks"))
-    for name, formula in {
-        **_foreach(""),
-        **_foreach("_"),
-        "aten::_foreach_norm": OverLists(1, 2, written=0),
-        "aten::_foreach_max": OverLists(1, 1, written=0),
-        "aten::_amp_foreach_non_finite_check_and_unscale_": OverLists(1, 2),
-        "aten::_fused_adam_": OverLists(5, 14, written=-1),
-        "aten::_fused_adamw_": OverLists(5, 14, written=-1),
-        "aten::_fused_sgd_": OverLists(3, 6, written=-1),
-        "aten::_fused_adagrad_": OverLists(3, 8, written=-1),
-    }.items()
-}
-"""Operators over lists of tensors."""
+for _name, _over_lists in {**_foreach(""), **_foreach("_")}.items():
+    formula(_name)(_over_lists)
+formula("_foreach_norm")(OverLists(1, 2, written=0))
+formula("_foreach_max")(OverLists(1, 1, written=0))
+formula("_amp_foreach_non_finite_check_and_unscale_")(OverLists(1, 2))
+formula("_fused_adam_ _fused_adamw_")(OverLists(5, 14, written=-1))
+formula("_fused_sgd_")(OverLists(3, 6, written=-1))
+formula("_fused_adagrad_")(OverLists(3, 8, written=-1))

@@ -2,23 +2,24 @@
 
 A multiplication with an addition counts as 2. Counted is what the mathematical operation takes: nothing for activation
 or scaling, an operation of vectors for each element that a bias is added to, and of a 2:4 sparse matrix only what it
-keeps. The schemas of the operators are those of PyTorch (`native_functions.yaml`).
+keeps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final
 
-from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry, Formula, Shape, Tensor, traffic
+from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Shape, Tensor, Tensors, traffic
+from kinetoscope.model.roofline.formulas.family import Family
+from kinetoscope.model.roofline.formulas.result_types import INT32, broadcast
+from kinetoscope.model.roofline.formulas.streams import streamed
 from kinetoscope.model.trace.element_types import ElementType, scalar_type
 
-_BF16: Final = scalar_type(15)
-_INT32: Final = scalar_type(3)
+formula = Family("Products of matrices", is_product=True)
 
-NOWHERE: Final = -1
-"""The place of an argument that an operator does not have."""
+_BF16: Final = scalar_type(15)
 
 
 def _matmul(
@@ -36,7 +37,7 @@ def _matmul(
     a, b = first.shape, second.shape
     left = a if len(a) > 1 else (1, *a)
     right = b if len(b) > 1 else (*b, 1)
-    batch = _broadcast(left[:-2], right[:-2])
+    batch = broadcast(left[:-2], right[:-2])
     if batch is None or left[-1] != right[-2]:
         return None
     rows, inner, columns = left[-2], left[-1], right[-1]
@@ -46,99 +47,99 @@ def _matmul(
     return Cost(2 * prod(batch) * rows * inner * columns, bytes=moved, outputs=(out,))
 
 
-def _broadcast(a: Shape, b: Shape) -> Shape | None:
-    sizes = []
-    length = max(len(a), len(b))
-    for x, y in zip((1,) * (length - len(a)) + a, (1,) * (length - len(b)) + b, strict=True):
-        if x != y and 1 not in (x, y):
-            return None
-        sizes.append(x if y == 1 else y)
-    return tuple(sizes)
-
-
-def _type(tensor: Tensor | None) -> ElementType | None:
-    return tensor.type if tensor is not None else None
-
-
-def _transposed(tensor: Tensor | None) -> Tensor | None:
+def _transposed(tensor: Tensor) -> Tensor | None:
     """A matrix transposed, or a vector as it is; None for anything else."""
-    if tensor is None or len(tensor.shape) not in (1, 2):
+    if len(tensor.shape) not in (1, 2):
         return None
     return Tensor(tensor.shape[::-1], None if tensor.strides is None else tensor.strides[::-1], tensor.type)
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A formula: the places of the factors and of what is read besides.
-
-    Attributes:
-        first, second: of the factors.
-        added: of the bias, or of the matrix that the product is added to.
-        beta: of the factor of what is added; with 0 that is not read.
-        out_type: of the type of the result, in an overload that has one more argument for it.
-        typed: how many arguments that overload has; 0: there is none. With a result given (`out=`) an overload has as
-            many, of which the last is a tensor.
-        linear: is the second factor a weight, which is transposed?
-    """
-
-    first: int = 0
-    second: int = 1
-    added: int = NOWHERE
-    beta: int = NOWHERE
-    out_type: int = NOWHERE
-    typed: int = 0
-    linear: bool = False
-
-    def __call__(self, given: Arguments) -> Cost | None:
-        """The cost of a call, None where its arguments do not tell."""
-        first, second = given.tensor(self.first), given.tensor(self.second)
-        typed = len(given.values) == self.typed and given.tensor(self.typed - 1) is None
-        kind = (given.scalar_type(self.out_type) if typed else None) or _type(first)
-        is_added = self.beta == NOWHERE or given.text(self.beta + typed) not in ("0", "0.", "0.0")
-        added = given.tensor(self.added) if is_added else None
-        product = _matmul(first, _transposed(second) if self.linear else second, kind, added)
-        return (
-            product if added is None or product is None else replace(product, vector_flop=product.outputs[0].elements)
-        )
+def _plus(product: Cost | None, added: Tensor | None) -> Cost | None:
+    """A product to whose elements others are added."""
+    return product if added is None or product is None else replace(product, vector_flop=product.outputs[0].elements)
 
 
-def _integers(given: Arguments) -> Cost | None:
+@formula("mm bmm matmul mv dot vdot", names={"mat2": "other vec tensor"})
+def mm(input: Tensor, mat2: Tensor, out_dtype: ElementType | None) -> Cost | None:
+    """A product."""
+    return _matmul(input, mat2, out_dtype or input.type)
+
+
+@formula(
+    "addmm addmm_ baddbmm baddbmm_ addmv addmv_ _addmm_activation", names={"mat1": "batch1 mat", "mat2": "batch2 vec"}
+)
+def addmm(input: Tensor | None, mat1: Tensor, mat2: Tensor, out_dtype: ElementType | None, beta: str) -> Cost | None:
+    """A product, and what it is added to: with a factor of 0 that is not read."""
+    added = None if beta in ("0", "0.", "0.0") else input
+    return _plus(_matmul(mat1, mat2, out_dtype or mat1.type, added), added)
+
+
+@formula("linear mkldnn_linear aiter::gemm_a16w16 vllm::rocm_unquantized_gemm")
+@formula("_weight_int8pack_mm", names={"weight": "mat2", "bias": "scales"})
+@formula("mkldnn::_linear_pointwise", names={"input": "X", "weight": "W", "bias": "B"})
+@formula("mkl::_mkl_linear", names={"input": "X", "weight": "ORI_W", "bias": "B"})
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Cost | None:
+    """A product with a weight that is transposed."""
+    return _plus(_matmul(input, _transposed(weight), input.type, bias), bias)
+
+
+@formula("_int_mm")
+def int_mm(input: Tensor, mat2: Tensor) -> Cost | None:
     """Integers of 8 bits, summed in 32."""
-    return _matmul(given.tensor(0), given.tensor(1), _INT32)
+    return _matmul(input, mat2, INT32)
 
 
-def _added_batches(given: Arguments) -> Cost | None:
-    """The sum of the products of a batch: addbmm."""
-    product = _matmul(given.tensor(1), given.tensor(2), None)
+@formula("bitsandbytes::int8_linear_matmul")
+def int8_linear_matmul(input: Tensor, weight: Tensor) -> Cost | None:
+    """A product of integers with a weight that is transposed."""
+    return _matmul(input, _transposed(weight), INT32)
+
+
+@formula("addbmm addbmm_")
+def addbmm(input: Tensor | None, batch1: Tensor, batch2: Tensor) -> Cost | None:
+    """The sum of the products of a batch."""
+    product = _matmul(batch1, batch2, None)
     if product is None or not product.outputs[0].shape[1:]:
         return None
-    out = Tensor(product.outputs[0].shape[1:], None, _type(given.tensor(1)))
-    return Cost(product.flop, bytes=traffic(*(given.tensor(place) for place in range(3)), out), outputs=(out,))
+    return replace(streamed(input, batch1, batch2, out=batch1.new(product.outputs[0].shape[1:])), flop=product.flop)
 
 
 # --- scaled and grouped
 
 
-def _scaled(given: Arguments) -> Cost | None:
-    """`_scaled_mm`: before torch 2.5 bias and type came before the scales."""
-    if given.tensor(3) is not None:
-        scales, bias, out_type = (2, 3), 4, 6
-    else:
-        scales, bias, out_type = (4, 5), 2, 3
-    first, second = given.tensor(0), given.tensor(1)
-    read = (given.tensor(place) for place in (*scales, bias))
-    return _matmul(first, second, given.scalar_type(out_type) or _type(first), *read)
+@formula(
+    "_scaled_mm",  # as it was before torch 2.5
+    "Tensor input, Tensor mat2, Tensor? bias, out_dtype, Tensor? scale_a, Tensor? scale_b, Tensor? scale_result,"
+    " use_fast_accum",
+)
+def scaled_mm(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor | None,
+    scale_b: Tensor | None,
+    bias: Tensor | None,
+    out_dtype: ElementType | None,
+) -> Cost | None:
+    """A product with a scale of each factor."""
+    return _matmul(input, mat2, out_dtype or input.type, scale_a, scale_b, bias)
+
+
+@formula("_C::cutlass_scaled_mm")
+def cutlass_scaled_mm(
+    out: Tensor | None, input: Tensor, mat2: Tensor, scale_a: Tensor | None, scale_b: Tensor | None, bias: Tensor | None
+) -> Cost | None:
+    """vLLM's, with the place for its result first."""
+    return _matmul(input, mat2, out.type if out is not None else None, scale_a, scale_b, bias)
 
 
 _SCALE_BYTES: Final = {0: 4, 1: 4, 2: 1, 3: 1, 4: 4, 5: 4}
 """Bytes of a scale by its recipe, a `torch.nn.functional.ScalingType`: FP32, E4M3 for 16 and E8M0 for 32 elements."""
 
 
-def _scale_bytes(given: Arguments, tensors: int, recipe: int) -> int | None:
+def _scale_bytes(scales: Tensors, recipe: Shape) -> int | None:
     """Bytes of the scales in a list of tensors, whose type a file does not say: it follows from the recipe."""
-    scales, kinds = given.tensors(tensors), given.integers(recipe)
-    sizes = [_SCALE_BYTES.get(kind) for kind in kinds]
-    if len(scales) != len(kinds) or None in sizes:
+    sizes = [_SCALE_BYTES.get(kind) for kind in recipe]
+    if len(scales) != len(recipe) or None in sizes:
         return None
     return sum(scale.distinct * (size or 0) for scale, size in zip(scales, sizes, strict=True))
 
@@ -154,198 +155,193 @@ def _with(cost: Cost | None, *more: int | None) -> Cost | None:
     return replace(cost, bytes=sums[0], bytes_most=sums[1])
 
 
-def _scaled_by_recipe(given: Arguments) -> Cost | None:
-    """`_scaled_mm_v2`: (self, mat2, scales, recipe, swizzle, scales, recipe, swizzle, bias, type, …)."""
-    first, second = given.tensor(0), given.tensor(1)
-    product = _matmul(first, second, given.scalar_type(9) or _BF16, given.tensor(8))
-    return _with(product, _scale_bytes(given, 2, 3), _scale_bytes(given, 5, 6))
+@formula("_scaled_mm_v2")
+def scaled_mm_v2(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensors,
+    recipe_a: Shape,
+    scale_b: Tensors,
+    recipe_b: Shape,
+    bias: Tensor | None,
+    out_dtype: ElementType | None,
+) -> Cost | None:
+    """A product with scales of each factor, of the type that a recipe tells."""
+    product = _matmul(input, mat2, out_dtype or _BF16, bias)
+    return _with(product, _scale_bytes(scale_a, recipe_a), _scale_bytes(scale_b, recipe_b))
 
 
-def _grouped(
-    given: Arguments, offsets: int, bias: int, out_type: int, *scales: int, kind: ElementType | None = None
+@formula("_grouped_mm")
+@formula("_scaled_grouped_mm", usual=_BF16)
+def grouped_mm(
+    given: Arguments,
+    input: Tensor,
+    mat2: Tensor,
+    bias: Tensor | None,
+    out_dtype: ElementType | None,
+    usual: ElementType | None = None,
 ) -> Cost | None:
     """A product per group, where the groups divide one dimension of a matrix among themselves.
 
     The ends of the groups are not recorded: that they use the dimension up is assumed. Of the matrices of groups that
     are not shared (experts) a call reads one at least, and no more than there are rows.
     """
-    first, second = given.tensor(0), given.tensor(1)
-    if first is None or second is None:
-        return None
-    kind = given.scalar_type(out_type) or kind or first.type
-    read = [given.tensor(place) for place in (*scales, bias)]
-    a, b = first.shape, second.shape
+    kind = out_dtype or usual or input.type
+    read = [given.tensor(name) for name in ("scale_a", "scale_b")]
+    a, b = input.shape, mat2.shape
     if len(a) == len(b) == 3:
-        return _matmul(first, second, kind, *read)
+        return _matmul(input, mat2, kind, *read, bias)
     if len(a) not in (2, 3) or len(b) not in (2, 3) or a[-1] != b[-2]:
         return None
     flop = 2 * a[-2] * a[-1] * b[-1]
-    ends = given.shape(offsets)
     if len(a) == len(b):
-        out = Tensor((*ends[-1:], a[-2], b[-1]), None, kind)
-        return Cost(flop, bytes=traffic(first, second, *read, out), outputs=(out,))
+        out = Tensor((*given.shape("offs")[-1:], a[-2], b[-1]), None, kind)
+        return Cost(flop, bytes=traffic(input, mat2, *read, bias, out), outputs=(out,))
     out = Tensor((a[-2], b[-1]), None, kind)
-    (shared, shared_rows), each = ((first, a[-2]), second) if len(b) == 3 else ((second, b[-1]), first)
+    (shared, shared_rows), each = ((input, a[-2]), mat2) if len(b) == 3 else ((mat2, b[-1]), input)
     groups = each.shape[0]
-    least, once = traffic(shared, *read, out), traffic(each)
+    least, once = traffic(shared, *read, bias, out), traffic(each)
     if least is None or once is None or not groups:
         return Cost(flop, outputs=(out,))
     of_group = once // groups
     used = min(groups, shared_rows)
-    return Cost(
-        flop, bytes=least + min(used, 1) * of_group, bytes_most=least + used * of_group, outputs=(out,)
-    )  # fmt: skip
+    return Cost(flop, bytes=least + min(used, 1) * of_group, bytes_most=least + used * of_group, outputs=(out,))
 
 
-def _scaled_grouped_by_recipe(given: Arguments) -> Cost | None:
-    """`_scaled_grouped_mm_v2`: scales as in `_scaled_mm_v2`, then offsets, bias and type."""
-    product = _grouped(given, 8, 9, 10, kind=_BF16)
-    return _with(product, _scale_bytes(given, 2, 3), _scale_bytes(given, 5, 6))
+@formula("_scaled_grouped_mm_v2")
+def scaled_grouped_mm_v2(
+    given: Arguments,
+    input: Tensor,
+    mat2: Tensor,
+    bias: Tensor | None,
+    out_dtype: ElementType | None,
+    recipe_a: Shape,
+    recipe_b: Shape,
+) -> Cost | None:
+    """A product per group with scales as in `_scaled_mm_v2`."""
+    product = grouped_mm(given, input, mat2, bias, out_dtype, usual=_BF16)
+    scales = _scale_bytes(given.tensors("scale_a"), recipe_a), _scale_bytes(given.tensors("scale_b"), recipe_b)
+    return _with(product, *scales)
 
 
 # --- weights of few bits, and sparse ones
 
 
-def _weight_only(columns: int, axis: int) -> Formula:
-    """Rows times a packed weight; how many columns it has, the scales at a place tell in one of their dimensions.
+@formula("_weight_int4pack_mm _weight_int4pack_mm_for_cpu", names={"scales": "qScaleAndZeros"}, axis=-2)
+@formula("_weight_int4pack_mm_with_scales_and_zeros", names={"scales": "qScale"}, axis=-1)
+@formula("_mixed_dtypes_linear", names={"scales": "scale"}, axis=-1)
+def weight_int4pack_mm(given: Arguments, input: Tensor, scales: Tensor, axis: int) -> Cost | None:
+    """Rows times a packed weight; how many columns it has, the scales tell in one of their dimensions.
 
     The packed weight, in whatever form, holds each number once: its bytes are what is read.
     """
-
-    def formula(given: Arguments) -> Cost | None:
-        rows, scales = given.tensor(0), given.tensor(columns)
-        if rows is None or not rows.shape or scales is None or not -len(scales.shape) <= axis < len(scales.shape):
-            return None
-        out = Tensor((*rows.shape[:-1], scales.shape[axis]), None, rows.type)
-        read = [value for value in given.values if isinstance(value, Tensor)]
-        return Cost(2 * out.elements * rows.shape[-1], bytes=traffic(*read, out), outputs=(out,))
-
-    return formula
-
-
-def _four_bits(columns: int, *read: int) -> Formula:
-    """Rows times a packed weight of 4 bits; how many columns it has is a number at a place, or the first of a list."""
-
-    def formula(given: Arguments) -> Cost | None:
-        rows, sizes = given.tensor(0), given.integers(columns)
-        if rows is None or not rows.shape or not sizes or sizes[0] < 0:
-            return None
-        out = Tensor((*rows.shape[:-1], sizes[0]), None, rows.type)
-        moved = traffic(rows, *(given.tensor(place) for place in read), out)
-        return Cost(2 * out.elements * rows.shape[-1], bytes=moved, outputs=(out,))
-
-    return formula
-
-
-def _half_sparse(sparse: int, dense: int, *others: int, linear: bool = False) -> Formula:
-    """A matrix of which 2:4 sparsity keeps half, stored as half as many columns and metadata, times a dense one."""
-
-    def formula(given: Arguments) -> Cost | None:
-        kept, by = given.tensor(sparse), given.tensor(dense)
-        if kept is None or by is None or len(kept.shape) != 2 or len(by.shape) < (1 if linear else 2):
-            return None
-        rows, half = kept.shape
-        inner = by.shape[-1] if linear else by.shape[-2]
-        if inner != 2 * half:
-            return None
-        out = Tensor((*by.shape[:-1], rows) if linear else (*by.shape[:-2], rows, by.shape[-1]), None, by.type)
-        read = (given.tensor(place) for place in others)
-        return Cost(2 * out.elements * half, bytes=traffic(kept, by, *read, out), outputs=(out,))
-
-    return formula
-
-
-def _compressed(given: Arguments) -> Cost | None:
-    """`_cslt_sparse_mm`: cuSPARSELt keeps of each 16 elements 9, with metadata; of 8-bit elements 10."""
-    kept, by = given.tensor(0), given.tensor(1)
-    if kept is None or by is None or len(by.shape) != 2 or kept.type is None or not by.shape[0]:
+    if not input.shape or not -len(scales.shape) <= axis < len(scales.shape):
         return None
-    inner, columns = by.shape
-    rows = kept.elements * 16 // ((10 if kept.type.bytes == 1 else 9) * inner)
-    shape = (columns, rows) if given.flag(5) else (rows, columns)
-    out = Tensor(shape, None, given.scalar_type(4) or by.type)
-    moved = traffic(kept, by, given.tensor(2), given.tensor(3), out)
-    return Cost(out.elements * inner, bytes=moved, outputs=(out,))
+    out = input.new((*input.shape[:-1], scales.shape[axis]))
+    read = [value for value in given.values if isinstance(value, Tensor)]
+    return Cost(2 * out.elements * input.shape[-1], bytes=traffic(*read, out), outputs=(out,))
+
+
+@formula("_dyn_quant_matmul_4bit", names={"input": "inp", "columns": "out_features"})
+@formula("bitsandbytes::gemv_4bit", names={"columns": "weight_shape"})
+def matmul_4bit(input: Tensor, packed_weights: Tensor | None, absmax: Tensor | None, columns: Shape) -> Cost | None:
+    """Rows times a packed weight of 4 bits; how many columns it has is a number, or the first of a list."""
+    if not input.shape or not columns or columns[0] < 0:
+        return None
+    out = input.new((*input.shape[:-1], columns[0]))
+    moved = traffic(input, packed_weights, absmax, out)
+    return Cost(2 * out.elements * input.shape[-1], bytes=moved, outputs=(out,))
+
+
+@formula(
+    "_sparse_semi_structured_linear",
+    names={"kept": "weight", "by": "input", "others": "meta", "added": "bias"},
+    is_linear=True,
+)
+@formula("_sparse_semi_structured_mm", names={"kept": "mat1", "by": "mat2", "others": "mat1_meta"})
+@formula("_sparse_semi_structured_addmm", names={"kept": "mat1", "by": "mat2", "others": "mat1_meta", "added": "input"})
+def half_sparse(
+    kept: Tensor, by: Tensor, others: Tensor | None, added: Tensor | None, is_linear: bool = False
+) -> Cost | None:
+    """A matrix of which 2:4 sparsity keeps half, stored as half as many columns and metadata, times a dense one."""
+    if len(kept.shape) != 2 or len(by.shape) < (1 if is_linear else 2):
+        return None
+    rows, half = kept.shape
+    if by.shape[-1 if is_linear else -2] != 2 * half:
+        return None
+    out = by.new((*by.shape[:-1], rows) if is_linear else (*by.shape[:-2], rows, by.shape[-1]))
+    return Cost(2 * out.elements * half, bytes=traffic(kept, by, others, added, out), outputs=(out,))
+
+
+@formula("_cslt_sparse_mm", names={"compressed": "compressed_A", "dense": "dense_B"})
+def cslt_sparse_mm(
+    compressed: Tensor,
+    dense: Tensor,
+    bias: Tensor | None,
+    alpha: Tensor | None,
+    out_dtype: ElementType | None,
+    transpose_result: bool,
+) -> Cost | None:
+    """CuSPARSELt keeps of each 16 elements 9, with metadata; of 8-bit elements 10."""
+    if len(dense.shape) != 2 or compressed.type is None or not dense.shape[0]:
+        return None
+    inner, columns = dense.shape
+    rows = compressed.elements * 16 // ((10 if compressed.type.bytes == 1 else 9) * inner)
+    out = Tensor((columns, rows) if transpose_result else (rows, columns), None, out_dtype or dense.type)
+    return Cost(out.elements * inner, bytes=traffic(compressed, dense, bias, alpha, out), outputs=(out,))
 
 
 # --- recurrent layers
 
 
-def _recurrent(hidden_size: int, projection: int, bidirectional: int, *, backward: bool = False) -> Formula:
+@formula("_cudnn_rnn miopen_rnn")
+@formula("_cudnn_rnn_backward miopen_rnn_backward", backward=True)
+def rnn(
+    input: Tensor,
+    weight: Tensors,
+    hidden_size: int | None,
+    proj_size: int | None,
+    bidirectional: bool,
+    backward: bool = False,
+) -> Cost | None:
     """Each matrix of the weights times each step of each sequence; backward once for the inputs, once for the weights.
 
-    (input, list of weights, …). A file does not say the type of the weights: that of the input.
+    A file does not say the type of the weights: that of the input.
     """
-
-    def formula(given: Arguments) -> Cost | None:
-        steps, weights = given.tensor(0), given.tensors(1)
-        matrices = sum(each.elements for each in weights if len(each.shape) == 2)
-        size = given.integer(projection) or given.integer(hidden_size)
-        if steps is None or len(steps.shape) < 2 or not steps.shape[-1] or not matrices or not size or size < 0:
-            return None
-        out = Tensor((*steps.shape[:-1], size * (2 if given.flag(bidirectional) else 1)), None, steps.type)
-        read = [Tensor(each.shape, each.strides, steps.type) for each in weights]
-        once = traffic(steps, *read, out)
-        passes = 2 if backward else 1
-        flop = 2 * prod(steps.shape[:-1]) * matrices * passes
-        return Cost(flop, bytes=None if once is None else once * passes, outputs=() if backward else (out,))
-
-    return formula
+    matrices = sum(each.elements for each in weight if len(each.shape) == 2)
+    size = proj_size or hidden_size
+    if len(input.shape) < 2 or not input.shape[-1] or not matrices or not size or size < 0:
+        return None
+    out = input.new((*input.shape[:-1], size * (2 if bidirectional else 1)))
+    once = traffic(input, *(Tensor(each.shape, each.strides, input.type) for each in weight), out)
+    passes = 2 if backward else 1
+    flop = 2 * prod(input.shape[:-1]) * matrices * passes
+    return Cost(flop, bytes=None if once is None else once * passes, outputs=() if backward else (out,))
 
 
-# --- the table
+# --- mixtures of experts
 
-_ADDED: Final = Product(1, 2, added=0, beta=3, out_type=3, typed=6)
 
-_FORMULAS: Final[dict[str, Formula]] = {
-    # (self, mat2[, type])
-    **dict.fromkeys(("aten::mm", "aten::bmm"), Product(out_type=2, typed=3)),
-    **dict.fromkeys(("aten::matmul", "aten::mv", "aten::dot", "aten::vdot"), Product()),
-    "aten::_int_mm": _integers,
-    # (self, a, b[, type], beta, alpha)
-    **dict.fromkeys(
-        ("aten::addmm", "aten::addmm_", "aten::baddbmm", "aten::baddbmm_", "aten::addmv", "aten::addmv_"), _ADDED
-    ),
-    "aten::_addmm_activation": Product(1, 2, added=0, beta=3),
-    **dict.fromkeys(("aten::addbmm", "aten::addbmm_"), _added_batches),
-    # (input, weight, bias, …)
-    **dict.fromkeys(
-        ("aten::linear", "aten::mkldnn_linear", "aten::_weight_int8pack_mm", "aiter::gemm_a16w16",
-         "vllm::rocm_unquantized_gemm"), Product(added=2, linear=True)
-    ),
-    "mkldnn::_linear_pointwise": lambda given: (
-        Product(0, 2, added=3, linear=True) if len(given.shape(2)) == 2 else Product(added=2, linear=True)
-    )(given),
-    "mkl::_mkl_linear": Product(0, 2, added=3, linear=True),
-    "aten::_scaled_mm": _scaled,
-    "aten::_scaled_mm_v2": _scaled_by_recipe,
-    # (self, mat2, offsets, bias, type); (self, mat2, scale, scale, offsets, bias, scale of the result, type, …)
-    "aten::_grouped_mm": lambda given: _grouped(given, 2, 3, 4),
-    "aten::_scaled_grouped_mm": lambda given: _grouped(given, 4, 5, 7, 2, 3, kind=_BF16),
-    "aten::_scaled_grouped_mm_v2": _scaled_grouped_by_recipe,
-    # (self, packed weight, group size, scales and zeros [groups, columns, 2])
-    **dict.fromkeys(("aten::_weight_int4pack_mm", "aten::_weight_int4pack_mm_for_cpu"), _weight_only(3, -2)),
-    "aten::_weight_int4pack_mm_with_scales_and_zeros": _weight_only(3, -1),
-    "aten::_mixed_dtypes_linear": _weight_only(2, -1),  # (input, weight, scales, bias, activation)
-    # (rows, packed weight, block size, in features, out features); (row, packed weight, its shape, scales, …)
-    "aten::_dyn_quant_matmul_4bit": _four_bits(4, 1),
-    "bitsandbytes::gemv_4bit": _four_bits(2, 1, 3),
-    # (input, weight, metadata, bias, …); (a, metadata, b, …); (added, a, metadata, b, …)
-    "aten::_sparse_semi_structured_linear": _half_sparse(1, 0, 2, 3, linear=True),
-    "aten::_sparse_semi_structured_mm": _half_sparse(0, 2, 1),
-    "aten::_sparse_semi_structured_addmm": _half_sparse(1, 3, 0, 2),
-    "aten::_cslt_sparse_mm": _compressed,
-    # (input, weights, stride, buffer, hx, cx, mode, hidden size, projection, layers, batch first, dropout, train, both)
-    "aten::_cudnn_rnn": _recurrent(7, 8, 13),
-    "aten::_cudnn_rnn_backward": _recurrent(11, 12, 17, backward=True),
-    "aten::miopen_rnn": _recurrent(6, NOWHERE, 11),
-    "aten::miopen_rnn_backward": _recurrent(11, NOWHERE, 16, backward=True),
-    "bitsandbytes::int8_linear_matmul": lambda given: _matmul(given.tensor(0), _transposed(given.tensor(1)), _INT32),
-    # vLLM's, with the result first and two scales and the bias last
-    "_C::cutlass_scaled_mm": lambda given: _matmul(
-        given.tensor(1), given.tensor(2), _type(given.tensor(0)), *(given.tensor(place) for place in (3, 4, 5))
-    ),
-}  # fmt: skip
+@formula(
+    "vllm::inplace_fused_experts vllm::outplace_fused_experts sglang::inplace_fused_experts"
+    " sglang::outplace_fused_experts"
+)
+def fused_experts(
+    hidden_states: Tensor, w1: Tensor, w2: Tensor, topk_weights: Tensor | None, topk_ids: Tensor
+) -> Cost | None:
+    """Two products for each token and each of its experts.
 
-PRODUCTS: Final = {name: Entry(formula, is_product=True) for name, formula in _FORMULAS.items()}
-"""Operators that multiply matrices."""
+    A token's experts differ, so that at least so many have their weights read, and at most all of them.
+    """
+    if [len(each.shape) for each in (hidden_states, w1, w2, topk_ids)] != [2, 3, 3, 2] or not w1.elements:
+        return None
+    experts, rows, packed = w1.shape
+    in_a_place = hidden_states.shape[1] // packed  # numbers of 4 bits share a byte
+    pairs = topk_ids.elements
+    flop = 2 * pairs * (rows * hidden_states.shape[1] + w2.shape[1] * w2.shape[2] * in_a_place)
+    weights, out = traffic(w1, w2), hidden_states.new()
+    rest = traffic(hidden_states, topk_ids, topk_weights, out)
+    if weights is None or rest is None:
+        return Cost(flop, outputs=(out,))
+    least, most = (weights // experts * min(experts, count) for count in (topk_ids.shape[1] if pairs else 0, pairs))
+    return Cost(flop, bytes=rest + least, bytes_most=rest + most, outputs=(out,))

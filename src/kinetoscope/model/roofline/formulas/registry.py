@@ -1,7 +1,7 @@
-"""The operators whose costs are known: one entry a name, families in modules of their own.
+"""The operators whose costs are known, by families, each in a module of its own.
 
-A family's module has a formula for each kind of arguments and a table from names to entries. An operator belongs here
-if it launches kernels itself, or if it is a product that may call another one: nested calls count once (see `calls`).
+A function with the decorator of its family is the formula of the operators that it names. An operator belongs here if
+it launches kernels itself, or if it is a product that may call another one: nested calls count once (see `calls`).
 What has no entry is uncovered, and its device time is counted as such.
 """
 
@@ -9,32 +9,30 @@ from __future__ import annotations
 
 from typing import Final
 
+from kinetoscope.model.roofline.formulas import (
+    attention,
+    convolutions,
+    custom,
+    elementwise,
+    indexing,
+    normalization,
+    optimizers,
+    products,
+    reductions,
+)
 from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Entry
-from kinetoscope.model.roofline.formulas.attention import ATTENTION
-from kinetoscope.model.roofline.formulas.convolutions import CONVOLUTIONS
-from kinetoscope.model.roofline.formulas.custom import CUSTOM
-from kinetoscope.model.roofline.formulas.elementwise import ELEMENTWISE
+from kinetoscope.model.roofline.formulas.family import Family
 from kinetoscope.model.roofline.formulas.generated import generated
-from kinetoscope.model.roofline.formulas.indexing import INDEXING
-from kinetoscope.model.roofline.formulas.normalization import NORMALIZATIONS
-from kinetoscope.model.roofline.formulas.optimizers import OPTIMIZERS
-from kinetoscope.model.roofline.formulas.products import PRODUCTS
-from kinetoscope.model.roofline.formulas.reductions import REDUCTIONS
 
-FAMILIES: Final[dict[str, dict[str, Entry]]] = {
-    "Products of matrices": PRODUCTS,
-    "Convolutions": CONVOLUTIONS,
-    "Attention": ATTENTION,
-    "Normalization and soft-max": NORMALIZATIONS,
-    "Elementwise": ELEMENTWISE,
-    "Reductions, pooling, resampling": REDUCTIONS,
-    "Gathers, scatters, joins": INDEXING,
-    "Lists of tensors and optimizers": OPTIMIZERS,
-    "Libraries": CUSTOM,
-}
-"""Families of operators; one of a later family takes the place of one of the same name."""
+FAMILIES: Final[tuple[Family, ...]] = tuple(
+    module.formula
+    for module in (
+        products, convolutions, attention, normalization, elementwise, reductions, indexing, optimizers, custom
+    )
+)  # fmt: skip
+"""Families of operators."""
 
-ENTRIES: Final = {name: entry for family in FAMILIES.values() for name, entry in family.items()}
+ENTRIES: Final = {name: entry for family in FAMILIES for name, entry in family.entries.items()}
 """Operators by name without overload."""
 
 _MAX_AMOUNT: Final = 10**24
@@ -47,7 +45,7 @@ def entry_of(name: str) -> Entry | None:
 
 
 def cost(name: str, given: Arguments) -> Cost | None:
-    """What a call costs; None where its operator is not in the registry or its arguments do not tell."""
+    """The cost of a call; None where its operator is not in the registry or its arguments do not tell."""
     entry = entry_of(name)
     of_call = None if entry is None else entry.formula(given)
     if of_call is None:

@@ -1,41 +1,33 @@
-"""A formula for operators that read some of their arguments once and write results shaped like others."""
+"""Costs of calls that read some tensors once and write others once."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost, Tensor, traffic
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedArguments:
-    """A formula.
+def streamed(*read: Tensor | None, out: Tensor | tuple[Tensor, ...], flop: int = 0) -> Cost:
+    """The cost of a call that reads some tensors once and writes others once."""
+    outputs = (out,) if isinstance(out, Tensor) else out
+    return Cost(vector_flop=flop, bytes=traffic(*read, *outputs), outputs=outputs)
 
-    Attributes:
-        written: places of the arguments whose shape and type the results have, the main result first. They are written
+
+def streaming(given: Arguments, written: str, read: str, operations: int = 1, mask: str = "") -> Cost | None:
+    """Some arguments read, results like others written; None where the first of each was not recorded.
+
+    Args:
+        given: the arguments.
+        written: names of those whose shape and type the results have, the main result first. They are written
             themselves where the operator works in place or takes the place for its result.
-        read: places of the arguments that are read; of lists all tensors.
+        read: names of those that are read.
         operations: an element of the first result.
-        mask: place of a list of flags, one a result, that tells which are wanted; −1: all are.
+        mask: name of a list of flags, one a result, that tells which are wanted; "": all are.
     """
-
-    written: tuple[int, ...]
-    read: tuple[int, ...]
-    operations: int = 1
-    mask: int = -1
-
-    def __call__(self, given: Arguments) -> Cost | None:
-        """What a call takes, None where its main result or main input was not recorded."""
-        main = given.tensor(self.written[0])
-        if main is None or given.tensor(self.read[0]) is None:
-            return None
-        flags = re.findall("True|False", given.text(self.mask))
-        wanted = [flag == "True" for flag in flags] if len(flags) == len(self.written) else [True] * len(self.written)
-        outputs = tuple(
-            Tensor(tensor.shape, None, tensor.type)
-            for place, is_wanted in zip(self.written, wanted, strict=True)
-            if is_wanted and (tensor := given.tensor(place)) is not None
-        )
-        read = [each for place in self.read if (each := given.tensor(place)) is not None]
-        return Cost(vector_flop=self.operations * main.elements, bytes=traffic(*read, *outputs), outputs=outputs)
+    results, tensors = ([given.tensor(name) for name in names.split()] for names in (written, read))
+    if results[0] is None or tensors[0] is None:
+        return None
+    flags = re.findall("True|False", given.text(mask))
+    wanted = [flag == "True" for flag in flags] if len(flags) == len(results) else [True] * len(results)
+    out = tuple(each.new() for each, is_wanted in zip(results, wanted, strict=True) if is_wanted and each is not None)
+    return streamed(*tensors, out=out, flop=operations * results[0].elements)
