@@ -96,7 +96,11 @@ def blocks() -> str:
 def _interface(of: type, *, is_block: bool) -> str:
     hints = typing.get_type_hints(of)
     lines = [f"  readonly block: {json.dumps(_name(of).lower())};"] if is_block else []
-    lines += [f"  readonly {field.name}: {_typed(hints[field.name])};" for field in dataclasses.fields(of)]
+    lines += [
+        f"  readonly {field.name}: {_typed(hints[field.name])};"
+        for field in dataclasses.fields(of)
+        if not field.metadata
+    ]
     doc = (inspect.getdoc(of) or "").partition("\n")[0]
     return f"/** {doc} */\nexport interface {_name(of)} {{\n" + "\n".join(lines) + "\n}\n"
 

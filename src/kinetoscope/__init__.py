@@ -32,6 +32,7 @@ HOMES = {
     "gate": "compare.gate.gate",
     "ledger": "compare.ledger.ledger",
     "memory_diff": "compare.diff.memory",
+    "page": "outputs.page",
     "profile": "record.profile",
     "range": "record.ranges",
     "read": "reading",

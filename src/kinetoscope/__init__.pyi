@@ -20,6 +20,7 @@ from kinetoscope.model.steps.selection import Selection as Selection
 from kinetoscope.model.tables.sql import sql as sql
 from kinetoscope.model.trace.trace import Trace as Trace
 from kinetoscope.outputs.convert import convert as convert
+from kinetoscope.outputs.page import page as page
 from kinetoscope.outputs.report import report as report
 from kinetoscope.outputs.summary import summary as summary
 from kinetoscope.reading import read as read

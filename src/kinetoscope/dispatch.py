@@ -10,15 +10,16 @@ from importlib import import_module
 from typing import Any, Final
 
 FUNCTIONS: Final[dict[str, dict[str, str]]] = {
-    "Advice": {"text": "screens.advice.text", "html": "screens.notebook.advice_html"},
-    "Diff": {"text": "screens.diff.text", "html": "screens.notebook.diff_html"},
-    "Digest": {"text": "screens.summary.text", "html": "screens.notebook.digest_html"},
+    "Advice": {"text": "screens.values.advice_text", "html": "screens.values.advice_html"},
+    "Diff": {"text": "screens.diff.text", "html": "screens.values.diff_html"},
+    "Digest": {"text": "screens.summary.text", "html": "screens.values.digest_html"},
     "Gate": {
         "text": "compare.gate.report.text",
-        "html": "screens.notebook.gate_html",
+        "html": "screens.values.gate_html",
         "sentence": "compare.gate.report.sentence",
     },
-    "Job": {"html": "screens.notebook.job_html", "sql": "model.tables.sql.sql"},
+    "Job": {"html": "screens.values.job_html", "sql": "model.tables.sql.sql"},
+    "Page": {"text": "screens.terminal.text", "html": "screens.html.html", "markdown": "screens.markdown.text"},
     "Result": {
         "text": "views.terminal.screen.to_text",
         "html": "views.notebook.to_html",

@@ -379,7 +379,7 @@ def test_an_idle_device_with_its_reasons(tmp_path: Path) -> None:
     look = view(tmp_path, *Steps(STEP).ask("aten::mm", MATRIX, 300).events)
     [finding] = idle_device(look)
     assert "idle 65% of the step" in finding.message
-    assert (finding.broad, finding.at_most, finding.stake.low) == (2, "note", 0.0)
+    assert (finding.overlap_priority, finding.confidence, finding.stake.low) == (2, "low", 0.0)
     assert finding.stake.high == pytest.approx(look.idle.length / 3)
     assert list(idle_device(view(tmp_path, *Steps().ask("aten::mm", MATRIX, 300).fill().events))) == []
 
@@ -387,7 +387,11 @@ def test_an_idle_device_with_its_reasons(tmp_path: Path) -> None:
 def test_broad_claims_count_only_what_no_other_does() -> None:
     def finding(code: str, stake: float, begin: int, end: int, broad: int = 0) -> Finding:
         return Finding(
-            "", Stake(stake, stake), code=code, time=Intervals(np.array([begin]), np.array([end])), broad=broad
+            "",
+            Stake(stake, stake),
+            code=code,
+            time=Intervals(np.array([begin]), np.array([end])),
+            overlap_priority=broad,
         )
 
     claims = [finding("C", 900, 0, 900, 2), finding("B", 800, 0, 800, 1), finding("A", 100, 0, 100)]

@@ -72,7 +72,7 @@ def test_short_kernels_are_launch_bound(tmp_path: Path) -> None:
     look = simulated(tmp_path, tokens(2))
     [finding] = launch_bound_steps(look)
     assert 0.3 * look.step < finding.stake.low < finding.stake.high < look.step
-    assert finding.broad
+    assert finding.overlap_priority
     assert finding.time is not None
     assert finding.time.length <= look.idle.length
     assert "80 launches a step" in finding.message
@@ -452,7 +452,7 @@ def test_a_graph_that_is_recorded_of_compiled_code_is_no_compilation(tmp_path: P
 def test_graph_breaks_are_a_note(tmp_path: Path) -> None:
     events = [each for k in range(3) for each in broken(k)]
     [finding] = compiling_in_the_loop(view(tmp_path, *steps(3, 1_000_000), *events))
-    assert finding.at_most == "note"
+    assert finding.confidence == "low"  # never more than a note
     assert finding.stake.low == 0
     assert finding.stake.high == pytest.approx(1.15 * 200 * US)
     assert "2 calls a step of compiled code go on in another piece;" in finding.message

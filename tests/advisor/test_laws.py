@@ -51,7 +51,7 @@ def findings(draw: st.DrawFn) -> Finding:
         time=draw(st.none() | SPANS),
         takes=draw(st.none() | st.floats(0, 2 * STEP)),
         key=draw(st.text(max_size=3)),
-        broad=draw(st.integers(0, 2)),
+        overlap_priority=draw(st.integers(0, 2)),
     )
 
 

@@ -23,7 +23,7 @@ def findings(code: str, view: RankView) -> list[Finding]:
     """What the rule of a code says."""
     rule = next(rule for rule in rules() if rule.code == code)
     assert rule.of_rank is not None
-    return list(rule.of_rank(view))
+    return list(rule.of_rank(view)) if rule.fits(view.recorded, view.program, view.met) else []
 
 
 def steps(count: int, length: int = STEP) -> list[Event]:

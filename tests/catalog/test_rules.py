@@ -37,6 +37,7 @@ def test_codes_are_in_order_and_each_is_once() -> None:
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.code)
 def test_a_rule_says_what_it_checks_why_and_what_to_do(rule: Rule) -> None:
     assert (rule.of_rank is None) != (rule.of_job is None)
+    assert rule.of_rank is not None or rule.needs is None  # those are needs of a rank
     assert not rule.title.endswith(".")
     question, _, rest = rule.doc.partition("\n\n")
     assert question.endswith("?")

@@ -13,7 +13,9 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.rules import rules
 from kinetoscope.cli import main
-from kinetoscope.screens.advice import FINDINGS, MAX_LINE_CELLS, lines
+from kinetoscope.pages.findings import FINDINGS, of_advice
+from kinetoscope.screens.findings import MAX_LINE_CELLS
+from kinetoscope.screens.terminal import lines
 from kinetoscope.views.terminal.lines import with_colour, without_colour
 from kinetoscope.views.text import cells
 from tests.cli.run import MLP, TRACES, without_compiling
@@ -53,7 +55,7 @@ ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",), path="run
 
 
 def drawn(advice: Advice = ADVICE, *, width: int = 90, limit: int | None = None) -> list[str]:
-    return without_colour(lines(advice, width=width, limit=limit)).splitlines()
+    return without_colour(lines(of_advice(advice, limit=limit), width=width)).splitlines()
 
 
 def test_the_head_is_the_first_finding_and_counts_the_others() -> None:
@@ -129,7 +131,7 @@ def test_a_hostile_trace_stays_text() -> None:
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[bold]x[/bold]" in text
-    assert "\x1b]0;owned" not in with_colour(lines(Advice((evil,), 1.0, path=EVIL), width=80))
+    assert "\x1b]0;owned" not in with_colour(lines(of_advice(Advice((evil,), 1.0, path=EVIL)), width=80))
 
 
 def test_a_real_trace(capsys: pytest.CaptureFixture[str]) -> None:

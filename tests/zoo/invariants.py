@@ -19,7 +19,6 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.pages import sources
 from kinetoscope.pages.blocks import to_plain
-from kinetoscope.screens.advice import text as advice_text
 from tests.advisor.laws import keep_the_laws
 from tests.zoo.recording import Recording
 
@@ -117,7 +116,7 @@ def laws(advice: Advice) -> Iterator[str]:
 
 def named_files(job: Job, advice: Advice) -> Iterator[str]:
     """No file of the recorder is named as the user's."""
-    if OURS.search(told := advice_text(advice)):
+    if OURS.search(told := str(advice)):
         yield f"advice names a file of ours: {_around(told)}"
     places = kinetoscope.operator_stacks(job, backward="forward", group_by="line").frame
     for file in places.get_column("file").drop_nulls().unique().to_list():

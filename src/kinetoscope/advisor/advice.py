@@ -265,9 +265,9 @@ def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] 
     recorded = kinds_of_job(of_file, len(ranks))
     if len(job.ranks) > 1:
         view = JobView(job, select, program, [answers[str(asked)] for asked in OF_JOB])
-        view.know(answers["collectives"], collectives_of_steps)
+        view.remember(answers["collectives"], collectives_of_steps)
         claims, failures = run_rules(
-            ((rule.code, rule.of_job) for rule in rules() if not rule.unfit & recorded), view, "job"
+            ((rule.code, rule.of_job) for rule in rules() if rule.fits(recorded, program)), view, "job"
         )
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))

@@ -97,13 +97,13 @@ class Finding:
         confidence: high: the trace shows the mechanism, and the lower end follows from times that it has; medium: the
             lower end rests on how something scales; low: a guess, of which nothing is sure, and never more than a note.
         evidence: where to look, the most telling first; three at most.
-        time: the time of device and host that would go: disjoint, ascending, ns of the trace. Two findings that claim
-            the same time are not counted twice. None where it is not known, and in an answer.
+        time: the intervals that the change would remove: disjoint, ascending, ns of the trace. Time that two findings
+            claim is counted once. None where it is not known, and in an answer.
         key: tells several findings of one rule apart: the name of an operator, a source line.
         at_most: the greatest severity that it can have, whatever is at stake.
         at_least: the least: more than a note where the run itself failed.
-        broad: 1 or more: other findings may explain the same time better; this one counts only what none of those
-            that are less broad counts. Negative: it counts its time before all others.
+        overlap_priority: findings with a higher number give way: they count only time that no lower-numbered finding
+            claims.
         code: of its rule, such as DATA001.
         severity: how much it matters.
         step: the average step, ns.
@@ -112,7 +112,7 @@ class Finding:
     """
 
     message: str
-    stake: Stake
+    stake: Stake = NO_STAKE
     change: str = ""
     why: str = ""
     confidence: Confidence = "high"
@@ -121,7 +121,7 @@ class Finding:
     key: str = ""
     at_most: Severity = "critical"
     at_least: Severity = "note"
-    broad: int = 0
+    overlap_priority: int = 0
     takes: float | None = None
     code: str = ""
     severity: Severity = "note"

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast, get_args
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, diffe
 from kinetoscope.analyses import named
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
+from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.frames import CodeLocation
 from kinetoscope.model.execution.program import ProgramKind, Use, optimizations_used, program_kind
@@ -38,6 +39,8 @@ from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Quantity, measured
 
 T = TypeVar("T")
+
+Need = Literal["steps", "device", "computation"]
 
 HEADINGS: Final = ("What it checks", "Why it matters", "What to do")
 """Of the docstring of a rule, in this order, each at the beginning of a paragraph and followed by a full stop."""
@@ -71,8 +74,8 @@ class _View:
         """The answer of an analysis, by its name and its parameters."""
         return self.of(_answer, analysis, **params)
 
-    def know(self, answer: Any, derive: Callable[..., Any], *details: Any, **named: Any) -> None:
-        """Keep an answer that was had with others: `of` gives it."""
+    def remember(self, answer: Any, derive: Callable[..., Any], *details: Any, **named: Any) -> None:
+        """Store an answer computed elsewhere, so that `of` returns it."""
         self._derived.keep((derive, *details, *sorted(named.items())), answer)
 
 
@@ -156,6 +159,15 @@ class RankView(_View):
     def has_device(self) -> bool:
         """Was any device work recorded?"""
         return len(self.work) > 0
+
+    @cached_property
+    def met(self) -> frozenset[Need]:
+        """What rules may need, as far as it is there."""
+        if not self.step_count:
+            return frozenset()
+        if self.has_device:
+            return frozenset(get_args(Need))
+        return frozenset(("steps", "computation") if is_host_only(self.trace) else ("steps",))
 
     @cached_property
     def is_complete(self) -> bool:
@@ -283,13 +295,13 @@ OF_JOB: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("stragglers", {}),
     ("stragglers", {"by": "step"}),
 )
-"""What rules of jobs ask, analysis and parameters: had at once, so that each trace is read once."""
+"""Analyses that job rules need, with their parameters, asked in one pass over the traces."""
 
 
 class JobView(_View):
     """A job of several ranks as rules see it: the answers of analyses about all of them.
 
-    `answers`: those to `OF_JOB`, in that order, where they are had already.
+    `answers`: those to `OF_JOB`, in that order, as far as they are known.
     """
 
     def __init__(
@@ -298,7 +310,7 @@ class JobView(_View):
         super().__init__(job, select)
         self.program = program
         for (analysis, params), answer in zip(OF_JOB, answers, strict=False):
-            self.know(answer, _answer, analysis, **params)
+            self.remember(answer, _answer, analysis, **params)
 
     @cached_property
     def step(self) -> float:
@@ -321,6 +333,10 @@ NO_PROGRAM: Final[frozenset[RecordingKind]] = frozenset(get_args(RecordingKind))
 """Kinds of recordings without a step of a program at work: most rules do not fit them."""
 
 
+NO_SERVER: Final[tuple[ProgramKind, ...]] = ("training", "inference", "unknown")
+"""Programs whose collectives, waits and gaps between steps rules about servers do not explain."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A check for one kind of trouble.
@@ -333,6 +349,9 @@ class Rule:
         alone: findings of `of_rank` count only in a job of one rank.
         unfit: kinds of recordings (`model.health.recording_kinds`) for which it is not asked: of `of_job` those of
             which every rank's recording is.
+        programs: kinds of programs that it is about.
+        needs: what `of_rank` needs: selected steps, with device work, or with any computation: of a device or, where
+            there is none, of the host. If a device's work was not recorded, the trace does not show what computes when.
 
     The docstring of the function states what it checks, why it matters and what to do, under these headings.
     """
@@ -343,6 +362,14 @@ class Rule:
     of_job: OfJob | None = None
     alone: bool = False
     unfit: frozenset[RecordingKind] = NO_PROGRAM
+    programs: tuple[ProgramKind, ...] = get_args(ProgramKind)
+    needs: Need | None = None
+
+    def fits(
+        self, recorded: frozenset[RecordingKind], program: ProgramKind, met: frozenset[Need] = frozenset()
+    ) -> bool:
+        """Is it asked about what was recorded of such a program, where such needs are met?"""
+        return not self.unfit & recorded and program in self.programs and (self.needs is None or self.needs in met)
 
     @property
     def family(self) -> str:

@@ -78,7 +78,7 @@ def findings_of_rank(
     every = [*our_rules(), *own] if is_asked else []
     if is_snapshot_alone(trace):
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
-    every = [rule for rule in every if not rule.unfit & rank.recorded]
+    every = [rule for rule in every if rule.fits(rank.recorded, rank.program, rank.met)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step_time, rank=trace.source.rank)
@@ -124,7 +124,7 @@ def rank_findings(findings: Sequence[Finding], step: StepTime, *, rank: int | No
     alone = [dataclasses.replace(each, stake=lawful(each, step)) for each in findings]
     for finding, given in sorted(
         zip(alone, findings, strict=True),
-        key=lambda pair: (pair[0].broad, -pair[0].stake.middle, pair[0].code, pair[0].key),
+        key=lambda pair: (pair[0].overlap_priority, -pair[0].stake.middle, pair[0].code, pair[0].key),
     ):
         stake, same_time_as = _uncounted(finding, counted)
         stake = together(finding, stake, counted, promised, step)

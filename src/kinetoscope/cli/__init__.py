@@ -27,6 +27,7 @@ VERBS = {
     "advise": "what to change, ranked by the time it would save, with the evidence",
     "view": "the interactive page in a browser: overview, timeline, all tables",
     "report": "the same page as one HTML file that opens without a server",
+    "page": "one view of that page on the terminal or as Markdown; without a name, the list of views",
     "show": "one analysis as a table, JSON, CSV or Parquet; without a name, the list of analyses",
     "doctor": "what is damaged, missing or unusual in the traces themselves",
     "sql": "an SQL query over the tables of a trace; without a query, the list of tables",

@@ -37,15 +37,16 @@ def run(arguments: list[str]) -> int:
     wanted = SEVERITIES[SEVERITIES.index(args.min_severity) :]
     advice = dataclasses.replace(advice, findings=advice.of(*wanted), path=common_name(args.path))
     from kinetoscope.cli.shared.output import budget_of, deliver, form_of, width_of, write_lines, write_text
-    from kinetoscope.screens.advice import lines
+    from kinetoscope.pages.findings import of_advice
+    from kinetoscope.screens.terminal import lines
 
     form = form_of(args)
     if form == "markdown":
-        from kinetoscope.pages.documents import document, of_advice
+        from kinetoscope.pages import documents
 
-        write_text(document(of_advice(advice), budget_of(args)), args.output)
+        write_text(documents.document(documents.of_advice(advice), budget_of(args)), args.output)
     elif form == "table":
-        seen = lines(advice, width=width_of(args.output), limit=args.limit)
+        seen = lines(of_advice(advice, limit=args.limit), width=width_of(args.output))
         write_lines(seen, args.output)
     else:
         deliver(advice.result, args)

@@ -1,22 +1,28 @@
 """What a page is made of: words, numbers with their units and meanings, and links; never markup.
 
-A page is composed in Python from the results of analyses. The browser, the one-file report, the notebook and the
-TensorBoard tab draw the same blocks, so no face computes a number. All text is plain text; a word between backquotes is
-shown as code. Numbers are exact, in the unit that is said.
+A page is composed in Python from the results of analyses. The browser, the one-file report and the TensorBoard tab draw
+its blocks; `screens` draws the same blocks on a terminal, as Markdown and in a notebook. So no face computes a number.
+All text is plain text; a word between backquotes is shown as code. Numbers are exact, in the unit that is said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal, NamedTuple
 
+from kinetoscope import dispatch
+from kinetoscope.advisor.advice import Advice
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Unit
 from kinetoscope.views.exports.plain import all_fields, plain
 
 Width = Literal["full", "wide", "narrow"]
 """Of a block: the whole page; or a wide block and the narrow ones that follow it stand side by side."""
+
+IN_TEXT: Final = {"face": "text"}
+"""Metadata of a field that a terminal, Markdown and a notebook draw, and the JSON of a page does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +125,7 @@ class Bar:
         detail: a few words.
         chosen: what stands below is about this one.
         before: what it was in another run, drawn beside it on the same scale.
+        calls: how many share it, where `detail` says just that.
     """
 
     label: str
@@ -130,6 +137,7 @@ class Bar:
     name: str = ""
     chosen: bool = False
     before: float | None = None
+    calls: int | None = field(default=None, metadata=IN_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +189,7 @@ class FindingRow:
         message: what is wrong, in a short sentence; detail: its numbers, and what the time at stake rests on.
         rule: what its rule is about, and what it checks.
         markdown: all of it as Markdown, for an issue or a pull request; "" where it is only mentioned.
+        finding: what the rule found, with its reason and evidence.
     """
 
     code: str
@@ -194,15 +203,23 @@ class FindingRow:
     links: Sequence[Link] = ()
     rule: str = ""
     markdown: str = ""
+    finding: Finding | None = field(default=None, metadata=IN_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsBlock(Block):
-    """Findings, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn."""
+    """Findings, ranked by time at stake; `step` is the length of a step in ns, to which bars are drawn.
+
+    Attributes:
+        advice: where they come from: what they are counted in, and the commands that show more.
+        more: how many are left out.
+    """
 
     title: str
     findings: Sequence[FindingRow]
     step: float = 0.0
+    advice: Advice | None = field(default=None, metadata=IN_TEXT)
+    more: int = field(default=0, metadata=IN_TEXT)
     width: Width = field(default="wide", kw_only=True)
 
 
@@ -272,16 +289,36 @@ class RowsBlock(Block):
     short: Mapping[str, str] = field(default_factory=dict)
 
 
+class Sketch(NamedTuple):
+    """A line of a chart where there is no room for a picture: words, and a curve or a bar.
+
+    Attributes:
+        label, text: what it is, and its number with the unit.
+        kind: its colour.
+        x, y: a curve.
+        low, high: a bar from where to where, on the scale of all lines.
+    """
+
+    label: str
+    text: str
+    kind: str
+    x: Sequence[float] = ()
+    y: Sequence[float | None] = ()
+    low: float = 0.0
+    high: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ChartBlock(Block):
     """A Vega-Lite specification in the colours of light pages; a dark page puts its own colour of the kind for each.
 
     A datum may have a field `link` (a `Link` as JSON): a click on its mark follows it. A parameter named `brush` over
-    `x` selects a time range.
+    `x` selects a time range. `sketch` says the same in a few lines of text.
     """
 
     title: str
     spec: Mapping[str, Any]
+    sketch: Sequence[Sketch] = field(default=(), metadata=IN_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +531,7 @@ class NoteBlock(Block):
     alert: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Page:
     """A view: what it found, in one sentence; facts; then pictures and tables; at its end what it cannot tell.
 
@@ -514,6 +551,24 @@ class Page:
     cannot: Sequence[str] = ()
     select: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return dispatch.text(self)
+
+    def __repr__(self) -> str:
+        return f"<Page {self.name}: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return dispatch.html(self)
+
+    def to_markdown(self, budget: int | None = None) -> str:
+        """The page as Markdown, in about `budget` tokens at most.
+
+        Raises:
+            UsageError: not even its first part fits.
+        """
+        written: str = dispatch.call("markdown", self, budget)
+        return written
+
 
 def to_plain(thing: Any) -> Any:
     """A page, or any part of one, as JSON has it."""
@@ -521,8 +576,12 @@ def to_plain(thing: Any) -> Any:
 
 
 def block_fields(value: Any) -> Any:
-    """The fields of a dataclass as a dictionary; of a block also its kind, as `block`."""
-    fields = all_fields(value)
-    return (
-        {"block": type(value).__name__.removesuffix("Block").lower(), **fields} if isinstance(value, Block) else fields
-    )
+    """The fields of a dataclass as a dictionary, but for those of text alone; of a block also its kind, as `block`."""
+    every = all_fields(value)
+    if isinstance(value, _WITH_TEXT):
+        every = {each.name: every[each.name] for each in fields(value) if not each.metadata}
+    return {"block": type(value).__name__.removesuffix("Block").lower(), **every} if isinstance(value, Block) else every
+
+
+_WITH_TEXT: Final = (Bar, FindingRow, FindingsBlock, ChartBlock)
+"""Classes with fields of `IN_TEXT`."""

@@ -22,7 +22,7 @@ from kinetoscope.views.exports.budget import tokens
 from kinetoscope.views.markdown import code, escaped, fenced, lines, notes, sentence, table_row
 from kinetoscope.views.numbers import grouped, shown
 
-Block = Sequence[str]
+Lines = Sequence[str]
 """Lines that stay or go together."""
 
 _MIN_PART_SHARE: Final = 0.001
@@ -32,7 +32,7 @@ _MAX_CALLS: Final = 20
 """Calls of a comparison."""
 
 
-def document(blocks: Sequence[Block], budget: int | None = None) -> str:
+def document(blocks: Sequence[Lines], budget: int | None = None) -> str:
     """The blocks as Markdown, in about `budget` tokens at most.
 
     Raises:
@@ -48,12 +48,12 @@ def document(blocks: Sequence[Block], budget: int | None = None) -> str:
     raise UsageError(f"the first part alone has about {grouped(tokens(_joined(blocks[:1])))} tokens")
 
 
-def of_run(digest: Digest) -> list[Block]:
+def of_run(digest: Digest) -> list[Lines]:
     """Where a step goes, what takes the time, and what to change."""
     words = sentence(
         " ".join(filter(None, [digest.headline, *digest.memory, digest.limits, *digest.damage, digest.ranks]))
     )
-    blocks: list[Block] = [
+    blocks: list[Lines] = [
         [
             f"# {escaped(digest.name)}",
             "",
@@ -78,12 +78,12 @@ def of_run(digest: Digest) -> list[Block]:
     return blocks
 
 
-def of_advice(advice: Advice) -> list[Block]:
+def of_advice(advice: Advice) -> list[Lines]:
     """The findings alone."""
     return [[f"# {sentence(advice.headline)}", "", f"{advice.measure}."], *_findings(advice)]
 
 
-def of_diff(difference: Diff) -> list[Block]:
+def of_diff(difference: Diff) -> list[Lines]:
     """What changed between two runs: by kind of time, which sums to the whole, and by call."""
     before, after = (code(run, 200) for run in difference.runs)
     fall = difference.waterfall.frame.filter(pl.col("part").is_null() & (pl.col("change") != 0))
@@ -104,7 +104,7 @@ def of_diff(difference: Diff) -> list[Block]:
     ]
 
 
-def _by_device(difference: Diff) -> Iterator[Block]:
+def _by_device(difference: Diff) -> Iterator[Lines]:
     """What the peaks of two devices explain of each operator."""
     if difference.hardware is None:
         return
@@ -119,7 +119,7 @@ def _by_device(difference: Diff) -> Iterator[Block]:
     yield ["## By device", "", sentence(difference.hardware.notes[0]), "", *_table(heads, rows)]
 
 
-def _joined(blocks: Sequence[Block]) -> str:
+def _joined(blocks: Sequence[Lines]) -> str:
     return lines([line for block in blocks for line in (*block, "")])
 
 
@@ -130,23 +130,25 @@ def _parts(digest: Digest) -> Iterator[str]:
     yield from _table(["", "time", "share"], cells)
 
 
-def _findings(advice: Advice) -> Iterator[Block]:
+def _findings(advice: Advice) -> Iterator[Lines]:
     """A block for each finding, in the order of what is at stake."""
     if not advice.findings:
         yield ["## What to change", "", escaped(advice.headline)]
     for number, finding in enumerate(advice.findings, 1):
         head = ["## What to change", "", METHOD, ""] if number == 1 else []
-        yield [*head, *_finding(number, finding, advice)]
+        yield [*head, *finding_lines(finding, advice)]
     if advice.notes:
         yield ["## Notes on the findings", "", *notes(advice.notes)]
 
 
 def finding_text(finding: Finding, advice: Advice) -> str:
     """One finding as Markdown, with its number in the advice."""
-    return "\n".join(_finding(advice.findings.index(finding) + 1, finding, advice))
+    return "\n".join(finding_lines(finding, advice))
 
 
-def _finding(number: int, finding: Finding, advice: Advice) -> Iterator[str]:
+def finding_lines(finding: Finding, advice: Advice) -> Iterator[str]:
+    """The lines of that."""
+    number = advice.findings.index(finding) + 1
     yield f"### {number}. {sentence(finding.title)} ({finding.code}, {finding.severity})"
     yield ""
     timed = finding.stake.high > 0 and finding.step > 0

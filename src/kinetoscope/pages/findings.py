@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from kinetoscope.advisor.advice import METHOD, Advice, advise
 from kinetoscope.advisor.finding import Evidence, Finding
@@ -28,10 +29,32 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     others = [_row(each, about, advice, len(job.ranks)) for each in advice.findings if each not in advice.timed]
     blocks: list[FindingsBlock | NoteBlock] = []
     if timed or not others:  # else what other pages show of this one would be empty
-        blocks.append(FindingsBlock("", timed, advice.step, note=_METHOD_NOTE, width="full"))
+        blocks.append(FindingsBlock("", timed, advice.step, advice, note=_METHOD_NOTE, width="full"))
     if others:
-        blocks.append(FindingsBlock("Without time at stake", others, advice.step, width="full"))
+        blocks.append(FindingsBlock("Without time at stake", others, advice.step, advice, width="full"))
     return Page("findings", "What to change", advice.headline, (), tuple(blocks), advice.notes)
+
+
+FINDINGS: Final = 5
+"""Shown where nobody asks for another number: what fits on a screen."""
+
+_SEVERITIES: Final = {"critical": "critical", "warning": "warnings", "note": "notes"}
+"""The word for several of each."""
+
+
+def of_advice(advice: Advice, *, limit: int | None = None) -> Page:
+    """The findings as `advise` says them: in one list, numbered, at most `limit` (None: a screenful, 0: all)."""
+    limit = FINDINGS if limit is None else limit or len(advice.findings)
+    counts = {severity: len(advice.of(severity)) for severity in _SEVERITIES}
+    said = ", ".join(
+        f"{count} {_SEVERITIES[severity] if count > 1 else severity}" for severity, count in counts.items() if count
+    )
+    rows = [_row(each, {}, advice, advice.ranks) for each in advice.findings[:limit]]
+    block = FindingsBlock(
+        "", rows, advice.step, advice, max(len(advice.findings) - limit, 0), note=METHOD if advice.timed else ""
+    )
+    facts = (f"{advice.measure}{': ' if said else ''}{said}.",)
+    return Page("findings", "", advice.headline, facts, (block,), advice.notes)
 
 
 def _row(finding: Finding, about: Mapping[str, str], advice: Advice, ranks: int) -> FindingRow:
@@ -48,6 +71,7 @@ def _row(finding: Finding, about: Mapping[str, str], advice: Advice, ranks: int)
         links=tuple(link for each in finding.evidence for link in _links(each)),
         rule=" ".join(about.get(finding.code, "").split()),
         markdown=finding_text(finding, advice),
+        finding=finding,
     )
 
 

@@ -235,7 +235,7 @@ def _across(numbers: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def _about(row: dict[str, Any], width: int) -> Iterator[str]:
-    """What changed, where it stands, and what it was before."""
+    """Words on what changed, where it stands, and what it was before."""
     doubt = _WORDS.get(row["verdict"] or "", "")
     path = row["path"].split(";")[-3:] if row["path"] else []
     inside = " › ".join(printable(part) for part in path)

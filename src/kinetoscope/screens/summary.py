@@ -11,7 +11,7 @@ from itertools import zip_longest
 from kinetoscope.advisor.advice import stake_of
 from kinetoscope.pages.digest import Digest, TopRow
 from kinetoscope.pages.sentences.steps import TimePart
-from kinetoscope.screens.advice import LOOKS
+from kinetoscope.screens.findings import LOOKS
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale, shown
@@ -97,7 +97,7 @@ def _step(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _legend(parts: Sequence[TimePart], total: float, width: int) -> Iterator[Line]:
-    """What each colour means, in as many columns as fit, each as wide as it needs."""
+    """Meanings of the colours, in as many columns as fit, each as wide as it needs."""
     for across in range(len(parts), 0, -1):
         down = -(-len(parts) // across)
         columns = [_entries(parts[start : start + down], parts, total) for start in range(0, len(parts), down)]

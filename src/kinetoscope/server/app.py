@@ -21,7 +21,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
-from kinetoscope.pages.sections.joined_tables import with_joined_tables
+from kinetoscope.pages.answered import page_of
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
@@ -121,8 +121,7 @@ class Server:
             if view.runs == pages.ALL:
                 readable = sum(not each.error for each in self.workspace.runs().runs)
                 more = {"runs": self._same_ranks_of_all(run, runs, ranks, part.cycle), "listed": readable}
-            page = pages.named(name).page(job, select, params, **more)
-            page = with_joined_tables(page, job, params) if view.sums else page
+            page = page_of(name, job, part.select, params, **more)
             facts = (*_about_ranks(view, part, job, run.job), *page.facts)
             return to_json(replace(page, facts=facts, select=as_query(ranks)))
 

@@ -127,8 +127,6 @@ def launch_bound(rank: RankView, within: Intervals | None = None) -> LaunchBound
 
     within: the time of the host in steps that one graph each can launch, a union. None: all selected steps.
     """
-    if not rank.has_device or not rank.step_count:
-        return None
     launching = launching_time(rank)
     if within is not None:
         launching = launching.within(rank.trace, within)

@@ -11,7 +11,6 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
-from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work, launched_by
@@ -175,8 +174,3 @@ def bridged(time: Intervals) -> Intervals:
     pauses = Intervals(time.end[:-1], time.start[1:])
     short = pauses.end - pauses.start <= PAUSE_NS
     return merge(time, Intervals(pauses.start[short], pauses.end[short]))
-
-
-def shows_computation(rank: RankView) -> bool:
-    """Is there device work, or no device at all? Else the trace does not show what computes when."""
-    return rank.step_count > 0 and (rank.has_device or is_host_only(rank.trace))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.intervals.intervals import intersection, union
@@ -72,13 +72,11 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
                 freed=measured(freed, "bytes"),
                 cost=_forward_time(rank),
             ),
-            stake=NO_STAKE,
             change="- x = layer(x)\n+ x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)",
             why=_WHY if has_backward else f"{_WHY} {_NO_BACKWARD}",
             confidence="medium",
             evidence=(peak.evidence("the lines that took it", "line"),),
             key=peak.device,
-            at_most="note",
         )
 
 
@@ -106,4 +104,4 @@ def _forward_time(rank: RankView) -> Sentence:
     )
 
 
-RULE = Rule("MEMORY011", "Activations that checkpointing would free", of_rank=activations_of_layers, unfit=frozenset())
+RULE = Rule("MEMORY011", "Activations that checkpointing would free", activations_of_layers, unfit=frozenset())

@@ -109,6 +109,6 @@ def _given_back(rank: RankView) -> Iterator[Finding]:
 RULE = Rule(
     "MEMORY003",
     "The allocator calls the driver in every step",
-    of_rank=allocator_calls_in_steady_state,
+    allocator_calls_in_steady_state,
     unfit=NO_PROGRAM - {"lost device work"},
 )

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.algorithms.arrays import Bools, Int32s
@@ -55,8 +55,6 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     What to do. Switch it off but to find a NaN.
     """
     trace = rank.trace
-    if not shows_computation(rank):
-        return
     spans = engine_spans(trace) & rank.scope.host_mask
     spans &= ~rows_named(trace, ACCUMULATE.__eq__, EventKind.HOST_OP, holding=("AccumulateGrad",))
     parent = call_tree(trace).parent
@@ -140,4 +138,4 @@ def _between(rank: RankView) -> Intervals:
     return difference(rank.time, rank.spans(outermost_ops(rank.trace) & rank.scope.host_mask))
 
 
-RULE = Rule("HOST011", "Anomaly detection is on", of_rank=anomaly_detection)
+RULE = Rule("HOST011", "Anomaly detection is on", anomaly_detection, needs="computation")

@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -39,8 +39,6 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
 
     What to do. Add the losses up, and call `backward` once.
     """
-    if not shows_computation(rank):
-        return
     trace = rank.trace
     rows = _repeated(rank)
     calls = np.zeros(len(trace), np.bool_)
@@ -93,4 +91,4 @@ def _repeated(rank: RankView) -> Int32s:
     return rows[again[before] & rank.scope.host_mask[rows]]
 
 
-RULE = Rule("HOST014", "Nodes of the graph run more than once", of_rank=backward_twice)
+RULE = Rule("HOST014", "Nodes of the graph run more than once", backward_twice, needs="computation")

@@ -82,4 +82,4 @@ def blocking_copies(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("DATA007", "The host waits for copies to the device", of_rank=blocking_copies)
+RULE = Rule("DATA007", "The host waits for copies to the device", blocking_copies)

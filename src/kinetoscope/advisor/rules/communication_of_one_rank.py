@@ -36,7 +36,7 @@ def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
     spans = union(calls["start"].to_numpy() - base, calls["end"].to_numpy() - base)
     exposed = intersection(difference(spans, computation(rank.trace)), rank.time)
     sums = rank.by_step(exposed)
-    if not rank.step_count or float(np.mean(sums)) < _MIN_STEP_SHARE * rank.step:
+    if float(np.mean(sums)) < _MIN_STEP_SHARE * rank.step:
         return
     longest = int(calls["row"][calls["exposed"].arg_max() or 0])
     yield Finding(
@@ -54,13 +54,14 @@ def communication_of_one_rank(rank: RankView) -> Iterator[Finding]:
         evidence=(event_evidence(rank, longest, "the longest exposed collective", "overlap"),),
         time=exposed,
         at_most="note",
-        broad=1,
+        overlap_priority=1,
     )
 
 
 RULE = Rule(
     "RANKS009",
     "A rank waits in collectives, and the others are not here",
-    of_rank=communication_of_one_rank,
+    communication_of_one_rank,
     alone=True,
+    needs="steps",
 )

@@ -52,8 +52,6 @@ def compiling_in_the_loop(rank: RankView) -> Iterator[Finding]:
     What to do. Mark the sizes that change (`torch._dynamo.mark_dynamic`, `dynamic=True`), or pad to few different ones;
     make values that change tensors. `kinetoscope show compilations` and `graph_breaks` have all reasons and lines.
     """
-    if not rank.step_count:
-        return
     yield from _compiled(rank)
     yield from _broken(rank)
 
@@ -177,7 +175,6 @@ def _broken(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.longest_of(between, "the longest time between two pieces", "graph_breaks", source=where),),
         time=rank.exposed(pauses),
         key="graph breaks",
-        at_most="note",
     )
 
 
@@ -189,4 +186,4 @@ def _told(sites: Sequence[BreakSite]) -> Sentence | str:
     return say(": {named}", named=joined(named)) if named else ""
 
 
-RULE = Rule("HOST007", "torch.compile compiles during the measured steps", of_rank=compiling_in_the_loop)
+RULE = Rule("HOST007", "torch.compile compiles during the measured steps", compiling_in_the_loop, needs="steps")

@@ -49,8 +49,6 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep the tensor on the device; replace the operator by one that the device has.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     trace, found = rank.trace, host_islands(rank.trace)
     chosen = np.flatnonzero(rank.scope.host_mask[found.rows])
     if not len(chosen):
@@ -147,4 +145,4 @@ def _around(trace: Trace, calls: Int32s) -> Int32s:
     return np.where(op >= 0, op, calls)
 
 
-RULE = Rule("HOST010", "Operators compute on the host while the device waits", of_rank=computing_on_the_host)
+RULE = Rule("HOST010", "Operators compute on the host while the device waits", computing_on_the_host, needs="device")

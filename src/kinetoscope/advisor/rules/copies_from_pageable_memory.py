@@ -93,4 +93,4 @@ def copies_from_pageable_memory(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("DATA005", "Copies from pageable memory", of_rank=copies_from_pageable_memory)
+RULE = Rule("DATA005", "Copies from pageable memory", copies_from_pageable_memory)

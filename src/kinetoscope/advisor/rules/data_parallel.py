@@ -73,4 +73,4 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("RANKS001", "One process drives several devices", of_rank=data_parallel)
+RULE = Rule("RANKS001", "One process drives several devices", data_parallel)

@@ -73,4 +73,4 @@ def _has_smaller_graphs(steps: EngineSteps, eager: np.ndarray) -> bool:
     return bool(replayed.any() and 0 < batch[replayed].max() < batch[eager].min())
 
 
-RULE = Rule("SERVING001", "Decoding is launched kernel by kernel", of_rank=decoding_without_graphs)
+RULE = Rule("SERVING001", "Decoding is launched kernel by kernel", decoding_without_graphs, needs="device")

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -60,8 +60,6 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     What to do. `sparse=True`, with `SGD`, `SparseAdam` or `Adagrad`. Adam then updates the state of touched rows only,
     which changes the training a little; weight decay is not possible.
     """
-    if not shows_computation(rank):
-        return
     trace = rank.trace
     rows, left, tables = _dense(rank)
     if not tables:
@@ -162,4 +160,4 @@ def _left(dims: Any, sizes: dict[tuple[int, int], float]) -> float:
     return 1 - saved / max(sum(elements), 1)
 
 
-RULE = Rule("MEMORY006", "The gradient of a large embedding is dense", of_rank=dense_embedding_gradient)
+RULE = Rule("MEMORY006", "The gradient of a large embedding is dense", dense_embedding_gradient, needs="computation")

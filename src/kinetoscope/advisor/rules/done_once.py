@@ -48,7 +48,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
         chosen &= once.kind != OneTimeKind.COMPILING  # HOST007 has it
     rows = once.rows[chosen]
     time = intersection(intersection(once.time, rank.spans(rows)), rank.time)
-    if not len(rows) or not time.length or not rank.step_count:
+    if not len(rows) or not time.length:
         return
     trace, factors = rank.trace, rank.factors()
     own = trace.kind[rows] == EventKind.OVERHEAD  # on a lane of CUPTI's, in calls of a host thread
@@ -85,7 +85,7 @@ def done_once(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(longest, "the longest of these calls", "step_breakdown"),),
         time=time,
         at_most="warning",
-        broad=-1,
+        overlap_priority=-1,
     )
 
 
@@ -94,5 +94,9 @@ _CERTAIN_SHARE: Final = 0.9
 
 
 RULE = Rule(
-    "RECORDING003", "What happens once is in the recorded steps", of_rank=done_once, unfit=NO_PROGRAM - {"warm-up"}
+    "RECORDING003",
+    "What happens once is in the recorded steps",
+    done_once,
+    unfit=NO_PROGRAM - {"warm-up"},
+    needs="steps",
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -42,8 +42,6 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
 
     What to do. Make inputs and model FP32.
     """
-    if not shows_computation(rank):
-        return
     trace = rank.trace
     calls = _in_double(trace) & rank.scope.host_mask
     rows = np.flatnonzero(calls).astype(np.int32)
@@ -123,4 +121,4 @@ def _time(rank: RankView, calls: Bools, within: Bools) -> Intervals:
     return intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
 
 
-RULE = Rule("DEVICE013", "The model computes in double precision", of_rank=double_precision)
+RULE = Rule("DEVICE013", "The model computes in double precision", double_precision, needs="computation")

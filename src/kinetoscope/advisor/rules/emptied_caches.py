@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted
 from kinetoscope.algorithms.arrays import any_of
@@ -67,14 +67,12 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
                     device=quoted(name),
                     again=measured(again, "bytes"),
                 ),
-                stake=NO_STAKE,
                 change=f"- torch.cuda.empty_cache()  # {line}",
                 why="A snapshot does not measure time: each call waits for the device, and what is needed again is"
                 " allocated anew.",
                 evidence=(Evidence("segments that come and go", "memory_curve"),),
                 key=f"{name} {line}",
-                at_most="note",
             )
 
 
-RULE = Rule("MEMORY008", "The allocator's cache is emptied in the loop", of_rank=emptied_caches, unfit=frozenset())
+RULE = Rule("MEMORY008", "The allocator's cache is emptied in the loop", emptied_caches, unfit=frozenset())

@@ -91,8 +91,6 @@ def exposed_communication(job: JobView) -> Iterator[Finding]:
     What to do. Reduce gradients in buckets as they come, as DistributedDataParallel does; gather ahead; send fewer
     bytes (bf16_compress_hook), or less often (no_sync, with gradients accumulated over several batches).
     """
-    if job.program in ("serving", "inference"):  # what is reduced there is needed at once
-        return
     costs = communication_costs(job)
     for gradients in _gradients(costs):
         yield from _late(costs, gradients)
@@ -249,4 +247,9 @@ def _of(gradients: _Gradients) -> str:
     return f" of {quoted(gradients.group, 40)}" if gradients.group else ""
 
 
-RULE = Rule("RANKS003", "Communication that could be hidden is not", of_job=exposed_communication)
+RULE = Rule(
+    "RANKS003",
+    "Communication that could be hidden is not",
+    of_job=exposed_communication,
+    programs=("training", "unknown"),
+)

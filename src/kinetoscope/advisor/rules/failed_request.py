@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.snapshot.of_trace import snapshot_of
@@ -58,7 +58,6 @@ def failed_request(rank: RankView) -> Iterator[Finding]:
                 where=where,
                 evidence=evidence,
             ),
-            stake=NO_STAKE,
             change=change,
             why=say("No time is at stake, but the run. {remedy}", remedy=remedy) if row["remedy"] else _NO_TIME,
             confidence=row["confidence"],
@@ -68,4 +67,4 @@ def failed_request(rank: RankView) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("MEMORY009", "A request for memory failed", of_rank=failed_request, unfit=frozenset())
+RULE = Rule("MEMORY009", "A request for memory failed", failed_request, unfit=frozenset())

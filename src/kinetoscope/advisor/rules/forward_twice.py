@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -57,8 +57,6 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep the outputs of the first call: `outputs.detach()`.
     """
-    if rank.program != "training" or not shows_computation(rank):
-        return
     trace = rank.trace
     rows, is_sure = _repeated(rank)
     if not len(rows):
@@ -135,4 +133,4 @@ def _comes_after(rows: Int32s, step: Int64s, covered: Bools, trained: Bools) -> 
     return bool(np.mean(place[covered] > first[step[covered]]) > 0.5) if covered.any() else False
 
 
-RULE = Rule("HOST013", "The forward pass runs twice", of_rank=forward_twice)
+RULE = Rule("HOST013", "The forward pass runs twice", forward_twice, needs="computation", programs=("training",))

@@ -8,7 +8,7 @@ from typing import Final
 from kinetoscope.advisor.evidence.memory import allocator_calls, in_steady_state, memory_use
 from kinetoscope.advisor.evidence.other_settings import SettingGain, setting_gains
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.views.sentences import EMPTY, measured, say
@@ -63,13 +63,11 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
                 unused=measured(unused, "bytes"),
                 part=share(unused, use.reserved),
             ),
-            stake=NO_STAKE,
             change="+ PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # in the environment",
             why="No time is at stake, but memory for a larger batch.",
             confidence="medium",
             evidence=(event_evidence(rank, use.row, "the peak of allocated memory", "memory_curve"),),
             key=use.device,
-            at_most="note",
         )
 
 
@@ -95,7 +93,6 @@ def _replayed(gain: SettingGain) -> Finding | None:
             in_use=measured(gain.in_use, "bytes"),
             would=would,
         ),
-        stake=NO_STAKE,
         change=f"+ PYTORCH_CUDA_ALLOC_CONF={gain.conf}  # in the environment",
         why=say(
             "No time is at stake, but memory: replayed by a replica of the allocator that predicts {trust} of the"
@@ -104,8 +101,7 @@ def _replayed(gain: SettingGain) -> Finding | None:
         ),
         evidence=(Evidence("the same history under other settings", "memory_what_if"),),
         key=gain.device,
-        at_most="note",
     )
 
 
-RULE = Rule("MEMORY004", "Memory is fragmented", of_rank=fragmented_memory, unfit=frozenset())
+RULE = Rule("MEMORY004", "Memory is fragmented", fragmented_memory, unfit=frozenset())

@@ -71,7 +71,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     a time, and detokenize in other processes.
     """
     steps = engine_steps(rank)
-    if steps is None or not rank.has_device:
+    if steps is None:
         return
     gaps = intersection(_between_work(rank, steps), rank.idle)
     if gaps.length < _MIN_IDLE_SHARE * rank.time.length:
@@ -108,7 +108,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
         confidence="high" if tokens and not slowed else "medium",
         evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
         time=gaps,
-        broad=1,
+        overlap_priority=1,
     )
 
 
@@ -165,4 +165,4 @@ def _causes(steps: EngineSteps) -> Sentence | str:
     return joined(said) or "its host"
 
 
-RULE = Rule("SERVING004", "The device waits for the engine between steps", of_rank=gaps_between_serving_steps)
+RULE = Rule("SERVING004", "The device waits for the engine between steps", gaps_between_serving_steps, needs="device")

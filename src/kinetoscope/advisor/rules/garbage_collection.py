@@ -40,7 +40,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
     rows = np.flatnonzero(
         rows_named(trace, _NAME.__eq__, EventKind.PYTHON, EventKind.ANNOTATION, holding=(_NAME,)) & rank.scope.host_mask
     )
-    if not len(rows) or not rank.step_count:
+    if not len(rows):
         return
     factors = rank.factors()
     for track in np.unique(trace.track[rows]).tolist():
@@ -68,4 +68,4 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("HOST006", "Python's garbage collector stops the program", of_rank=garbage_collection)
+RULE = Rule("HOST006", "Python's garbage collector stops the program", garbage_collection, needs="steps")

@@ -12,7 +12,6 @@ from kinetoscope.advisor.evidence.source_location import host_and_device_time
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
-    shows_computation,
     stake_by_time,
     unblocked_launches,
 )
@@ -66,7 +65,7 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     if not chosen.any():
         chosen = calls = _of_the_program(rank, int((additions & _named_add(trace)).sum()))
         who, change = "program", _OWN_CHANGE
-    if not shows_computation(rank) or not chosen.any():
+    if not chosen.any():
         return
     zeros = inside(trace, calls) & rank.scope.host_mask
     most = _gains(rank, zeros | additions)
@@ -132,4 +131,4 @@ def _gains(rank: RankView, calls: Bools) -> Floats:
     return rank.gains(factors)
 
 
-RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", of_rank=gradients_set_to_zero)
+RULE = Rule("HOST005", "Gradients are set to zero instead of being dropped", gradients_set_to_zero, needs="computation")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.model.snapshot.forward_only import kept_graph
@@ -45,15 +45,11 @@ def graph_kept_without_backward(rank: RankView) -> Iterator[Finding]:
                 " the peak of {device} ({part}).{before}",
                 size=size, whole=whole, device=quoted(peak.device), part=share(kept.size, peak.size), before=before,
             ),
-            stake=NO_STAKE,
             change="- output = model(x)\n+ with torch.inference_mode():\n+     output = model(x)",
             why=say("No time is at stake. The history has graphs dropped without autograd's engine."),
             evidence=(peak.evidence("the lines that took it", "line"),),
             key=peak.device,
-            at_most="note",
         )  # fmt: skip
 
 
-RULE = Rule(
-    "MEMORY014", "Activations that no backward pass uses", of_rank=graph_kept_without_backward, unfit=frozenset()
-)
+RULE = Rule("MEMORY014", "Activations that no backward pass uses", graph_kept_without_backward, unfit=frozenset())

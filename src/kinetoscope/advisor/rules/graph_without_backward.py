@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -55,7 +55,7 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
     What to do. Evaluate under `torch.inference_mode()`, or `torch.no_grad()`.
     """
     rows, nodes = _never_run(rank)
-    if not nodes or not shows_computation(rank):
+    if not nodes:
         return
     trace = rank.trace
     calls = np.zeros(len(trace), np.bool_)
@@ -134,4 +134,4 @@ def _never_run(rank: RankView) -> tuple[Int32s, int]:
     return rows[chosen], int(made[chosen].sum())
 
 
-RULE = Rule("HOST012", "A graph is built that no backward pass runs", of_rank=graph_without_backward)
+RULE = Rule("HOST012", "A graph is built that no backward pass runs", graph_without_backward, needs="computation")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.model.execution.optimizers import optimizer_classes
@@ -65,7 +65,6 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
                 source=source,
                 until=_until(rank, device, whole["per_step"]),
             ),
-            stake=NO_STAKE,
             change=_CHANGES.get(holder or "", _DETACH if rank.program == "training" and not keeps_history else ""),
             why=say(
                 "No time is at stake, but the run. {evidence}{history}",
@@ -74,7 +73,6 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
             ),
             evidence=(Evidence("the memory that is kept, and where it was allocated", "memory_growth"),),
             key=device,
-            at_most="note",
         )
 
 
@@ -103,4 +101,4 @@ def _until(rank: RankView, device: str, growth: float) -> Sentence:
     return say(": it is full in {left} steps", left=measured(int((uses[0].total - uses[0].peak) / growth)))
 
 
-RULE = Rule("MEMORY005", "Memory grows from step to step", of_rank=growing_memory)
+RULE = Rule("MEMORY005", "Memory grows from step to step", growing_memory)

@@ -51,12 +51,7 @@ def idle_device(rank: RankView) -> Iterator[Finding]:
     What to do. Look at the reasons of the idle time, and at the timeline where it is longest. Record with stacks if the
     host is late for a reason that was not recorded.
     """
-    if (
-        not rank.has_device
-        or not rank.is_complete
-        or rank.idle.length < _IDLE * rank.time.length
-        or not rank.step_count
-    ):
+    if not rank.is_complete or rank.idle.length < _IDLE * rank.time.length:
         return
     idle = rank.ask("idle_breakdown")
     by_reason = (
@@ -87,8 +82,7 @@ def idle_device(rank: RankView) -> Iterator[Finding]:
         confidence="low",
         evidence=(rank.longest_of(rank.idle, "the longest idle time", "idle_breakdown"),),
         time=rank.idle,
-        at_most="note",
-        broad=2,
+        overlap_priority=2,
     )
 
 
@@ -104,4 +98,4 @@ def _share(part: Quantity, whole: Quantity) -> Quantity:
     return (part / whole).words(str(share(float(part), float(whole))))
 
 
-RULE = Rule("DEVICE006", "The device is idle", of_rank=idle_device)
+RULE = Rule("DEVICE006", "The device is idle", idle_device, needs="device")

@@ -116,4 +116,4 @@ def _float_bytes(types: Any) -> int:
     return copies.bytes if copies is not None and copies.name.startswith(("float", "bfloat")) else 0
 
 
-RULE = Rule("DATA006", "Images are copied as floating-point numbers", of_rank=images_copied_as_floats)
+RULE = Rule("DATA006", "Images are copied as floating-point numbers", images_copied_as_floats)

@@ -61,8 +61,6 @@ def kernels_that_leave_the_device_empty(rank: RankView) -> Iterator[Finding]:
 
     What to do. Give the kernel more to do at once, usually by a larger batch; change the grid of your own kernels.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     trace, work = rank.trace, rank.work
     blocks = _blocks(rank)
     occupancy = arguments.floats(trace, "occupancy", work.rows)
@@ -169,4 +167,4 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, filled: Floats, *, sure
         )  # fmt: skip
 
 
-RULE = Rule("DEVICE003", "Kernels leave the device empty", of_rank=kernels_that_leave_the_device_empty)
+RULE = Rule("DEVICE003", "Kernels leave the device empty", kernels_that_leave_the_device_empty, needs="device")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kinetoscope.advisor.evidence.peak_owners import peak_owners
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.views.sentences import EMPTY, measured, say
@@ -55,15 +55,13 @@ def large_optimizer_state(rank: RankView) -> Iterator[Finding]:
                 left=measured(left, "bytes"),
                 if_fp32=if_fp32,
             ),
-            stake=NO_STAKE,
             change="- optimizer = torch.optim.AdamW(parameters)\n+ optimizer = bitsandbytes.optim.AdamW8bit(parameters)"
             "  # or torchao's\n+ # several ranks: ZeroRedundancyOptimizer or fully_shard give each its part",
             why="No time is at stake. Adam has eight bytes of state for each parameter in FP32, and two in eight bits.",
             confidence="medium",
             evidence=(peak.evidence("what memory is used for at the peak"),),
             key=peak.device,
-            at_most="note",
         )
 
 
-RULE = Rule("MEMORY010", "Optimizer state that could be smaller", of_rank=large_optimizer_state, unfit=frozenset())
+RULE = Rule("MEMORY010", "Optimizer state that could be smaller", large_optimizer_state, unfit=frozenset())

@@ -48,7 +48,7 @@ def launch_bound_steps(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.longest_of(bound.exposed, "the longest stretch without device work while launching",
                                   "idle_breakdown"),),
         time=bound.exposed,
-        broad=1,
+        overlap_priority=1,
     )  # fmt: skip
 
 
@@ -71,4 +71,4 @@ def _change(rank: RankView) -> str:
     return _GRAPHS if "compiled" in rank.uses else _COMPILE
 
 
-RULE = Rule("HOST001", "The host cannot launch kernels fast enough", of_rank=launch_bound_steps)
+RULE = Rule("HOST001", "The host cannot launch kernels fast enough", launch_bound_steps, needs="device")

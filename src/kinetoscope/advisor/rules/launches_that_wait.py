@@ -49,7 +49,7 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
     kernels = np.flatnonzero(rank.scope.device_work_mask & work.of(WorkKind.COMPUTATION) & (work.launch >= 0))
     kernels = kernels[runtime_call_kinds(trace)[work.launch[kernels]] == RuntimeCallKind.LAUNCH]
     calls = work.launch[kernels]
-    if not rank.step_count or len(kernels) < _MIN_LAUNCHES * rank.step_count:
+    if len(kernels) < _MIN_LAUNCHES * rank.step_count:
         return
     waiting = trace.end[calls] >= work.end[kernels]
     if waiting.mean() < _BLOCKING_SHARE:
@@ -88,4 +88,4 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("HOST009", "Each launch waits for its kernel", of_rank=launches_that_wait)
+RULE = Rule("HOST009", "Each launch waits for its kernel", launches_that_wait, needs="steps")

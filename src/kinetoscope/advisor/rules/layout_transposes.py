@@ -58,7 +58,7 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     is_transpose = rows_named(rank.trace, lambda name: _NAME.search(name) is not None, EventKind.KERNEL, holding=_WORDS)
     turns = (is_transpose[rank.work.rows] | _copies_between_layouts(rank.trace)) & rank.scope.device_work_mask
     work = np.flatnonzero(turns)
-    if not len(work) or not rank.step_count:
+    if not len(work):
         return
     low, high = unblocked_launches(rank), unblocked_launches(rank)
     leave_only(low, turns, _TIME_LEFT)
@@ -114,4 +114,4 @@ def _layouts(*images: Tensor) -> tuple[str, ...]:
     return tuple(names.get(each.strides or (), "") for each in images)
 
 
-RULE = Rule("DEVICE004", "Layouts change around convolutions", of_rank=layout_transposes)
+RULE = Rule("DEVICE004", "Layouts change around convolutions", layout_transposes, needs="steps")

@@ -141,4 +141,4 @@ def _is_in_pipeline(trace: Trace, row: int) -> bool:
     return bool(ancestor(call_tree(trace).parent, frames)[row] >= 0)
 
 
-RULE = Rule("DATA001", "The data loader has no workers", of_rank=loading_in_the_main_process)
+RULE = Rule("DATA001", "The data loader has no workers", loading_in_the_main_process)

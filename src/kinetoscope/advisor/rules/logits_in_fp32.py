@@ -47,7 +47,7 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
     trace, logits = rank.trace, logits_in_fp32(rank.trace)
     work = logits.work & rank.scope.device_work_mask
     rows = np.flatnonzero(logits.softmax & rank.scope.host_mask)
-    if not work.any() or not len(rows) or not rank.step_count:
+    if not work.any() or not len(rows):
         return
     took = rank.work.duration
     low, high = unblocked_launches(rank), unblocked_launches(rank)
@@ -91,4 +91,4 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULE = Rule("DEVICE008", "Logits of a large vocabulary in FP32", of_rank=logits_in_fp32_of_rank)
+RULE = Rule("DEVICE008", "Logits of a large vocabulary in FP32", logits_in_fp32_of_rank, needs="steps")

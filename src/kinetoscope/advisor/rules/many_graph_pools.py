@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted, share
 from kinetoscope.views.sentences import measured, say
@@ -48,7 +48,6 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
                 spare=measured(spare, "bytes"),
                 part=share(spare, reserved),
             ),
-            stake=NO_STAKE,
             change="+ pool = torch.cuda.graph_pool_handle()  # once\n"
             "- with torch.cuda.graph(graph):\n+ with torch.cuda.graph(graph, pool=pool):",
             why="A snapshot does not measure time. Graphs that share a pool must not run at the same time, and results"
@@ -56,8 +55,7 @@ def many_graph_pools(rank: RankView) -> Iterator[Finding]:
             confidence="medium",
             evidence=(Evidence("what each pool holds", "memory_fragmentation"),),
             key=str(device),
-            at_most="note",
         )
 
 
-RULE = Rule("MEMORY013", "Graphs keep pools of their own", of_rank=many_graph_pools, unfit=frozenset())
+RULE = Rule("MEMORY013", "Graphs keep pools of their own", many_graph_pools, unfit=frozenset())

@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope.advisor.evidence.communication import EARLY_WORK_SHARE, communication_costs
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
-from kinetoscope.advisor.rule import JobView, Rule
+from kinetoscope.advisor.rule import NO_SERVER, JobView, Rule
 from kinetoscope.advisor.wording import each_step, quoted
 from kinetoscope.views.sentences import measured, say
 
@@ -48,8 +48,6 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
 
     What to do. Larger buckets (bucket_cap_mb); torch.distributed's coalescing manager; one flat tensor instead of many.
     """
-    if job.program == "serving":  # what is reduced there is needed at once
-        return
     costs = communication_costs(job)
     small = costs.collectives.filter(
         (pl.col("bytes") <= _MAX_BYTES)
@@ -125,4 +123,4 @@ def _mean(values: pl.Series) -> float:
     return float(mean) if isinstance(mean, (int, float)) else 0.0
 
 
-RULE = Rule("RANKS004", "Many small collectives", of_job=many_small_collectives)
+RULE = Rule("RANKS004", "Many small collectives", of_job=many_small_collectives, programs=NO_SERVER)

@@ -95,7 +95,7 @@ def matrix_units_unused(rank: RankView) -> Iterator[Finding]:
     """
     numbers = [each.number for each in devices(rank.trace) if (each.capability or (0, 0)) >= _CAPABLE
                and not is_rocm(rank.trace)]  # fmt: skip
-    if not rank.has_device or not rank.step_count or not numbers:
+    if not numbers:
         return
     limits = floors(rank.trace)
     yield from _in_tf32(rank, limits, by_three=False)
@@ -342,4 +342,4 @@ def _has_tf32(rank: RankView, numbers: list[int]) -> bool:
     return any((each.capability or (0, 0)) >= (8, 0) for each in devices(rank.trace) if each.number in numbers)
 
 
-RULE = Rule("DEVICE001", "Tensor cores are not used, or not in 16 bits", of_rank=matrix_units_unused)
+RULE = Rule("DEVICE001", "Tensor cores are not used, or not in 16 bits", matrix_units_unused, needs="device")

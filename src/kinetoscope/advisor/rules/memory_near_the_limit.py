@@ -7,7 +7,7 @@ from typing import Final
 
 from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding
+from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted, share
 from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name, out_of_memory
@@ -53,12 +53,10 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
                 part=share(use.peak, use.total),
                 ran_out=ran_out,
             ),
-            stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="No time is at stake, but the run: a slightly larger batch does not fit.",
             evidence=(event_evidence(rank, use.row, "the peak", "memory_peak"),),
             key=use.device,
-            at_most="note",
         )
 
 
@@ -84,15 +82,13 @@ def _retries(rank: RankView) -> Iterator[Finding]:
                 cache=measured(int(went.size[rows].sum()), "bytes"),
                 peak=measured(peak, "bytes"),
             ),
-            stake=NO_STAKE,
             change=_CHECKPOINT if rank.program == "training" else "",
             why="A snapshot does not measure time: each of these requests waits until the device is idle.",
             evidence=(Evidence("the levels of memory", "memory_curve"),),
             key=name,
-            at_most="note",
         )
 
 
 _CHECKPOINT: Final = "- x = block(x)\n+ x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)"
 
-RULE = Rule("MEMORY002", "Memory is nearly full", of_rank=memory_near_the_limit, unfit=frozenset())
+RULE = Rule("MEMORY002", "Memory is nearly full", memory_near_the_limit, unfit=frozenset())

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, joined
@@ -38,12 +38,12 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
     What to do. `torch.set_num_threads`, or `OMP_NUM_THREADS` for each rank: cores / ranks, less the workers.
     """
     facts = recording(rank.trace)
-    if facts is None or not rank.step_count or not {"cores", "threads"} <= facts.cpu.keys():
+    if facts is None or not {"cores", "threads"} <= facts.cpu.keys():
         return
     cores, workers, ranks = facts.cpu["cores"], facts.cpu.get("workers", 0), max(facts.cpu.get("local_ranks", 1), 1)
     threads = facts.cpu["threads"] if is_host_only(rank.trace) else 1
     wanted = ranks * (threads + workers)
-    if cores < 1 or wanted < _MIN_RATIO * cores or not shows_computation(rank):
+    if cores < 1 or wanted < _MIN_RATIO * cores:
         return
     factors = rank.factors()
     factors.host[rank.trace.kind == EventKind.HOST_OP] = max(cores / wanted, _LEAST_TIME_LEFT)
@@ -76,4 +76,4 @@ def more_threads_than_cores(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("HOST016", "More threads than cores", of_rank=more_threads_than_cores)
+RULE = Rule("HOST016", "More threads than cores", more_threads_than_cores, needs="computation")

@@ -11,7 +11,6 @@ from kinetoscope.advisor.evidence.source_location import in_source, user_source_
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     limit_left,
-    shows_computation,
     stake_by_time,
     without_calls,
 )
@@ -58,8 +57,6 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
 
     What to do. Leave the call out, and see whether it becomes faster.
     """
-    if not shows_computation(rank):
-        return
     trace = rank.trace
     rows = _needless(rank)
     if not len(rows):
@@ -143,4 +140,4 @@ def _reads(trace: Trace, copied: int, other: int) -> bool:
     return bool(known and tensors[0] in inputs)
 
 
-RULE = Rule("DEVICE007", "Copies that only make a tensor contiguous", of_rank=needless_copies)
+RULE = Rule("DEVICE007", "Copies that only make a tensor contiguous", needless_copies, needs="computation")

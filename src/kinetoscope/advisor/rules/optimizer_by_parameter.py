@@ -18,7 +18,6 @@ from kinetoscope.advisor.evidence.optimizers import (
 from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
-    shows_computation,
     stake_by_time,
     unblocked_launches,
 )
@@ -139,8 +138,6 @@ def optimizer_by_parameter(rank: RankView) -> Iterator[Finding]:
     by itself only on GPUs, from 2.0 on, and only if all parameters are plain tensors there. An optimizer of one's own
     can call torch's `_foreach_` functions.
     """
-    if not shows_computation(rank):
-        return
     for name in optimizer_classes(rank.trace):
         yield from _claims(rank, name)
 
@@ -283,4 +280,6 @@ def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int)
     return factors
 
 
-RULE = Rule("HOST004", "The optimizer goes through the parameters one by one", of_rank=optimizer_by_parameter)
+RULE = Rule(
+    "HOST004", "The optimizer goes through the parameters one by one", optimizer_by_parameter, needs="computation"
+)

@@ -50,7 +50,7 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     What to do. Capture graphs of more sizes.
     """
     steps = engine_steps(rank)
-    if steps is None or not rank.has_device:
+    if steps is None:
         return
     batch, padded = steps.numbers("batch"), steps.numbers("padded_batch")
     much = steps.decodes & (batch > 0) & (padded >= _MIN_ROWS) & (padded >= _MIN_RATIO * batch)
@@ -109,4 +109,4 @@ def _listed(engine: str, sizes: list[int]) -> str:
     return (", " if engine == "TensorRT-LLM" else " ").join(map(str, sizes[:8]))
 
 
-RULE = Rule("SERVING002", "Graphs compute for far more requests than there are", of_rank=padded_replays)
+RULE = Rule("SERVING002", "Graphs compute for far more requests than there are", padded_replays, needs="device")

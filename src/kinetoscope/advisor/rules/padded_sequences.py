@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -52,8 +52,6 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     What to do. Put sequences of similar length into a batch (sort, or sample by length), or pack them (nested tensors,
     attention for variable lengths).
     """
-    if not shows_computation(rank) or not rank.step_count:
-        return
     trace = rank.trace
     rows = np.flatnonzero(rows_named(trace, _PAD.__eq__, EventKind.HOST_OP) & rank.scope.host_mask)
     codes = arguments.codes(trace, "input_dims", rows.astype(np.int32))
@@ -129,4 +127,4 @@ def _sizes(dims: Any) -> tuple[int, int, int, int]:
     return sum(lengths), len(lengths) * longest, sum(each**2 for each in lengths), len(lengths) * longest**2
 
 
-RULE = Rule("DATA008", "Sequences are padded that differ in length", of_rank=padded_sequences)
+RULE = Rule("DATA008", "Sequences are padded that differ in length", padded_sequences, needs="computation")

@@ -56,8 +56,6 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
     What to do. Let the libraries' kernels be tried out for these sizes, once (TunableOp on ROCm, `max-autotune`
     elsewhere); try the other layout of the weights, and sizes that are multiples of 256; or FP8.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     limits = floors(rank.trace)
     large = selected_units(rank) & is_linear(rank.trace) & np.isin(limits.precision, _MATRIX_BITS)
     large &= (limits.bound == Bound.COMPUTE) & (limits.time >= _MIN_PRODUCT_NS)
@@ -102,7 +100,7 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(row, "the longest product there", "roofline", where),),
         time=spans,
         at_most="note",
-        broad=1,
+        overlap_priority=1,
     )
 
 
@@ -113,4 +111,4 @@ def _times(limits: Floors, large: Bools, efficiency: Floats) -> tuple[Floats, Fl
     return at_most, limits.floor / _REACHABLE
 
 
-RULE = Rule("DEVICE012", "Large products are far below the peak", of_rank=products_below_their_peak)
+RULE = Rule("DEVICE012", "Large products are far below the peak", products_below_their_peak, needs="device")

@@ -53,8 +53,6 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
 
     What to do. Try FP8 for the large layers with torchao or Transformer Engine, and compare the loss.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     limits = floors(rank.trace)
     peak = peak_in(rank.trace, limits, "fp8")
     chosen = selected_units(rank) & np.isin(limits.precision, _SIXTEEN_BITS) & is_linear(rank.trace)
@@ -100,8 +98,8 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(row, "the longest product there", "roofline", where),),
         time=spans,
         at_most="note",
-        broad=1,
+        overlap_priority=1,
     )
 
 
-RULE = Rule("DEVICE009", "Large products do not use FP8", of_rank=products_in_sixteen_bits)
+RULE = Rule("DEVICE009", "Large products do not use FP8", products_in_sixteen_bits, needs="device")

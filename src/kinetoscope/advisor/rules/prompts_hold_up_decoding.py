@@ -89,4 +89,4 @@ def _held_up(rank: RankView, step: Int64s, delay: Floats) -> Intervals:
     return union(end[held] - delay[held].astype(np.int64), end[held])
 
 
-RULE = Rule("SERVING003", "Prompts hold up decoding", of_rank=prompts_hold_up_decoding)
+RULE = Rule("SERVING003", "Prompts hold up decoding", prompts_hold_up_decoding)

@@ -13,7 +13,6 @@ from kinetoscope.advisor.evidence.source_location import in_source, user_source_
 from kinetoscope.advisor.evidence.stakes import (
     bridged,
     is_worth_reporting,
-    shows_computation,
     stake_by_time,
     without_calls,
 )
@@ -54,8 +53,6 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
 
     What to do. Checkpoint fewer layers, or only attention and what is cheap to compute (selective checkpointing).
     """
-    if rank.program != "training" or not shows_computation(rank):
-        return
     if not rank.has_device:
         yield from _on_host(rank)
         return
@@ -135,4 +132,10 @@ def _written(rank: RankView) -> float:
     return rank.per_step(float(np.nansum(written[chosen])))
 
 
-RULE = Rule("MEMORY007", "Activations are computed again without need", of_rank=recomputed_activations)
+RULE = Rule(
+    "MEMORY007",
+    "Activations are computed again without need",
+    recomputed_activations,
+    needs="computation",
+    programs=("training",),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
@@ -38,10 +38,8 @@ def recording_options(rank: RankView) -> Iterator[Finding]:
     missing, options = [f"no {what}" for what, _ in lacks], [option for _, option in lacks]
     yield Finding(
         message=say("The recording holds {missing}.", missing=joined(missing)),
-        stake=NO_STAKE,
         change=f"- with profile(...) as prof:\n+ with profile(..., {', '.join(options)}) as prof:",
         why=say("No time is at stake, but rules that need this data report nothing."),
-        at_most="note",
     )
 
 
@@ -77,6 +75,4 @@ def _was_not_asked_for_devices(rank: RankView) -> bool:
     return bool(devices(rank.trace)) or len(rank.trace.rows(EventKind.RUNTIME)) > 0
 
 
-RULE = Rule(
-    "RECORDING002", "Options of the recording", of_rank=recording_options, unfit=frozenset({"autograd profiler"})
-)
+RULE = Rule("RECORDING002", "Options of the recording", recording_options, unfit=frozenset({"autograd profiler"}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, joined, wording
 from kinetoscope.model.execution.call_tree import call_tree
@@ -62,10 +62,8 @@ def recording_without_steps(rank: RankView) -> Iterator[Finding]:
         return
     yield Finding(
         message=say("The recording says little about an average step: {lacks}.", lacks=joined(lacks)),
-        stake=NO_STAKE,
         change=_change(rank),
         why=say("No time is at stake, but all other findings are less sure."),
-        at_most="note",
     )
 
 
@@ -87,6 +85,6 @@ def _change(rank: RankView) -> str:
 RULE = Rule(
     "RECORDING001",
     "The recording shows no steady steps",
-    of_rank=recording_without_steps,
+    recording_without_steps,
     unfit=frozenset({"graph capture", "autograd profiler"}),
 )

@@ -50,7 +50,7 @@ def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
     What to do. Use a sampler that does not sort; keep penalties and masks on the device; fetch tokens only.
     """
     steps = engine_steps(rank)
-    if steps is None or not rank.has_device:
+    if steps is None:
         return
     yield from _sampling(rank, steps)
     sites = [site for site in wait_sites(rank) if not fetches_tokens(rank, site)]
@@ -100,4 +100,4 @@ def _gains(rank: RankView, chosen: Bools, left: float, host: float) -> Floats:
     return rank.gains(factors)
 
 
-RULE = Rule("SERVING005", "Sampling or copies hold up the next step", of_rank=sampling_between_steps)
+RULE = Rule("SERVING005", "Sampling or copies hold up the next step", sampling_between_steps, needs="device")

@@ -61,8 +61,6 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
 
     What to do. Round the size up: the number of classes, the vocabulary, the hidden size.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     limits = floors(rank.trace)
     products = _products(rank, limits)
     units, sizes = _unfit(rank, limits, products)
@@ -171,4 +169,4 @@ def _times(rank: RankView, limits: Floors, chosen: Bools, fit: Int64s) -> tuple[
     return at_most, np.fmax(limits.floor, np.nan_to_num(limits.floor / nearest[like]))
 
 
-RULE = Rule("DEVICE002", "Sizes do not fit tensor cores", of_rank=shapes_beside_the_matrix_units)
+RULE = Rule("DEVICE002", "Sizes do not fit tensor cores", shapes_beside_the_matrix_units, needs="device")

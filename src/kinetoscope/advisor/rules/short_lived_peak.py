@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.advisor.evidence.peak_owners import PeakOwners, peak_owners
-from kinetoscope.advisor.finding import NO_STAKE, Finding
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted, share
 from kinetoscope.views.sentences import EMPTY, measured, say
@@ -64,14 +64,12 @@ def _of_loss(peak: PeakOwners) -> Iterator[Finding]:
             blocks=counted(blocks, "block"),
             each=measured(each, "bytes"),
         ),
-        stake=NO_STAKE,
         change="- loss = F.cross_entropy(model(x).float(), y)\n"
         "+ loss = LigerFusedLinearCrossEntropyLoss()(weight, hidden, y)  # or in pieces of the tokens",
         why="No time is at stake. A fused loss keeps no logits: it makes them in pieces, and their gradient with them.",
         confidence="medium",
         evidence=(peak.evidence("the stacks that took it", "stack"),),
         key=f"{peak.device} loss",
-        at_most="note",
     )
 
 
@@ -89,14 +87,12 @@ def _of_optimizer(peak: PeakOwners) -> Iterator[Finding]:
             peak=peak.quantity(),
             part=share(size, peak.size),
         ),
-        stake=NO_STAKE,
         change="- optimizer = torch.optim.AdamW(parameters)\n+ optimizer = torch.optim.AdamW(parameters, fused=True)",
         why="No time is at stake. The fused kernel keeps intermediate results on the chip.",
         confidence="high",
         evidence=(peak.evidence("the stacks that took it", "stack"),),
         key=f"{peak.device} optimizer",
-        at_most="note",
     )
 
 
-RULE = Rule("MEMORY012", "Logits or temporaries that make the peak", of_rank=short_lived_peak, unfit=frozenset())
+RULE = Rule("MEMORY012", "Logits or temporaries that make the peak", short_lived_peak, unfit=frozenset())

@@ -85,4 +85,4 @@ def slow_first_batch(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("DATA003", "Data loader workers are started anew", of_rank=slow_first_batch)
+RULE = Rule("DATA003", "Data loader workers are started anew", slow_first_batch)

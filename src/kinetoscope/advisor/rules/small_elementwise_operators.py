@@ -14,7 +14,6 @@ from kinetoscope.advisor.evidence.stakes import (
     bridged,
     is_worth_reporting,
     leave_only,
-    shows_computation,
     stake_by_time,
     unblocked_launches,
 )
@@ -92,8 +91,6 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
 
     What to do. Compile the model, or the function that these operators stand in.
     """
-    if not shows_computation(rank):
-        return
     runs, chains = _runs(rank), chains_of_rank(rank)
     has_runs = len(runs.rows) >= _MIN_OPERATORS * rank.step_count
     if not has_runs:
@@ -272,4 +269,4 @@ def _time(rank: RankView, runs: _Runs, kernels: Bools, chains: ChainsOfRank) -> 
     return intersection(merge(exposed, work), rank.time)
 
 
-RULE = Rule("HOST003", "Operators that one kernel could compute", of_rank=small_elementwise_operators)
+RULE = Rule("HOST003", "Operators that one kernel could compute", small_elementwise_operators, needs="computation")

@@ -48,8 +48,6 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
 
     What to do. Stack the weights and call `torch.bmm`, for parts of different lengths `torch._grouped_mm`.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     limits = floors(rank.trace)
     small = selected_units(rank) & is_linear(rank.trace) & (limits.floor < _MAX_EFFICIENCY * limits.time)
     run = _runs(limits, small, rank.trace.track[limits.row], rank.trace.start[limits.row])
@@ -120,4 +118,4 @@ def _runs(limits: Floors, small: Bools, track: Int32s, start: Int64s) -> Int32s:
     return run
 
 
-RULE = Rule("DEVICE011", "Small products one after another", of_rank=small_products_in_a_row)
+RULE = Rule("DEVICE011", "Small products one after another", small_products_in_a_row, needs="device")

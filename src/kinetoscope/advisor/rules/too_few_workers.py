@@ -107,4 +107,4 @@ def too_few_workers(rank: RankView) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("DATA002", "Too few data loader workers", of_rank=too_few_workers)
+RULE = Rule("DATA002", "Too few data loader workers", too_few_workers)

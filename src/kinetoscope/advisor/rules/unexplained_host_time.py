@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, shows_computation, stake_as_recorded, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
@@ -94,7 +94,7 @@ def unexplained_host_time(rank: RankView) -> Iterator[Finding]:
     What to do. Move this work to another thread or process, do it less often, or do it after the device has been given
     work. Record with stacks if the cause is not clear.
     """
-    if not shows_computation(rank) or not rank.is_complete or not len(_calls(rank)):
+    if not rank.is_complete or not len(_calls(rank)):
         return
     gaps, track = _gaps(rank), main_thread(rank.trace)
     if not len(gaps.start) or gaps.length < _MIN_STEP_SHARE * rank.time.length:
@@ -310,7 +310,7 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
         evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
         time=gaps,
         key=label,
-        broad=1,
+        overlap_priority=1,
     )  # fmt: skip
 
 
@@ -343,6 +343,7 @@ def _is_periodic(rank: RankView, gaps: Intervals) -> bool:
 RULE = Rule(
     "HOST008",
     "The host works while nothing is computed",
-    of_rank=unexplained_host_time,
+    unexplained_host_time,
     unfit=NO_PROGRAM | {"no operators"},
+    needs="computation",
 )

@@ -14,7 +14,6 @@ from kinetoscope.advisor.evidence.stakes import (
     is_worth_reporting,
     leave_only,
     limit_left,
-    shows_computation,
     stake_by_time,
     unblocked_launches,
 )
@@ -74,8 +73,6 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     (`attn_implementation="sdpa"`). Where torch's own attention falls back to this, its mask, types or sizes do not fit
     the fused kernels; as that may be on purpose, it is only a note.
     """
-    if not shows_computation(rank):
-        return
     trace, unfused = rank.trace, find(rank.trace)
     chosen = np.flatnonzero(rank.scope.host_mask[unfused.softmax])
     if not len(chosen):
@@ -181,4 +178,4 @@ def _rows(rank: RankView, unfused: Attention) -> Int64s:
     return np.flatnonzero(unfused.between & rank.scope.host_mask)
 
 
-RULE = Rule("DEVICE005", "Attention has no fused kernel", of_rank=unfused_attention)
+RULE = Rule("DEVICE005", "Attention has no fused kernel", unfused_attention, needs="computation")

@@ -69,8 +69,6 @@ def unused_memory(rank: RankView) -> Iterator[Finding]:
 
     What to do. Use a larger batch.
     """
-    if not rank.has_device or not rank.step_count:
-        return
     uses = [use for use in memory_use(rank) if use.total and max(use.most_reserved, use.peak) < _USED * use.total]
     if not uses or len(uses) < len({*rank.work.device[rank.scope.device_work_mask].tolist()}):
         return
@@ -210,4 +208,4 @@ def _thinned(time: Intervals, gone: float) -> Intervals:
     return Intervals(start, start + np.rint((end - start) * gone).astype(np.int64))
 
 
-RULE = Rule("MEMORY001", "Room for a larger batch", of_rank=unused_memory)
+RULE = Rule("MEMORY001", "Room for a larger batch", unused_memory, needs="device")

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, shows_computation, stake_by_time
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
@@ -56,8 +56,6 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
 
     What to do. Compute with whole tensors, and fetch the result once.
     """
-    if not shows_computation(rank):
-        return
     trace, track = rank.trace, main_thread(rank.trace)
     rows, run = _runs(rank, track)
     if not len(rows):
@@ -141,4 +139,4 @@ def _is_empty(dims: object) -> bool:
     return isinstance(dims, list) and len(dims) > 0 and all(each == [] for each in dims)
 
 
-RULE = Rule("HOST015", "Python goes through tensors element by element", of_rank=values_one_by_one)
+RULE = Rule("HOST015", "Python goes through tensors element by element", values_one_by_one, needs="computation")

@@ -18,7 +18,7 @@ from kinetoscope.advisor.evidence.data_loader import (
 )
 from kinetoscope.advisor.evidence.source_location import source_of
 from kinetoscope.advisor.finding import Confidence, Evidence, Finding
-from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rule import NO_SERVER, RankView, Rule
 from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
@@ -80,8 +80,6 @@ def waiting_for_data(rank: RankView) -> Iterator[Finding]:
 
     What to do. Make batches ahead in another process or thread; torch's DataLoader does, with workers.
     """
-    if rank.program == "serving":  # what an engine does between steps is SERVING004's
-        return
     time, source, known = _waiting(rank)
     if time is None or not time.length:
         return
@@ -196,4 +194,4 @@ def _evidence(rank: RankView, source: int, time: Intervals) -> Evidence:
     return rank.longest_of(time, "the longest gap", "step_breakdown")
 
 
-RULE = Rule("DATA004", "Waiting for data of another loader", of_rank=waiting_for_data)
+RULE = Rule("DATA004", "Waiting for data of another loader", waiting_for_data, programs=NO_SERVER)

@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.advisor.evidence.host_waits import WaitSite, copies_of_site, stakes_of_sites, time_of_site, wait_sites
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.finding import Finding, Stake
-from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.rule import NO_SERVER, RankView, Rule
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.calls import call_name
@@ -47,8 +47,6 @@ def waiting_for_the_device(rank: RankView) -> Iterator[Finding]:
     What to do. Keep values on the device, fetch them once every n steps, and avoid code that depends on how many
     elements meet a condition.
     """
-    if not rank.has_device or not rank.step_count or rank.program == "serving":
-        return
     for site, stake in stakes_of_sites(rank, wait_sites(rank)):
         yield waiting_claim(rank, site, stake)
 
@@ -91,4 +89,4 @@ def _change(name: str) -> str:
     return next((change for names, change in _CHANGES if last in names), "")
 
 
-RULE = Rule("HOST002", "The host waits for the device", of_rank=waiting_for_the_device)
+RULE = Rule("HOST002", "The host waits for the device", waiting_for_the_device, needs="device", programs=NO_SERVER)

@@ -49,8 +49,6 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
 
     What to do. Decode more sequences at once (continuous batching), or store the weights in 8 or 4 bits.
     """
-    if not rank.has_device or not rank.step_count or rank.program not in ("inference", "serving"):
-        return
     limits = floors(rank.trace)
     chosen = selected_units(rank) & np.isin(limits.precision, _ELEMENT_BITS) & is_linear(rank.trace)
     chosen &= (limits.bound == Bound.MEMORY) & (limits.compute < _RIDGE_SHARE * limits.traffic)
@@ -92,8 +90,14 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
         evidence=(rank.event(row, "the longest product there", "roofline", where),),
         time=spans,
         at_most="note",
-        broad=1,
+        overlap_priority=1,
     )  # fmt: skip
 
 
-RULE = Rule("DEVICE010", "Weights are read for few rows", of_rank=weights_read_for_few_rows)
+RULE = Rule(
+    "DEVICE010",
+    "Weights are read for few rows",
+    weights_read_for_few_rows,
+    needs="device",
+    programs=("inference", "serving"),
+)

@@ -157,6 +157,13 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     _add_format(group, ("table", "markdown"), "by default the screen (table)")
 
 
+def add_page(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
+    """How a page is written: a screen with tables in it."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--limit", type=typed(count), metavar="N", help="show at most N rows of each table; 0: all")
+    _add_format(group, forms, "by default the screen (table)")
+
+
 def _add_writing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--limit", type=typed(count), metavar="N", help="show at most N rows; 0: all")
     _add_format(group, FORMATS, "by default table")

@@ -30,7 +30,7 @@ from kinetoscope.integrations.assistant.wording import (
     notes,
     table,
 )
-from kinetoscope.pages.documents import Block, document
+from kinetoscope.pages.documents import Lines, document
 from kinetoscope.server.errors import ForbiddenError
 from kinetoscope.views.exports.budget import LEAST_TOKENS
 from kinetoscope.views.exports.plain import plain
@@ -43,7 +43,7 @@ class Tool:
     name: str
     doc: str
     arguments: tuple[Argument, ...]
-    answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any] | list[Block]]
+    answer: Callable[[Folders, Mapping[str, Any]], dict[str, Any] | list[Lines]]
     """JSON, or the blocks of a Markdown document."""
 
     @property
@@ -124,12 +124,24 @@ def _text(value: Any) -> str:
     return brief(json.dumps(value, default=str))
 
 
-def _summary(folders: Folders, given: Mapping[str, Any]) -> list[Block]:
+def _summary(folders: Folders, given: Mapping[str, Any]) -> list[Lines]:
     from kinetoscope.outputs.summary import summary
     from kinetoscope.pages.documents import of_run
 
     job = dataclasses.replace(folders.job(given), path=given["path"])  # which tells nothing about the machine
     return of_run(summary(job, select=selection(given)))
+
+
+def _page(folders: Folders, given: Mapping[str, Any]) -> list[Lines]:
+    from kinetoscope.outputs.page import page
+    from kinetoscope.screens.markdown import parts
+
+    job = dataclasses.replace(folders.job(given), path=given["path"])
+    base = folders.job(given, "base") if given.get("base") else None
+    runs = [] if base is None else [base]
+    params = {name: _text(value) for name, value in given.get("params", {}).items()}
+    made = page(job, given["name"], select=selection(given), base=base, runs=runs, params=params)
+    return list(parts(made))
 
 
 def _advise(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,6 +320,20 @@ TOOLS: Final = (
         " what takes the time, what is odd about the trace. Begin with this.",
         (_PATH, *_PARTS),
         _summary,
+    ),
+    Tool(
+        "page",
+        "A view of the page, as Markdown: what it found in a sentence, its pictures as tables, the first rows of its"
+        " tables. Views: overview, operators, kernels, modules, efficiency, memory, idle, critical_path, serving,"
+        " distributed, sources, compare (with base), ledger.",
+        (
+            Argument("name", "string", "Of the view.", required=True),
+            _PATH,
+            Argument("base", "string", "Of `compare` and `ledger`: the run before."),
+            Argument("params", "object", "What the view lets its reader choose; it says what that is."),
+            *_PARTS,
+        ),
+        _page,
     ),
     Tool(
         "advise",

@@ -6,11 +6,12 @@ tooltips are made here; the drawing side computes nothing, and puts the dark pag
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kinetoscope.pages.blocks import ChartBlock, Link, Width, to_plain
+from kinetoscope.pages.blocks import ChartBlock, Link, Sketch, Width, to_plain
 from kinetoscope.schema import Unit
 from kinetoscope.views.charts.chart import DECADES, axis_title, tooltip, vega_lite
 from kinetoscope.views.charts.palette import OWNERS, colour
@@ -113,7 +114,13 @@ def points(
         mark = {"type": "line", "strokeWidth": 1, "strokeDash": [4, 3], "color": colour("host")}
         layers.insert(0, {"data": {"values": line}, "mark": mark, "encoding": encoding})
     drawing = {"data": {"values": rows}, "layer": layers, "width": "container", "height": height}
-    return _chart(title, drawing, note, width)
+    groups = dict.fromkeys(dot.group for dot in shown)
+    members = {group: sorted((dot for dot in shown if dot.group == group), key=lambda dot: dot.x) for group in groups}
+    lines = [
+        _curve(group or y.name, of[0].kind, [dot.x for dot in of], [dot.y for dot in of], of_y, log=x.log)
+        for group, of in members.items()
+    ]
+    return _chart(title, drawing, note, width, lines, _ends([dot.x for dot in shown], x, of_x))
 
 
 def _by_group(dots: Sequence[Dot]) -> Row:
@@ -169,7 +176,8 @@ def bins(
     }
     mark = {"type": "bar", "color": colour(kind)}
     drawing = {"data": {"values": rows}, "mark": mark, "encoding": encoding, "width": "container", "height": 180}
-    return _chart(title, drawing, note, width)
+    line = _curve("count", kind, [at for at in edges[:-1] if at > 0 or not x.log], counts, scale(counts, ""), log=x.log)
+    return _chart(title, drawing, note, width, [line] if rows else [], _ends(edges, x, unit))
 
 
 def heat(
@@ -213,7 +221,11 @@ def heat(
     }
     size = {"width": "container", "height": max(60, min(520, 18 * len(rows)))}
     drawing = {"data": {"values": cells}, "mark": "rect", "encoding": encoding, **size}
-    return _chart(title, drawing, note, width)
+    lines = [
+        _curve(f"{axes[0]} {row}", kind, range(len(columns)), of_row, of)
+        for row, of_row in zip(rows, values, strict=True)
+    ]
+    return _chart(title, drawing, note, width, lines, f"{axes[1]} {columns[0]} – {columns[-1]}" if columns else "")
 
 
 def curves(
@@ -281,7 +293,8 @@ def curves(
     if brush:
         drawing["params"] = [{"name": "brush", "select": {"type": "interval", "encodings": ["x"]}}]
         drawing["usermeta"] = {"time_divisor": of_x.divisor}
-    return _chart(title, drawing, note, width)
+    sketch = [_curve(line.label, line.kind, line.x, line.y, of_y) for line in lines]
+    return _chart(title, drawing, note, width, sketch, _ends([at for line in lines for at in line.x], x, of_x))
 
 
 def waterfall(
@@ -291,13 +304,18 @@ def waterfall(
     total = begin[1] + sum(change for _, change in changes)
     of = scale([begin[1], total], unit)
     at = begin[1]
-    rows = [_fall(begin[0], 0.0, at, of.with_unit(at), colour("host"))]
+    rows = [_fall(begin[0], 0.0, at, of.with_unit(at), "host")]
     for label, change in changes:
         sign = "+" if change > 0 else "−" if change < 0 else "±"
         words = f"{sign}{of.with_unit(abs(change))}"
-        rows.append(_fall(label, at, at + change, words, colour(_WORSE if change > 0 else _BETTER)))
+        rows.append(_fall(label, at, at + change, words, _WORSE if change > 0 else _BETTER))
         at += change
-    rows.append(_fall(end, 0.0, at, of.with_unit(at), colour("host")))
+    rows.append(_fall(end, 0.0, at, of.with_unit(at), "host"))
+    ends = [sorted((row["low"], row["high"])) for row in rows]
+    lines = [
+        Sketch(row["label"], row["text"], row.pop("kind"), low=low, high=high)
+        for row, (low, high) in zip(rows, ends, strict=True)
+    ]
     for row in rows:
         row["low"], row["high"] = row["low"] / of.divisor, row["high"] / of.divisor
     encoding = {
@@ -315,18 +333,33 @@ def waterfall(
         row["right"] = max(row["low"], row["high"])
     size = {"width": "container", "height": {"step": 26}}
     drawing = {"data": {"values": rows}, "encoding": encoding, "layer": [bar, text], **size}
-    return _chart(title, drawing, note, "full")
+    return _chart(title, drawing, note, "full", lines)
 
 
-def _fall(label: str, low: float, high: float, text: str, rgb: str) -> Row:
-    return {"label": brief(printable(label), _LABEL), "low": low, "high": high, "text": text, "colour": rgb}
+def _fall(label: str, low: float, high: float, text: str, kind: str) -> Row:
+    name = brief(printable(label), _LABEL)
+    return {"label": name, "low": low, "high": high, "text": text, "colour": colour(kind), "kind": kind}
 
 
 # --- what they share
 
 
-def _chart(title: str, spec: Row, note: str, width: Width) -> ChartBlock:
-    return ChartBlock(title, vega_lite(**spec), note=note, width=width)
+def _chart(title: str, spec: Row, note: str, width: Width, lines: Sequence[Sketch], below: str = "") -> ChartBlock:
+    sketch = (*lines, *([Sketch("", below, "")] if lines and below else []))
+    return ChartBlock(title, vega_lite(**spec), note=note, width=width, sketch=sketch)
+
+
+def _curve(
+    label: str, kind: str, x: Sequence[float], y: Sequence[float | None], unit: Scale, *, log: bool = False
+) -> Sketch:
+    """A line of text for a curve: its greatest value stands beside it."""
+    most = max((value for value in y if value is not None), default=None)
+    return Sketch(label, f"up to {unit.with_unit(most)}", kind, [math.log(at) for at in x] if log else x, y)
+
+
+def _ends(values: Sequence[float], axis: Axis, unit: Scale) -> str:
+    """From where to where an axis reaches."""
+    return f"{axis.name} {unit.text(min(values))} – {unit.with_unit(max(values))}" if values else ""
 
 
 def _scale(values: Sequence[float], axis: Axis) -> Scale:

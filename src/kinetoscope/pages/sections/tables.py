@@ -140,6 +140,7 @@ def named_bars(
             link(name) if link else None,
             name,
             name == chosen,
+            calls=calls,
         )
         for label, (name, kind, calls, spent, share) in zip(labels, rows, strict=True)
     ]

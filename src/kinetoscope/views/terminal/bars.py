@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-_HEIGHTS = "▁▂▃▄▅▆▇█"
+HEIGHTS = "▁▂▃▄▅▆▇█"
+"""Of a curve: from the least to the greatest value."""
 
 
 def bar(value: float | None, largest: float, width: int) -> str:
@@ -55,4 +56,4 @@ def sparkline(values: Sequence[float | None]) -> str:
 def _height(value: float | None, largest: float) -> str:
     if value is None:
         return " "
-    return _HEIGHTS[round(value / largest * 7)] if largest > 0 and value > 0 else _HEIGHTS[0]
+    return HEIGHTS[round(value / largest * 7)] if largest > 0 and value > 0 else HEIGHTS[0]

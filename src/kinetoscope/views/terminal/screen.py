@@ -32,6 +32,9 @@ SERIES_ROWS = 8
 UNBOUNDED = 1 << 30
 """A width in which nothing is shortened."""
 
+WAY_TO_COLUMNS = " (--columns A,B chooses; a wider terminal shows more)"
+"""How a table shows columns for which there is no room."""
+
 _PICTURE_CELLS = 14, 40  # least and most cells of the picture beside the rows
 _COLOURED_COLUMNS = ("kind", "category")  # text columns whose values are kinds of time
 _NAME_COLUMNS = ("name", "operator")  # text columns that hold names of calls and kernels
@@ -72,8 +75,18 @@ def lines(
         yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
 
 
-def table(result: Result, *, width: int, limit: int | None = None, all_columns: bool = False) -> Iterator[Line]:
-    """Header, rows and foot; no title, no notes. Above them the picture of each line, if the chart is one of lines."""
+def table(
+    result: Result,
+    *,
+    width: int,
+    limit: int | None = None,
+    all_columns: bool = False,
+    way: str = WAY_TO_COLUMNS,
+) -> Iterator[Line]:
+    """Header, rows and foot; no title, no notes. Above them the picture of each line, if the chart is one of lines.
+
+    `way` says how columns are shown for which there is no room.
+    """
     if not result.frame.height:
         yield plain("No rows.", "dim")
         return
@@ -93,7 +106,7 @@ def table(result: Result, *, width: int, limit: int | None = None, all_columns: 
     every = [_cells(column, size) for column, size in zip(shown, sizes, strict=True)]
     for row in range(frame.height):
         yield *_joined([column[row] for column in every]), *beside[row]
-    for line in _foot(result.frame.height - frame.height, choice):
+    for line in _foot(result.frame.height - frame.height, choice, way):
         yield from (plain(each, "dim") for each in wrapped(line, width, indent="  "))
 
 
@@ -127,14 +140,14 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     return [part for piece in pieces for part in ((" " * fitting.GAP, ""), piece)][1:]
 
 
-def _foot(more: int, choice: fitting.Choice) -> Iterator[str]:
+def _foot(more: int, choice: fitting.Choice, way: str) -> Iterator[str]:
     """What of the result is not in the table."""
     if more:
         yield f"… {grouped(more)} more row{'s' * (more > 1)} (--limit 0 shows all)"
     if choice.empty:
         yield f"… no values in {', '.join(choice.empty)}"
     if choice.roomless:
-        yield f"… no room for {', '.join(choice.roomless)} (--columns A,B chooses; a wider terminal shows more)"
+        yield f"… no room for {', '.join(choice.roomless)}{way}"
 
 
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:

@@ -11,7 +11,8 @@ import kinetoscope
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
-from kinetoscope.screens.notebook import MAX_FINDINGS, advice_html, prose
+from kinetoscope.screens.html import prose
+from kinetoscope.screens.values import MAX_FINDINGS, advice_html
 from tests import drawn
 from tests.cli.run import MLP, RANKS
 
@@ -49,7 +50,7 @@ def test_a_remark_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_large_job_is_shown_by_its_first_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinetoscope.screens.notebook.READ_FOR_A_CELL", (1, 1 << 40))
+    monkeypatch.setattr("kinetoscope.screens.values.READ_FOR_A_CELL", (1, 1 << 40))
     assert "2 traces in all; this is about rank 0 alone." in texts(kinetoscope.read(RANKS)._repr_html_())
 
 

@@ -1,27 +1,24 @@
-"""Advice as lines: each finding with its time at stake on the scale of the step, what to change, and where to look.
-
-Draws the findings of the rules, and computes nothing but lengths.
-"""
+"""Findings on a terminal: each with its time at stake on the scale of the step, what to change, and where to look."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from kinetoscope.advisor.advice import METHOD, Advice, stake_text
+from kinetoscope.advisor.advice import Advice, stake_text
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.model.trace.symptoms import DAMAGED
-from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain, without_colour
+from kinetoscope.pages.blocks import FindingsBlock
+from kinetoscope.views.terminal.lines import FILL, THIN, Line, Piece, plain
 from kinetoscope.views.terminal.screen import UNBOUNDED
 from kinetoscope.views.text import cells, printable, wrapped
 
 MAX_LINE_CELLS: Final = 100
 """Longer lines are hard to read."""
 
-FINDINGS: Final = 5
-"""Shown where nobody asks for another number: what fits on a screen."""
+ENDLESS_CELLS: Final = UNBOUNDED // 2
+"""Wider than any terminal: a pipe, or a file, in which no line of code is broken."""
 
 _MIN_BAR_CELLS: Final = 10
 """A shorter bar would show nothing."""
@@ -32,46 +29,31 @@ _INDENT = "   "
 _CERTAIN_GLYPH, _POSSIBLE_GLYPH, _REST_GLYPH = "█", "▒", "·"
 
 
-def lines(advice: Advice, *, width: int, limit: int | None = None) -> Iterator[Line]:
-    """The whole screen, in at most `width` cells.
-
-    Args:
-        advice: the findings.
-        width: cells in a line.
-        limit: findings at most; None takes a screenful, 0 all.
-    """
+def findings(block: FindingsBlock, width: int) -> Iterator[Line]:
+    """Each finding with a line before the next one; then how many more there are, and where a rule is explained."""
+    advice, seen = block.advice, [row.finding for row in block.findings if row.finding is not None]
+    if advice is None or not seen:
+        return
     room = min(width, MAX_LINE_CELLS)
-    yield from _head(advice, room)
-    limit = FINDINGS if limit is None else limit or len(advice.findings)
-    seen = advice.findings[:limit]
     columns = (
         max((cells(mark(finding)) for finding in seen), default=0) + 2,
         max((cells(stake_text(finding)) for finding in seen if _timed(finding)), default=0) + 2,
     )
-    for number, finding in enumerate(seen, 1):
+    for place, finding in enumerate(seen):
+        if place:
+            yield plain()
+        number = advice.findings.index(finding) + 1
+        yield from _finding(finding, number, columns, advice, room, endless=width >= ENDLESS_CELLS)
+    if block.more:
         yield plain()
-        yield from _finding(finding, number, columns, advice, room, endless=width >= UNBOUNDED // 2)
-    if (more := len(advice.findings) - limit) > 0:
+        yield plain(f"… {block.more} more finding{'s' * (block.more > 1)} (--limit 0 shows all)", "dim")
+    yield plain()
+    yield (
+        (f"kinetoscope advise --explain {seen[0].code}", ""),
+        ("   what the rule checks, and why it matters", "dim"),
+    )
+    if block.note:
         yield plain()
-        yield plain(f"… {more} more finding{'s' * (more > 1)} (--limit 0 shows all)", "dim")
-    yield from _foot(advice, room)
-
-
-def text(advice: Advice) -> str:
-    """The whole advice without colour."""
-    return without_colour(lines(advice, width=MAX_LINE_CELLS, limit=0)).rstrip("\n")
-
-
-def _head(advice: Advice, width: int) -> Iterator[Line]:
-    yield from (plain(line, "bold") for line in wrapped(printable(advice.headline), width))
-    counts = {name: len(advice.of(name)) for name in LOOKS}
-    said = ", ".join(f"{count} {name}{'s' * (count > 1 and name != 'critical')}"
-                     for name, count in counts.items() if count)  # fmt: skip
-    text = f"{advice.measure}: {said}." if said else f"{advice.measure}."
-    yield from (plain(line, "dim") for line in wrapped(text, width))
-    for note in advice.notes:
-        if DAMAGED in note:
-            yield from (plain(line, "warn") for line in wrapped(f"! {printable(note)}", width, indent="  "))
 
 
 def _finding(
@@ -146,21 +128,3 @@ def _where(finding: Finding, advice: Advice, room: int, *, endless: bool) -> Ite
             yield plain(_INDENT + "  " + shown_by, "dim")  # never shortened: it is there to be copied
     for remark in finding.remarks(advice.ranks):
         yield from (plain(_INDENT + line, "dim") for line in wrapped(f"· {remark}", room, indent="  "))
-
-
-def _foot(advice: Advice, width: int) -> Iterator[Line]:
-    notes: Sequence[str] = [note for note in advice.notes if DAMAGED not in note]
-    if advice.findings:
-        yield plain()
-        code = advice.findings[0].code
-        yield (
-            (f"kinetoscope advise --explain {code}", ""),
-            ("   what the rule checks, and why it matters", "dim"),
-        )
-    if advice.timed:
-        yield plain()
-        yield from (plain(line, "dim") for line in wrapped(METHOD, width))
-    if notes:
-        yield plain()
-    for note in notes:
-        yield from (plain(line, "dim") for line in wrapped(f"· {printable(note)}", width, indent="  "))

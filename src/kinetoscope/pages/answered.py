@@ -1,0 +1,94 @@
+"""A page with the tables that it asks for: where no browser asks for them by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kinetoscope.analyses import RECORDED, named
+from kinetoscope.model.job import Job
+from kinetoscope.model.steps.grammar import parameter_value
+from kinetoscope.model.steps.selection import Selection, default_to_steady
+from kinetoscope.pages import PAGES, findings
+from kinetoscope.pages import named as module_of
+from kinetoscope.pages.blocks import Block, ElsewhereBlock, FindingsBlock, Page, RowsBlock, TableBlock
+from kinetoscope.pages.sections.joined_tables import with_joined_tables
+from kinetoscope.pages.sections.tables import table
+from kinetoscope.schema import Result
+from kinetoscope.views.numbers import grouped
+from kinetoscope.views.rows import Arrangement, arranged
+
+
+def page_of(name: str, job: Job, select: Selection, params: Mapping[str, str], **more: Any) -> Page:
+    """The page of a view: of the steady steps unless others are selected, or the view is about all that was recorded.
+
+    `more` is what views about several runs take.
+    """
+    view = PAGES[name]
+    page = module_of(name).page(job, select if view.recorded else default_to_steady(select), params, **more)
+    return with_joined_tables(page, job, params) if view.sums else page
+
+
+def answered(page: Page, job: Job, select: Selection, *, rows: int = 0) -> Page:
+    """The page with the rows of its tables (at most `rows` each; 0: all), and with what it shows of another page.
+
+    Args:
+        page: as a module of `pages` composes it.
+        job: what it is about.
+        select: what was asked for, before a default: tables of all that was recorded take it as it is.
+        rows: of each table.
+    """
+    asked = _Asked(job, select)
+    return replace(page, blocks=tuple(_limited(each, rows) for block in page.blocks for each in asked.blocks(block)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A job, and what is selected of it."""
+
+    job: Job
+    select: Selection
+
+    def blocks(self, block: Block) -> Iterator[Block]:
+        if isinstance(block, TableBlock):
+            yield self._rows(block)
+        elif isinstance(block, ElsewhereBlock):
+            yield from self._elsewhere(block)
+        else:
+            yield block
+
+    def _rows(self, block: TableBlock) -> RowsBlock:
+        analysis = named(block.analysis)
+        declared = {each.name: each for each in analysis.parameters}
+        params: dict[str, Any] = {name: parameter_value(declared[name], text) for name, text in block.params.items()}
+        select = self.select if block.analysis in RECORDED else default_to_steady(self.select)
+        result = self.job.ask({block.analysis: partial(analysis, select=select, **params)})[block.analysis]
+        shown = arranged(result, _arrangement(block, result))
+        return table(block.title, shown.schema, shown.frame, block.note)
+
+    def _elsewhere(self, block: ElsewhereBlock) -> Iterator[Block]:
+        """The first findings. Only findings are shown elsewhere: they are the page that takes long."""
+        there = findings.page(self.job, default_to_steady(self.select), {})
+        for each in there.blocks[:1]:
+            if isinstance(each, FindingsBlock):
+                yield replace(each, title=block.title, findings=each.findings[: block.limit], note=block.note)
+
+
+def _arrangement(block: TableBlock, result: Result) -> Arrangement:
+    column, _, rest = block.filter.partition(":")
+    operation, _, value = rest.partition(":")
+    return Arrangement(
+        filters=((column, operation, value),) if block.filter else (),
+        sort=tuple((name.removeprefix("-"), name.startswith("-")) for name in block.sort.split(",") if name),
+        columns=tuple(name for name in block.columns if name in result.schema),
+    )
+
+
+def _limited(block: Block, rows: int) -> Block:
+    """A table with its first rows; a note says how many there are."""
+    if not isinstance(block, RowsBlock) or not rows or len(block.rows) <= rows:
+        return block
+    more = f"The first {grouped(rows)} of {grouped(len(block.rows))} rows."
+    return replace(block, rows=block.rows[:rows], note=f"{more} {block.note}".strip())

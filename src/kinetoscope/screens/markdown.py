@@ -1,0 +1,145 @@
+"""A page as Markdown: parts that stay or go together, the most important first; see `pages.documents`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from kinetoscope.pages.blocks import (
+    Block,
+    ControlsBlock,
+    FindingsBlock,
+    NoteBlock,
+    Page,
+    Part,
+    PartsBlock,
+    RooflineBlock,
+    RowsBlock,
+)
+from kinetoscope.pages.documents import Lines, document, finding_lines
+from kinetoscope.schema import Unit
+from kinetoscope.screens.grid import EMPTY_CELLS, Grid, grid, note_of, share_text
+from kinetoscope.screens.terminal import result_of
+from kinetoscope.views.markdown import code, escaped, notes, sentence, table, table_row
+from kinetoscope.views.numbers import shown
+from kinetoscope.views.terminal.bars import HEIGHTS
+
+
+def text(page: Page, budget: int | None = None) -> str:
+    """The page as one document, in about `budget` tokens at most.
+
+    Raises:
+        UsageError: not even its first part fits.
+    """
+    return document(list(parts(page)), budget)
+
+
+def parts(page: Page) -> Iterator[Lines]:
+    """The head, each block, the notes."""
+    facts = escaped(" · ".join(page.facts))
+    if page.title:
+        yield [f"# {escaped(page.title)}", "", *([facts, ""] if facts else []), sentence(page.sentence)]
+    else:
+        yield [f"# {sentence(page.sentence)}", *(["", facts] if facts else [])]
+    for block in page.blocks:
+        yield from _block(block)
+    if page.cannot:
+        yield ["## Notes", "", *notes(page.cannot)]
+
+
+def _block(block: Block) -> Iterator[Lines]:
+    title = getattr(block, "title", "")
+    if isinstance(block, FindingsBlock):
+        yield from _findings(block)
+        return
+    draw: Callable[[Any], list[str]] | None = _DRAW.get(type(block))
+    made = grid(block) if draw is None else None
+    drawn = draw(block) if draw is not None else _grid(made) if made is not None else []
+    if drawn:
+        head = [f"## {escaped(title)}", ""] if title else []
+        yield [*head, *drawn, *(["", sentence(note_of(block))] if note_of(block) else [])]
+
+
+def _findings(block: FindingsBlock) -> Iterator[Lines]:
+    advice, head = block.advice, [f"## {escaped(block.title or 'What to change')}", ""]
+    members = [row.finding for row in block.findings if row.finding is not None]
+    if advice is None or not members:
+        return
+    for place, finding in enumerate(members):
+        first = [*head, *([sentence(block.note), ""] if block.note else [])] if place == 0 else []
+        yield [*first, *finding_lines(finding, advice)]
+
+
+def _note(block: NoteBlock) -> list[str]:
+    said = sentence(" ".join(block.text.split("\n")))
+    return [f"**{said}**" if block.alert else said]
+
+
+def _controls(block: ControlsBlock) -> list[str]:
+    return [
+        f"- {escaped(control.label)}: {code(f'{control.name}={control.value}')}, or {', '.join(map(code, others))}"
+        for control in block.controls
+        if not control.runs and (others := [value for value, _ in control.choices if value and value != control.value])
+    ]
+
+
+def _rows(block: RowsBlock) -> list[str]:
+    return table(result_of(block), limit=0).splitlines() if block.rows else []
+
+
+def _parts(block: PartsBlock) -> list[str]:
+    return _table_of_parts(block.parts, block.unit)
+
+
+def _roofline(block: RooflineBlock) -> list[str]:
+    return _table_of_parts(block.parts, "ns")
+
+
+def _table_of_parts(of: Any, unit: Unit) -> list[str]:
+    rows: list[Part] = sorted((part for part in of if part.value > 0), key=lambda part: -part.value)
+    total = sum(part.value for part in rows)
+    cells = [[escaped(part.label), shown(part.value, unit), share_text(part.value / total)] for part in rows]
+    return (
+        [table_row(line) for line in (["", "time" if unit == "ns" else "size", "share"], _sides(2), *cells)]
+        if rows
+        else []
+    )
+
+
+def _sides(numbers: int) -> list[str]:
+    return ["---", *["---:"] * numbers]
+
+
+def _grid(of: Grid) -> list[str]:
+    """A table; how deep a name stands is said by points before it."""
+    rows = [
+        [
+            "· " * row.indent + (code(row.cells[0]) if of.named else escaped(row.cells[0])),
+            *(_cell(each) for each in row.cells[1:]),
+        ]
+        for row in of.rows
+    ]
+    about = [
+        f"- {code(row.cells[0]) if of.named else escaped(row.cells[0])}: {escaped('; '.join(row.about))}"
+        for row in of.rows
+        if row.about
+    ]
+    lines = [table_row(line) for line in ([*map(escaped, of.heads)], _sides(len(of.heads) - 1), *rows)]
+    return [*lines, *(["", *about] if about else []), *(["", escaped(of.rest)] if of.rest else [])]
+
+
+def _cell(text: str) -> str:
+    """A curve stands in a code span, in which its spaces stay."""
+    return code(text) if text not in EMPTY_CELLS and set(text) <= _CURVE else escaped(text)
+
+
+_CURVE: Final = frozenset(f"{HEIGHTS} ")
+
+_DRAW: Final[dict[type[Block], Callable[[Any], list[str]]]] = {
+    NoteBlock: _note,
+    ControlsBlock: _controls,
+    RowsBlock: _rows,
+    PartsBlock: _parts,
+    RooflineBlock: _roofline,
+}
+"""Functions that write kinds of blocks that are no grids."""
