@@ -83,6 +83,23 @@ def test_a_formula_is_a_function_with_the_names_of_the_schema() -> None:
     assert schema("Tensor input, factor, Tensor? bias").places == {"input": 0, "factor": 1, "bias": 2}
 
 
+OLDER = {
+    "_cat", *(f"{library}_convolution{kind}_backward_{operand}" for library in ("cudnn", "miopen")
+              for kind in ("", "_transpose") for operand in ("input", "weight")),
+    "miopen_depthwise_convolution_backward_input", "miopen_depthwise_convolution_backward_weight",
+    "mkldnn_convolution_backward_input", "mkldnn_convolution_backward_weights",
+}  # fmt: skip
+"""Operators that releases of torch before the installed one had."""
+
+
+@pytest.mark.torch
+def test_each_operator_of_torch_is_one_that_torch_has() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")
+    declared = {each.name for each in torch._C._jit_get_all_schemas()}
+    of_torch = {name for name in ENTRIES if name.startswith("aten::")}
+    assert {name.removeprefix("aten::") for name in of_torch - declared} <= OLDER
+
+
 @pytest.mark.torch
 def test_the_table_is_what_torch_declares() -> None:
     pytest.importorskip("torch", reason="torch is not installed: `make test-recorder` installs it")

@@ -102,6 +102,14 @@ _OPERATIONS: Final = {
 }  # fmt: skip
 """Operations an element, where they are not one."""
 
+_NEVER_IN_PLACE: Final = (
+    "__and__ __lshift__ __or__ __rshift__ __xor__ _masked_scale _prelu_kernel angle binary_cross_entropy clone flip"
+    " fmax fmin hardshrink huber_loss isfinite isinf isnan isneginf isposinf logaddexp logaddexp2 maximum minimum"
+    " mse_loss positive prelu roll rsub signbit smooth_l1_loss softplus softshrink special_entr special_erfcx"
+    " special_i0e special_i1 special_log_ndtr special_ndtri where"
+)
+"""Operators that torch does not have in place; nor has it any backward pass so."""
+
 _WRITTEN: Final = (
     "fill_ zero_ uniform_ normal_ random_ bernoulli_ exponential_ cauchy_ geometric_ log_normal_"
     " _fill_mem_eff_dropout_mask_"
@@ -124,7 +132,7 @@ def _operators() -> Iterator[tuple[str, Elementwise]]:
         for name, inputs in names.items():
             operations = _OPERATIONS.get(name, 1)
             yield name, Elementwise(inputs, result, operations)
-            if not name.endswith("ward"):
+            if not name.endswith("ward") and name not in _NEVER_IN_PLACE.split():
                 yield f"{name}_", Elementwise(inputs, result, operations, in_place=True)
     for name in _WRITTEN.split():
         yield name, Elementwise(1, operations=0, in_place=True, reads_result=False)
@@ -187,7 +195,9 @@ formula("_thnn_fused_gru_cell", written="hx hx hx hx hx hx", read=f"{_GATES} hx 
 formula("glu_backward", written="input", read="grad_output input", operations=6)(streaming)
 formula("_prelu_kernel_backward", written="input input", read="grad_output input weight", operations=3)(streaming)
 
-OPERATIONS_OF_LISTS: Final = {
-    name: _OPERATIONS.get(name, 1) for name in [*_UNARY.split(), *_FLOATING.split(), *_BINARY.split(), "div"]
-}
-"""Operations an element of the operators that also take lists of tensors (`_foreach_…`), and of others."""
+_OF_LISTS: Final = (
+    "abs acos add asin atan ceil clamp_max clamp_min clone cos cosh div erf erfc exp expm1 floor frac lgamma log log10"
+    " log1p log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+)
+OPERATIONS_OF_LISTS: Final = {name: _OPERATIONS.get(name, 1) for name in _OF_LISTS.split()}
+"""Operations an element of the operators that also take lists of tensors (`_foreach_…`)."""

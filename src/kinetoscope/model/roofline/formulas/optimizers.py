@@ -135,7 +135,7 @@ def _foreach(tail: str) -> dict[str, OverLists]:
     formulas["copy"] = OverLists(2, 0, is_fresh=is_fresh, reads_result=False)
     formulas["zero"] = OverLists(1, 0, is_fresh=is_fresh, reads_result=False)
     formulas["addcmul"] = formulas["addcdiv"] = OverLists(3, 3, is_fresh=is_fresh, repeated=1)
-    return {f"_foreach_{name}{tail}": each for name, each in formulas.items()}
+    return {f"_foreach_{name}{tail}": each for name, each in formulas.items() if is_fresh or name != "clone"}
 
 
 for _name, _over_lists in {**_foreach(""), **_foreach("_")}.items():
