@@ -1,8 +1,8 @@
 """Writes what the front end shares with Python: types of blocks, colours, cases of number formatting, and digests.
 
-`python web/generate.py` writes src/api/blocks.ts, src/base/kinds.ts and tests/numbers.json. `--check` writes nothing
-and says what is stale, the built bundle included: beside it stands the digest of the sources that it was built from,
-which `--stamp` (the last step of `make web`) renews. None of this needs Node.
+`python web/generate.py` writes src/api/blocks.ts and answers.ts, src/base/kinds.ts and tests/numbers.json. `--check`
+writes nothing and says what is stale, the built bundle included: beside it stands the digest of the sources that it was
+built from, which `--stamp` (the last step of `make web`) renews. None of this needs Node.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from kinetoscope.views.exports.plain import field_names
 
 WEB = Path(__file__).parent
 STATIC = WEB.parent / "src" / "kinetoscope" / "server" / "static"
@@ -38,7 +40,12 @@ def main(argv: list[str] | None = None) -> int:
     if args.stamp:
         (STATIC / STAMP).write_text(stamp(), encoding="utf-8")
         return 0
-    wanted = {"src/api/blocks.ts": blocks(), "src/base/kinds.ts": kinds(), "tests/numbers.json": numbers()}
+    wanted = {
+        "src/api/blocks.ts": blocks(),
+        "src/api/answers.ts": answers(),
+        "src/base/kinds.ts": kinds(),
+        "tests/numbers.json": numbers(),
+    }
     stale = [name for name, text in wanted.items() if _read(WEB / name) != text]
     if not args.check:
         for name in stale:
@@ -93,14 +100,58 @@ def blocks() -> str:
     return "\n".join(parts)
 
 
-def _interface(of: type, *, is_block: bool) -> str:
+def answers() -> str:
+    """What the other endpoints answer, and what heads a tile, as TypeScript: an interface for each type."""
+    from kinetoscope.pages.blocks import Page
+    from kinetoscope.schema import Unit
+    from kinetoscope.server.app import Server, answered, routes
+    from kinetoscope.server.runs.workspace import Workspace
+    from kinetoscope.server.timeline.tile import TileHeader
+
+    reached: dict[type, None] = {}
+    for hint in (*answered(routes(Server(Workspace(())))).values(), TileHeader):
+        if hint is not Page:
+            _reach(hint, reached)
+    parts = [_MADE, 'import type { Unit } from "./blocks";\n']
+    parts += [_interface(each, is_block=False) for each in reached]
+    text = "\n".join(parts)
+    return text.replace(f": {_typed(Unit)};", ": Unit;")
+
+
+def _reach(hint: Any, reached: dict[type, None]) -> None:
+    """Take note of the dataclasses and named tuples that a type is made of."""
+    if hint == _dtype():
+        return
+    if isinstance(hint, type) and field_names(hint) is not None:
+        if hint not in reached:
+            reached[hint] = None
+            for _, each in _fields(hint):
+                _reach(each, reached)
+        return
+    for each in typing.get_args(hint):
+        _reach(each, reached)
+
+
+def _dtype() -> Any:
+    """The type of a column's type, which is a text in JSON."""
+    from kinetoscope.schema import DType
+
+    return DType
+
+
+def _fields(of: type) -> list[tuple[str, Any]]:
+    """Names and types of fields that the page gets; how values of several ranks become one it need not know."""
+    from kinetoscope.schema import Across
+
     hints = typing.get_type_hints(of)
+    of_text = {each.name for each in dataclasses.fields(of) if each.metadata} if dataclasses.is_dataclass(of) else ()
+    names = (name for name in field_names(of) or () if name not in of_text)
+    return [(name, hints[name]) for name in names if hints[name] != Across | None]
+
+
+def _interface(of: type, *, is_block: bool) -> str:
     lines = [f"  readonly block: {json.dumps(_name(of).lower())};"] if is_block else []
-    lines += [
-        f"  readonly {field.name}: {_typed(hints[field.name])};"
-        for field in dataclasses.fields(of)
-        if not field.metadata
-    ]
+    lines += [f"  readonly {name}: {_typed(hint)};" for name, hint in _fields(of)]
     doc = (inspect.getdoc(of) or "").partition("\n")[0]
     return f"/** {doc} */\nexport interface {_name(of)} {{\n" + "\n".join(lines) + "\n}\n"
 
@@ -115,17 +166,19 @@ def _typed(hint: Any) -> str:
         return _NAMES[hint]
     if hint is Any:
         return "unknown"
+    if hint == _dtype():
+        return "string"
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return " | ".join(json.dumps(arg) for arg in args)
     if origin in (typing.Union, types.UnionType):
         return " | ".join(_typed(arg) for arg in args)
-    if origin is tuple:
-        return f"readonly [{', '.join(_typed(arg) for arg in args)}]"
-    if origin is Sequence:
+    if origin in (Sequence, list) or (origin is tuple and args[-1] is Ellipsis):
         inner = _typed(args[0])
         return f"readonly ({inner})[]" if " " in inner else f"readonly {inner}[]"
-    if origin is Mapping:
+    if origin is tuple:
+        return f"readonly [{', '.join(_typed(arg) for arg in args)}]"
+    if origin in (Mapping, dict):
         return f"Readonly<Record<{_typed(args[0])}, {_typed(args[1])}>>"
     if isinstance(hint, type):
         return _name(hint)

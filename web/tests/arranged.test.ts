@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
 import { arranged } from "../src/api/arranged";
-import type { Answer } from "../src/api/types";
+import type { TableAnswer } from "../src/api/answers";
 
-const ANSWER: Answer = {
+const ANSWER: TableAnswer = {
+  analysis: "",
+  params: {},
+  ranks: null,
+  short: {},
   columns: [
-    { name: "name", dtype: "String", unit: "", doc: "" },
-    { name: "time", dtype: "Int64", unit: "ns", doc: "" },
+    { name: "name", dtype: "String", unit: "", doc: "", instant: false },
+    { name: "time", dtype: "Int64", unit: "ns", doc: "", instant: false },
   ],
   rows: [
     ["b", 2],
@@ -17,7 +21,7 @@ const ANSWER: Answer = {
   notes: [],
   scales: {},
 };
-const names = (answer: Answer) => answer.rows.map(([name]) => name).join("");
+const names = (answer: TableAnswer) => answer.rows.map(([name]) => name).join("");
 
 test("what is missing comes last in either direction", () => {
   expect(names(arranged(ANSWER, { sort: "time", limit: 9 }))).toBe("bCa");

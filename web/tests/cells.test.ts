@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { shownAs } from "../src/grid/cells";
 
-const column = (dtype: string, more = {}) => ({ name: "x", dtype, unit: "" as const, doc: "", ...more });
+const column = (dtype: string, more = {}) => ({
+  name: "x",
+  dtype,
+  unit: "" as const,
+  doc: "",
+  instant: false,
+  ...more,
+});
 
 test("a whole number that JavaScript cannot hold is shown to its last digit", () => {
   const shown = shownAs(column("Int64"), { label: "", divisor: 1 });

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { SqlTable } from "../src/api/types";
+import type { SqlTable } from "../src/api/answers";
 import { proposals } from "../src/views/complete";
 
-const column = (name: string) => ({ name, dtype: "Int64", unit: "ns" as const, doc: "d" });
+const column = (name: string) => ({ name, dtype: "Int64", unit: "ns" as const, doc: "d", instant: false });
 const tables: SqlTable[] = [
   { name: "kernels", doc: "", columns: [column("duration"), column("grid"), column("device")] },
   { name: "ops", doc: "", columns: [column("duration"), column("self_time")] },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Column } from "../src/api/types";
+import type { Column } from "../src/api/answers";
 import { csv } from "../src/grid/csv";
 
 const column = (name: string): Column => ({ name, dtype: "String", unit: "", doc: "", instant: false });

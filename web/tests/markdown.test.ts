@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { markdown } from "../src/grid/markdown";
 
-const column = (name: string, dtype: string, unit: "" | "ns" = "") => ({ name, dtype, unit, doc: "" });
+const column = (name: string, dtype: string, unit: "" | "ns" = "") => ({ name, dtype, unit, doc: "", instant: false });
 
 test("columns that are shown, in their units, and nothing that is markup", () => {
   const head = {

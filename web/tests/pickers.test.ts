@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Listed } from "../src/api/types";
+import type { ListedRun } from "../src/api/answers";
 import { byLikeness } from "../src/frame/pickers";
 
-const runs = ["resnet/a100", "mi300/Qwen2", "h100/Qwen2", "h100/owlv2"].map((name) => ({ name }) as Listed);
+const runs = ["resnet/a100", "mi300/Qwen2", "h100/Qwen2", "h100/owlv2"].map((name) => ({ name }) as ListedRun);
 
 test("runs that are called most alike come first, others stay in order", () => {
   expect(byLikeness(runs, "a100/Qwen2").map((run) => run.name)).toEqual([

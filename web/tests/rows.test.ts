@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { numbersOf, textOf, timeRangeOf, timeRangeText } from "../src/base/ranges";
 import { linkOf, usualPlaces } from "../src/blocks/rowlinks";
-import type { Answer } from "../src/api/types";
+import type { TableAnswer } from "../src/api/answers";
 
 test("ranges of numbers as text, both ways", () => {
   expect([...numbersOf("0,8-11")]).toEqual([0, 8, 9, 10, 11]);
@@ -29,7 +29,7 @@ const column = (name: string, instant = false) => ({ name, dtype: "Int64", unit:
 test("a row leads to its place on the timeline, with room around", () => {
   const head = {
     columns: [column("rank"), column("row"), column("start", true), column("end", true)],
-  } as unknown as Answer;
+  } as unknown as TableAnswer;
   expect(linkOf([2, 17, 10_000, 20_000], head, usualPlaces(head.columns))).toEqual({
     view: "timeline",
     rank: 2,
@@ -39,12 +39,12 @@ test("a row leads to its place on the timeline, with room around", () => {
 });
 
 test("instants of a query count by the clock of the file", () => {
-  const head = { columns: [column("row"), column("start", true)] } as unknown as Answer;
+  const head = { columns: [column("row"), column("start", true)] } as unknown as TableAnswer;
   const link = linkOf([1, "1623142623460111000"], head, usualPlaces(head.columns), "1623142623460016000");
   expect(link).toMatchObject({ row: 1, time: [45_000, 145_000] });
 });
 
 test("a row that tells no place leads nowhere", () => {
-  const head = { columns: [column("calls")] } as unknown as Answer;
+  const head = { columns: [column("calls")] } as unknown as TableAnswer;
   expect(linkOf([1], head, usualPlaces(head.columns))).toBeNull();
 });

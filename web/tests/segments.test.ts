@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
-import { arranged, fittedInto, rowUnder, type Heap } from "../src/draw/memory/segments";
+import type { MemoryHeap } from "../src/api/answers";
+import { arranged, fittedInto, rowUnder } from "../src/draw/memory/segments";
 import { rowAt } from "../src/draw/memory/bands";
 
 const MB = 1_000_000;
 
-/** Three segments in two groups; the second of the first group was taken first. */
-const heap: Heap = {
+/** Three segments in two groups; the second of the first group was reserved first. */
+const heap: MemoryHeap = {
   event: 7,
   time: null,
   sentence: "",
@@ -14,7 +15,7 @@ const heap: Heap = {
     address: ["0x0", "0x1", "0x2"],
     size: [20 * MB, 50 * MB, 2 * MB],
     group: [0, 0, 1],
-    taken: [5, -1, 3],
+    allocated_at: [5, -1, 3],
     expandable: [false, false, false],
   },
   bytes: {},
@@ -26,7 +27,7 @@ const heap: Heap = {
   ],
 };
 
-test("segments of a group stand in the order in which they were taken, as wide as they are large", () => {
+test("segments of a group stand in the order in which they were reserved, as wide as they are large", () => {
   const { placed, labels } = arranged(heap, 100, MB);
   expect(placed.map(({ segment, x, width }) => [segment, x, width])).toEqual([
     [1, 0, 50],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, QueryParams
@@ -22,24 +24,34 @@ from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.pages.answered import page_of
+from kinetoscope.pages.blocks import Page
 from kinetoscope.schema import Result
-from kinetoscope.server.errors import JSON, BadValueError, MissingError, refused
+from kinetoscope.server.errors import BadValueError, MissingError, refused
 from kinetoscope.server.http import perfetto
 from kinetoscope.server.http.access import Rules
 from kinetoscope.server.http.application import front
-from kinetoscope.server.http.endpoint import ApiRequest, Work, endpoint, json_response
+from kinetoscope.server.http.endpoint import ApiRequest, JsonResponse, Work, cached_response, endpoint, json_response
 from kinetoscope.server.http.in_process_client import InProcessClient
-from kinetoscope.server.json_encoding import to_json
 from kinetoscope.server.memory.routes import memory_routes
 from kinetoscope.server.query import RunPart, integer, numbers, own_parameters, run_part
 from kinetoscope.server.report import page_of_run, pages_of_report
 from kinetoscope.server.results import metadata
+from kinetoscope.server.results.answers import (
+    AnalysisList,
+    ListedRuns,
+    RunInfo,
+    ServerFeatures,
+    ServerInfo,
+    SqlTables,
+    TableAnswer,
+)
 from kinetoscope.server.results.routes import Results
-from kinetoscope.server.runs.notes import Notes, change
+from kinetoscope.server.runs.notes import Notes, TimelineNotes, change
+from kinetoscope.server.runs.progress import ReadProgress
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
-from kinetoscope.server.source_code import Sources
-from kinetoscope.server.sql.lane import lane_answer, require_places
+from kinetoscope.server.source_code import Sources, SourceText
+from kinetoscope.server.sql.lane import QueryLanes, lane_answer, require_places
 from kinetoscope.server.sql.process import stop
 from kinetoscope.server.sql.routes import Query, parsed_query, query_result, require_harmless, ticket_to_stop
 from kinetoscope.server.timeline.request import MAX_RANKS
@@ -70,40 +82,33 @@ class Server:
                 self.page(request)
                 self.run(request)
 
-    def server(self, _: ApiRequest) -> Response:
+    def server(self, _: ApiRequest) -> JsonResponse[ServerInfo]:
         """`api/server`."""
-        features = metadata.Features(
-            auth=self.auth,
-            source_roots=bool(self.sources.roots),
-            perfetto=perfetto.folder() is not None,
-            editor=self.editor,
-            maps=self.sources.maps,
-        )
-        return json_response(metadata.server_info(features))
+        features = ServerFeatures(bool(self.sources.roots), perfetto.folder() is not None, self.editor)
+        return json_response(metadata.server_info(features, auth=self.auth, maps=self.sources.maps))
 
-    def runs(self, _: ApiRequest) -> Response:
+    def runs(self, _: ApiRequest) -> JsonResponse[ListedRuns]:
         """`api/runs`."""
         return json_response(metadata.run_list_info(self.workspace.runs()))
 
-    def run(self, request: ApiRequest) -> Response:
+    def run(self, request: ApiRequest) -> JsonResponse[RunInfo]:
         """`api/runs/{run}`."""
         part = run_part(request.query)
         rank = part.ranks[0] if part.ranks else None
         run = self.workspace.run(request.path["run"])
         return json_response(metadata.run_info(run, rank, part.cycle or 0, part.select.steps_by))
 
-    def progress(self, request: ApiRequest) -> Response:
+    def progress(self, request: ApiRequest) -> JsonResponse[ReadProgress]:
         """`api/runs/{run}/progress`."""
         run = self.workspace.run(request.path["run"])
         progress = self.workspace.progress(run)
-        what = self._activity.get(run.id) or progress.what
-        return json_response({"done": progress.done, "total": progress.total, "what": what})
+        return json_response(replace(progress, what=self._activity.get(run.id) or progress.what))
 
-    def analyses(self, _: ApiRequest) -> Response:
+    def analyses(self, _: ApiRequest) -> JsonResponse[AnalysisList]:
         """`api/analyses`."""
         return json_response(metadata.analyses_info())
 
-    def page(self, request: ApiRequest) -> Response:
+    def page(self, request: ApiRequest) -> JsonResponse[Page]:
         """`api/runs/{run}/pages/{page}`."""
         name, part, params = request.path["page"], run_part(request.query), own_parameters(request.query)
         view = pages.PAGES.get(name)
@@ -115,7 +120,7 @@ class Server:
         select = part.select if view.recorded else default_to_steady(part.select)
         key = ("page", name, run.id, run.version, ranks, part.cycle, select, tuple(sorted(params.items())))
 
-        def compose() -> bytes:
+        def compose() -> Page:
             job = run.part(ranks, part.cycle)
             more: dict[str, Any] = {"base": self._same_ranks(base, ranks, part.cycle)} if view.runs > 1 else {}
             if view.runs == pages.ALL:
@@ -123,15 +128,14 @@ class Server:
                 more = {"runs": self._same_ranks_of_all(run, runs, ranks, part.cycle), "listed": readable}
             page = page_of(name, job, part.select, params, **more)
             facts = (*_about_ranks(view, part, job, run.job), *page.facts)
-            return to_json(replace(page, facts=facts, select=as_query(ranks)))
+            return replace(page, facts=facts, select=as_query(ranks))
 
         if view.runs > 1 and not base:
             raise BadValueError("choose a run to compare with", "base=, one of the list of runs.")
         version = self.workspace.run(base).version if base else ""
         runs = self._oldest_first(run, params.get(pages.CHOSEN, "")) if view.runs == pages.ALL else ()
         versions = tuple((each.id, each.version) for each in runs)
-        body = self.workspace.answers.get((*key, base, version, versions), compose)
-        return Response(body, media_type=JSON)
+        return cached_response(self.workspace.answers, (*key, base, version, versions), compose)
 
     def _same_ranks(self, base: str, ranks: tuple[int, ...] | None, cycle: int | None) -> Job:
         """The same ranks of another run; of one that has none of them, the first."""
@@ -157,7 +161,7 @@ class Server:
         finally:
             self._activity.pop(own.id, None)
 
-    def notes(self, request: ApiRequest) -> Response:
+    def notes(self, request: ApiRequest) -> JsonResponse[TimelineNotes]:
         """`api/runs/{run}/notes`; as POST with one that is new or changed, or the id of one to delete."""
         notes = Notes(self.workspace.run(request.path["run"]).files.path)
         if request.body:
@@ -171,18 +175,18 @@ class Server:
         body = report_of(self, run.id, pages_of_report(), dict(request.query))
         return Response(body, media_type="text/html", headers={"Content-Disposition": "attachment"})
 
-    def tables(self, _: ApiRequest) -> Response:
+    def tables(self, _: ApiRequest) -> JsonResponse[SqlTables]:
         """`api/runs/{run}/sql`: the tables that a query may name."""
         return json_response(metadata.tables_info())
 
-    def sql(self, request: ApiRequest) -> Response:
+    def sql(self, request: ApiRequest) -> JsonResponse[TableAnswer] | Response:
         """`api/runs/{run}/sql` as POST."""
         run, query, key, result = self._query(request)
         arranged = ApiRequest(request.path, QueryParams(list(query.options)), request.headers)
         name = f"{run.files.name}-query"
         return Results(self.workspace).answer(key, result, arranged, name=name, params=result.params)
 
-    def sql_lane(self, request: ApiRequest) -> Response:
+    def sql_lane(self, request: ApiRequest) -> JsonResponse[QueryLanes]:
         """`api/runs/{run}/sql/lane` as POST: the rows on the timelines of the ranks in `drawn`."""
         cycle = run_part(request.query).cycle or 0
         run, _, _, result = self._query(request, cycle)
@@ -200,12 +204,12 @@ class Server:
         result = self.workspace.answers.get(key, lambda: query_result(run.part(ranks, cycle), query.text, query.ticket))
         return run, query, key, result
 
-    def stop_sql(self, request: ApiRequest) -> Response:
+    def stop_sql(self, request: ApiRequest) -> JsonResponse[Mapping[str, Any]]:
         """`api/runs/{run}/sql/stop` as POST."""
         stop(ticket_to_stop(request.body))
-        return json_response({})
+        return JsonResponse(b"{}")
 
-    def source(self, request: ApiRequest) -> Response:
+    def source(self, request: ApiRequest) -> JsonResponse[SourceText]:
         """`api/runs/{run}/source`."""
         line = integer("line", request.query.get("line", "1"), low=0, high=10**9)
         around = request.query.get("around", "")
@@ -262,6 +266,18 @@ def routes(server: Server) -> list[BaseRoute]:
         *timeline_routes(workspace, results),
         *memory_routes(workspace),
     ]
+
+
+def answered(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The type that each endpoint answers with as JSON, by method and path; what answers with bytes is not here."""
+    types: dict[str, Any] = {}
+    for route in (each for each in routes if isinstance(each, Route)):
+        hint = get_type_hints(inspect.unwrap(route.endpoint))["return"]
+        for each in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+            if get_origin(each) is JsonResponse:
+                method = "GET" if "GET" in (route.methods or ()) else "POST"
+                (types[f"{method} {route.path}"],) = get_args(each)
+    return types
 
 
 def api(server: Server) -> ASGIApp:

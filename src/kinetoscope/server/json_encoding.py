@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -21,8 +20,8 @@ def to_json(thing: Any) -> bytes:
     return _encoded(plain(thing))
 
 
-def rows_to_json(head: Mapping[str, Any], frame: pl.DataFrame) -> bytes:
-    """The members of `head`, and `rows` with those of `frame`; each column is looked at as a whole."""
+def rows_to_json(head: Any, frame: pl.DataFrame) -> bytes:
+    """The fields of a dataclass, and as its `rows` those of `frame`; each column is looked at as a whole."""
     columns = [_column(series) for series in frame.iter_columns()]
     return _encoded({**plain(head), "rows": list(zip(*columns, strict=True))})
 

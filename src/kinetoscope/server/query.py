@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from starlette.datastructures import QueryParams
 
@@ -105,11 +105,16 @@ def own_parameters(query: QueryParams) -> dict[str, str]:
     return {key.removeprefix("p."): _text(query, key) for key in query if key.startswith("p.")}
 
 
-def kind_of(parameter: Parameter) -> str:
-    """The kind of input in a form: int, float, bool, choice or text."""
+InputKind = Literal["int", "float", "bool", "text", "choice"]
+
+_INPUT_KINDS: Final[Mapping[type, InputKind]] = {int: "int", float: "float", bool: "bool"}
+
+
+def kind_of(parameter: Parameter) -> InputKind:
+    """The kind of input in a form."""
     if parameter.choices:
         return "choice"
-    return {int: "int", float: "float", bool: "bool"}.get(grammar.parameter_type(parameter), "text")
+    return _INPUT_KINDS.get(grammar.parameter_type(parameter), "text")
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Final
+from typing import Final
 
 from kinetoscope.server.errors import BadValueError, ForbiddenError, MissingError
 
@@ -21,6 +21,17 @@ MAX_LINES: Final = 100_000
 """Lines that are sent at most."""
 
 _ENDINGS: Final = (".py", ".pyx", ".pxd", ".pyi", ".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".rs", ".triton")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """Lines of the `file` here that was `asked` for, of `all` that it has; the number of the first is `first`."""
+
+    file: str
+    asked: str
+    first: int
+    lines: Sequence[str]
+    all: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class Sources:
         """The sources in folders as the user names them."""
         return cls(tuple(Path(root).resolve() for root in roots), tuple(maps))
 
-    def lines(self, file: str, line: int, around: int | None) -> dict[str, Any]:
+    def lines(self, file: str, line: int, around: int | None) -> SourceText:
         """The lines of a file, `around` before and after `line` (None: all).
 
         Raises:
@@ -55,7 +66,7 @@ class Sources:
         texts = data.decode("utf-8", "replace").splitlines()
         first = 1 if around is None else max(1, line - around)
         last = min(len(texts), first + MAX_LINES - 1 if around is None else line + around)
-        return {"file": str(path), "asked": file, "first": first, "lines": texts[first - 1 : last], "all": len(texts)}
+        return SourceText(str(path), file, first, texts[first - 1 : last], len(texts))
 
     def find(self, file: str) -> Path:
         """The file here that a path in a trace means.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kinetoscope.server.errors import ForbiddenError
-from kinetoscope.server.runs.notes import MAX_NOTES, MAX_TEXT_CHARACTERS, Note, Notes
+from kinetoscope.server.runs.notes import MAX_NOTES, MAX_TEXT_CHARACTERS, Notes, TimelineNote
 from tests.drawn import job, op
 from tests.server.serving import Client, serving
 
@@ -88,19 +88,19 @@ def test_what_is_no_note_is_refused(tmp_path: Path, odd: dict[str, Any]) -> None
 def test_where_the_folder_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    Notes(str(folder)).put(Note.of({**NOTE, "text": "of a colleague"}))
+    Notes(str(folder)).put(TimelineNote.of({**NOTE, "text": "of a colleague"}))
     monkeypatch.setattr(os, "access", lambda *_: False)
     notes = Notes(str(folder))
-    notes.put(Note.of({**NOTE, "id": "mine" * 3}))
-    assert [note["text"] for note in notes.read()["notes"]] == ["of a colleague", NOTE["text"]]
-    assert str(tmp_path / "data") in notes.read()["where"]
+    notes.put(TimelineNote.of({**NOTE, "id": "mine" * 3}))
+    assert [note.text for note in notes.read().notes] == ["of a colleague", NOTE["text"]]
+    assert str(tmp_path / "data") in notes.read().where
     with pytest.raises(ForbiddenError):
         notes.delete(NOTE["id"], 1)
-    notes.put(Note.of({**NOTE, "text": "mine now", "revision": 1}))
-    assert {note["text"] for note in notes.read()["notes"]} == {"mine now", NOTE["text"]}
+    notes.put(TimelineNote.of({**NOTE, "text": "mine now", "revision": 1}))
+    assert {note.text for note in notes.read().notes} == {"mine now", NOTE["text"]}
     far = Notes("s3://bucket/run")
-    far.put(Note.of(NOTE))
-    assert len(Notes("s3://bucket/run").read()["notes"]) == 1
+    far.put(TimelineNote.of(NOTE))
+    assert len(Notes("s3://bucket/run").read().notes) == 1
 
 
 def _hostile() -> list[bytes]:
@@ -122,10 +122,10 @@ def test_a_file_that_is_odd_is_said_and_left_as_it_is(tmp_path: Path, content: b
     place = tmp_path / "kinetoscope.notes"
     place.write_bytes(content)
     found = Notes(str(tmp_path)).read()
-    assert found["problem"]
-    assert len(found["notes"]) <= MAX_NOTES
+    assert found.problem
+    assert len(found.notes) <= MAX_NOTES
     with pytest.raises(ForbiddenError):
-        Notes(str(tmp_path)).put(Note.of({**NOTE, "id": "n" * 8}))
+        Notes(str(tmp_path)).put(TimelineNote.of({**NOTE, "id": "n" * 8}))
     assert place.read_bytes() == content
 
 
@@ -136,16 +136,16 @@ def test_links_and_pipes_are_not_opened(tmp_path: Path) -> None:
         folder.mkdir()
         make(folder / "kinetoscope.notes")
         found = Notes(str(folder)).read()
-        assert (found["notes"], "no plain file" in found["problem"]) == ([], True)
+        assert (list(found.notes), "no plain file" in found.problem) == ([], True)
 
 
 def test_notes_written_at_once_are_all_kept(tmp_path: Path) -> None:
     def write(number: int) -> None:
-        Notes(str(tmp_path)).put(Note.of({**NOTE, "id": f"{number:08}"}))
+        Notes(str(tmp_path)).put(TimelineNote.of({**NOTE, "id": f"{number:08}"}))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(Notes(str(tmp_path)).read()["notes"]) == 20
+    assert len(Notes(str(tmp_path)).read().notes) == 20

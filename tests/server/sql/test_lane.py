@@ -71,7 +71,7 @@ def test_what_cannot_be_drawn_is_counted(tmp_path: Path) -> None:
     def notes(values: list[Any]) -> tuple[int, list[str]]:
         frame = pl.DataFrame({"row": pl.Series(values, dtype=pl.Int64)})
         answer = lane_answer(Result(frame, Schema(Column("row", pl.Int64, ""))), [trace])
-        return len(answer["lanes"][0]["row"]), answer["notes"]
+        return len(answer.lanes[0].row), list(answer.notes)
 
     assert notes([0]) == (1, [])
     count, (note,) = notes(rows)

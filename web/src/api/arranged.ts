@@ -1,10 +1,10 @@
 /** Order, search and windows of rows that are here already: in a report, and in tables that a page made itself. */
 
 import type { Query } from "./transport";
-import type { Answer } from "./types";
+import type { TableAnswer } from "./answers";
 
 /** `kept` as a server would answer for this search, order and window. */
-export function arranged(kept: Answer, query: Query): Answer {
+export function arranged(kept: TableAnswer, query: Query): TableAnswer {
   let rows = [...kept.rows];
   const search = String(query["search"] ?? "").toLowerCase();
   const [, column = "", operation = "", bound = ""] = /^(\w+):(eq|ne|lt|le|gt|ge):(-?[\d.]+)$/.exec(search) ?? [];

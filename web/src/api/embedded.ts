@@ -5,7 +5,7 @@ import { ApiError, pairs, type Query, type Transport } from "./transport";
 import { arranged } from "./arranged";
 import { parent } from "./parent";
 import type { Page } from "./blocks";
-import type { Answer } from "./types";
+import type { TableAnswer } from "./answers";
 
 interface Report {
   readonly hash: string;
@@ -55,14 +55,14 @@ export function embedded(): Transport | null {
 }
 
 /** The answer to the same question with any window of rows: the report keeps one. */
-function tableOf(answers: Report["answers"], path: string, query: Query): Answer | undefined {
+function tableOf(answers: Report["answers"], path: string, query: Query): TableAnswer | undefined {
   const same = (pairs: readonly (readonly [string, string])[]) =>
     queryOf(pairs.filter(([key]) => !WINDOW.includes(key)));
   const wanted = same(pairs(query));
   const start = `GET ${path}`;
   for (const [key, answer] of Object.entries(answers)) {
     const [left, right = ""] = key.split("?", 2);
-    if (left === start && same([...new URLSearchParams(right)]) === wanted) return answer as Answer;
+    if (left === start && same([...new URLSearchParams(right)]) === wanted) return answer as TableAnswer;
   }
   return undefined;
 }

@@ -4,19 +4,19 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Api } from "../api/client";
 import type { Link } from "../api/blocks";
-import type { Run, Server } from "../api/types";
+import type { RunInfo, ServerInfo } from "../api/answers";
 import type { Change, Select, State } from "./url";
 
 export interface ViewProps {
   readonly run: string;
   /** Of the files of the run: what is shown is asked for anew when it changes. */
   readonly version: string;
-  readonly about: Run;
+  readonly about: RunInfo;
   readonly select: Select;
   readonly params: Readonly<Record<string, string>>;
   readonly state: State;
   readonly api: Api;
-  readonly server: Server;
+  readonly server: ServerInfo;
   readonly dark: boolean;
   readonly go: (change: Change, options?: { replace?: boolean }) => void;
   readonly follow: (link: Partial<Link>) => void;

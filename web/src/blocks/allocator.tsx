@@ -27,11 +27,10 @@ import {
   rowOf,
   TOP,
   total,
-  type Bands,
   type Stretch,
 } from "../draw/memory/bands";
 import { HeapPicture } from "./heap";
-import type { Heap } from "../draw/memory/segments";
+import type { MemoryBands, MemoryHeap } from "../api/answers";
 import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { Frame } from "./frame";
 import { svgOf, type Pen } from "./pen";
@@ -67,12 +66,12 @@ export function AllocatorBlock(block: Allocator) {
   const settled = useSettled(window);
   const who = { rank: select.rank, cycle: select.cycle, device };
   const path = (what: string) => runPath(run, "memory", what);
-  const all = useNewest<Answer>(path("bands"), { ...who, by, columns: COLUMNS }, version);
+  const all = useNewest<MemoryBands>(path("bands"), { ...who, by, columns: COLUMNS }, version);
   const near = settled && !api.embedded ? widened(settled, whole) : null;
-  const fine = useNewest<Answer>(path("bands"), near && { ...who, by, columns: 2 * COLUMNS, ...near }, version);
+  const fine = useNewest<MemoryBands>(path("bands"), near && { ...who, by, columns: 2 * COLUMNS, ...near }, version);
   const asked = api.embedded ? nearest(kept, at) : at;
   const pieces = api.embedded ? KEPT_PIECES : PIECES;
-  const heap = useNewest<Heap>(path("heap"), { ...who, event: asked, pieces }, version);
+  const heap = useNewest<MemoryHeap>(path("heap"), { ...who, event: asked, pieces }, version);
   const names = all?.categories ?? [];
   const order = useMemo(
     () => categories.map(([name]) => names.indexOf(name)).filter((each) => each >= 0),
@@ -81,8 +80,8 @@ export function AllocatorBlock(block: Allocator) {
   const fills = useMemo(() => names.map((name) => colour(name, dark)), [names.join(), dark]);
   const drawnOnes = alone >= 0 ? [alone] : order;
   const most = useMemo(() => (all ? highest(all.rows, alone) * 1.04 : 1), [all, alone]);
-  const covers = (data: Answer | undefined): data is Answer =>
-    !!data && data.by === by && data.from <= view.from && data.to >= view.to;
+  const covers = (data: MemoryBands | undefined): data is MemoryBands =>
+    !!data && data.by === by && data.start <= view.from && data.end >= view.to;
   const data = window && covers(fine) ? fine : all?.by === by ? all : undefined;
   const ink = INK[dark ? "dark" : "light"];
 
@@ -127,7 +126,7 @@ export function AllocatorBlock(block: Allocator) {
     if (!("drawImage" in pen)) return drawBands(pen, data, look);
     // The bands are painted once; what moves with the pointer stands above them.
     const ratio = devicePixelRatio || 1;
-    const key = JSON.stringify([by, data.from, data.to, data.rows.length, width, view, dark, alone, most, ratio]);
+    const key = JSON.stringify([by, data.start, data.end, data.rows.length, width, view, dark, alone, most, ratio]);
     if (drawn.current.key !== key) {
       const picture = document.createElement("canvas");
       [picture.width, picture.height] = [Math.round(width * ratio), Math.round(HEIGHT * ratio)];
@@ -372,12 +371,6 @@ export function AllocatorBlock(block: Allocator) {
   );
 }
 
-interface Answer extends Bands {
-  readonly categories: readonly string[];
-  /** By events: when the event of each row was, ns. */
-  readonly times?: readonly number[];
-}
-
 const placeOfMoment = (moment: Moment, by: "time" | "event"): number =>
   by === "event" || moment.time === null ? moment.event : moment.time;
 
@@ -408,16 +401,16 @@ const nearest = (kept: readonly number[], event: number): number =>
   kept.reduce((best, each) => (Math.abs(each - event) < Math.abs(best - event) ? each : best), kept[0] ?? event);
 
 /** Events in a range of time, as far as rows by event tell; null without times. */
-function eventsOf(data: Answer | undefined, [from, to]: readonly [number, number]): [number, number] | null {
+function eventsOf(data: MemoryBands | undefined, [from, to]: readonly [number, number]): [number, number] | null {
   const times = data?.times;
   if (!data || !times) return null;
   const at = (time: number) => times.findIndex((each) => each >= time);
   const [first, last] = [at(from), at(to)];
-  return [placeOf(data.rows[Math.max(0, first)]), last < 0 ? data.to : placeOf(data.rows[last])];
+  return [placeOf(data.rows[Math.max(0, first)]), last < 0 ? data.end : placeOf(data.rows[last])];
 }
 
 /** When events are, as far as rows by event tell; null without times. */
-function timesOf(data: Answer, from: number, to: number): [number, number] | null {
+function timesOf(data: MemoryBands, from: number, to: number): [number, number] | null {
   const times = data.times;
   if (!times) return null;
   return [times[rowAt(data.rows, from)] ?? 0, times[Math.min(times.length - 1, rowAt(data.rows, to) + 1)] ?? 0];

@@ -5,7 +5,7 @@ import type { Control, Controls } from "../api/blocks";
 import { printable, words } from "../base/text";
 import { useProps } from "../base/props";
 import { useAnswer } from "../api/ask";
-import type { Listed } from "../api/types";
+import type { ListedRuns } from "../api/answers";
 import { ManyRuns } from "../frame/pickers";
 import { Pill } from "../frame/popover";
 import { Frame } from "./frame";
@@ -102,7 +102,7 @@ function Slider({ name, label, value, low, high, step, unit, doc, set, off }: Pr
 /** Which runs: those that the page shows are ticked; the open one always is. */
 function ChosenRuns({ name, label, value, chosen, set }: Props) {
   const { run } = useProps();
-  const { data } = useAnswer<{ runs: readonly Listed[] }>("runs");
+  const { data } = useAnswer<ListedRuns>("runs");
   const shown = value.split(",").filter(Boolean);
   return (
     <div class="control">

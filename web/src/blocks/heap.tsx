@@ -1,6 +1,7 @@
 /** The segments of an allocator at an instant, blocks in the colour of their category; a click shows a block's stack. */
 
 import { useMemo, useRef, useState } from "preact/hooks";
+import type { MemoryAllocation, MemoryHeap } from "../api/answers";
 import { runPath } from "../api/client";
 import { useNewest } from "../api/newest";
 import type { Query } from "../api/transport";
@@ -9,7 +10,7 @@ import { grouped, shown } from "../base/numbers";
 import { useProps } from "../base/props";
 import { printable } from "../base/text";
 import { hideTip, showTip } from "../base/tip";
-import { arranged, drawHeap, fittedInto, rowUnder, type Heap } from "../draw/memory/segments";
+import { arranged, drawHeap, fittedInto, rowUnder } from "../draw/memory/segments";
 import { Canvas, pngOf, ZoomTools } from "./canvas";
 import { svgOf, type Pen } from "./pen";
 import { SaveMenu, useWidth } from "./picture";
@@ -18,23 +19,11 @@ const HEIGHT = 300;
 const CLOSEST = 512;
 
 interface Props {
-  readonly heap: Heap;
+  readonly heap: MemoryHeap;
   readonly who: Query;
   readonly fills: readonly string[];
   readonly names: readonly string[];
   readonly alone: number;
-}
-
-interface AllocationAnswer {
-  readonly row: number;
-  readonly category: string;
-  readonly facts: readonly string[];
-  readonly frames: readonly {
-    readonly name: string;
-    readonly file: string;
-    readonly line: number;
-    readonly user: boolean;
-  }[];
 }
 
 export function HeapPicture({ heap, who, fills, names, alone }: Props) {
@@ -51,7 +40,7 @@ export function HeapPicture({ heap, who, fills, names, alone }: Props) {
     () => fit && (closer > 1 ? arranged(heap, width - 14, Math.max(CLOSEST, fit.perPx / closer)) : fit),
     [fit, closer],
   );
-  const details = useNewest<AllocationAnswer>(
+  const details = useNewest<MemoryAllocation>(
     runPath(run, "memory", "allocation"),
     allocation >= 0 ? { ...who, row: allocation } : null,
     version,

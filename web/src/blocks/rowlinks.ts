@@ -1,7 +1,7 @@
 /** Where a row of a table leads: to its event, its time, its step, its line of source. */
 
 import type { Link } from "../api/blocks";
-import type { Answer, Column } from "../api/types";
+import type { Column, TableAnswer } from "../api/answers";
 
 /** Names of columns, by what they tell: row, start, end, rank, step, file, line, name. */
 export type Places = Readonly<Record<string, string>>;
@@ -21,7 +21,7 @@ export function usualPlaces(columns: readonly Column[]): Places {
 const AROUND = 0.5;
 
 /** The number in a column of this name, whatever the page says that columns tell. */
-function named(row: readonly unknown[], head: Answer, name: string): number | null {
+function named(row: readonly unknown[], head: TableAnswer, name: string): number | null {
   const found = row[head.columns.findIndex((column) => column.name === name)];
   return typeof found === "number" ? found : null;
 }
@@ -35,7 +35,7 @@ const wholeNumber = (value: unknown): value is number | string =>
  *
  * `origin` is what the clock of the file showed at the time 0 of the page: instants of a query count by that clock.
  */
-export function linkOf(row: readonly unknown[], head: Answer, places: Places, origin = "0"): Partial<Link> | null {
+export function linkOf(row: readonly unknown[], head: TableAnswer, places: Places, origin = "0"): Partial<Link> | null {
   const value = (what: string): unknown => {
     const name = places[what];
     return name === undefined ? undefined : row[head.columns.findIndex((column) => column.name === name)];

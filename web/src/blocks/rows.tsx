@@ -3,14 +3,17 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Rows } from "../api/blocks";
 import { arranged } from "../api/arranged";
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 import { DataTable, type TableState } from "../grid/table";
 
 export function RowsBlock({ title, columns, rows, scales, short, note }: Rows) {
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
-  const answer = useMemo<Answer>(
+  const answer = useMemo<TableAnswer>(
     () => ({
-      columns,
+      analysis: title,
+      params: {},
+      columns: columns.map((column) => ({ ...column, instant: false })),
+      ranks: null,
       rows,
       total: rows.length,
       all: rows.length,

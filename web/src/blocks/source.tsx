@@ -1,6 +1,7 @@
 /** A file with the time of its lines in the gutter; its text only where the server may read it. */
 
 import { useState } from "preact/hooks";
+import type { SourceText } from "../api/answers";
 import type { Source } from "../api/blocks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
@@ -13,13 +14,6 @@ import { editorAddress, isWhole } from "../frame/follow";
 import { Menu } from "../frame/menu";
 import { Frame } from "./frame";
 
-interface Text {
-  readonly file: string;
-  readonly lines: readonly string[];
-  /** Number of the first line. */
-  readonly first: number;
-}
-
 const AROUND = 40;
 
 export function SourceBlock({ title, file, lines, note }: Source) {
@@ -30,7 +24,7 @@ export function SourceBlock({ title, file, lines, note }: Source) {
     1;
   const may = server.features.source_roots === true && api.holds(runPath(run, "source"));
   const [around, setAround] = useState(AROUND);
-  const text = useAnswer<Text>(may ? runPath(run, "source") : null, { file, line: wanted, around });
+  const text = useAnswer<SourceText>(may ? runPath(run, "source") : null, { file, line: wanted, around });
   const here = text.data?.file ?? file; // Where the server found it, as an editor on this machine finds it, too.
   const by = scale(
     lines.map((line) => line.total_time),

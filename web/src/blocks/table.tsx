@@ -2,7 +2,7 @@
 
 import { runPath } from "../api/client";
 import type { Link, Table } from "../api/blocks";
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 import { pairs } from "../api/transport";
 import { tracked } from "../api/ask";
 import { useProps } from "../base/props";
@@ -93,14 +93,14 @@ export function AnalysisTable({
     filter: filter || undefined,
     search: now.search || undefined,
   };
-  const leads = (row: readonly unknown[], head: Answer) =>
+  const leads = (row: readonly unknown[], head: TableAnswer) =>
     linkOf(row, head, Object.keys(links).length ? links : usualPlaces(head.columns));
   const leaves = ({ view }: Partial<Link>) => !!view && view !== state.view;
   return (
     <DataTable
       source={{
         key: path + JSON.stringify(pairs(asked)) + version,
-        ask: (window, signal) => tracked(api.json<Answer>(path, { ...asked, ...window }, signal)),
+        ask: (window, signal) => tracked(api.json<TableAnswer>(path, { ...asked, ...window }, signal)),
       }}
       title={title}
       label={title || analysis}

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { useAnswer } from "../api/ask";
 import { api, runPath } from "../api/client";
-import type { Listed, Run, Server } from "../api/types";
+import type { ListedRun, ListedRuns, RunInfo, ServerInfo } from "../api/answers";
 import { useKeys } from "../base/keyboard";
 import { Context, type ViewProps } from "../base/props";
 import { printable, words } from "../base/text";
@@ -25,11 +25,11 @@ const POLL = 5000;
 export function App() {
   const state = useUrl();
   const dark = useDark();
-  const server = useAnswer<Server>("server");
-  const runs = useAnswer<{ runs: readonly Listed[]; wrong?: readonly string[] }>("runs");
+  const server = useAnswer<ServerInfo>("server");
+  const runs = useAnswer<ListedRuns>("runs");
   const listed = runs.data?.runs ?? [];
   const chosen = listed.find((run) => run.id === state.run);
-  const about = useAnswer<Run>(
+  const about = useAnswer<RunInfo>(
     chosen && chosen.state !== "error" ? runPath(chosen.id) : null,
     {
       rank: state.select.rank,
@@ -177,9 +177,15 @@ export function App() {
   );
 }
 
-const NOTHING: Server = { version: "", features: {} };
+const NOTHING: ServerInfo = {
+  version: "",
+  auth: false,
+  features: { source_roots: false, perfetto: false, editor: "" },
+  maps: [],
+  pages: [],
+};
 
-function Unknown({ run, runs }: { run: string; runs: readonly Listed[] }) {
+function Unknown({ run, runs }: { run: string; runs: readonly ListedRun[] }) {
   return (
     <section class="page">
       <h1>

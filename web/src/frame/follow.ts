@@ -2,7 +2,7 @@
 
 import { timeRangeText } from "../base/ranges";
 import type { Link } from "../api/blocks";
-import type { Server } from "../api/types";
+import type { ServerInfo } from "../api/answers";
 import { recall } from "../base/theme";
 import { go, hashOf, changed, parsed, type Change } from "../base/url";
 
@@ -47,7 +47,7 @@ export const addressOf = (link: Partial<Link>): string => hashOf(changed(parsed(
 export const follow = (link: Partial<Link>): void => go(changeOf(link));
 
 /** The path here of a file of a trace, as far as prefixes tell. */
-function mapped(file: string, server: Server): string {
+function mapped(file: string, server: ServerInfo): string {
   let path = file;
   for (const [from, to] of [...(server.maps ?? []), ...kept()])
     if (path.startsWith(from)) path = to + path.slice(from.length);
@@ -55,11 +55,11 @@ function mapped(file: string, server: Server): string {
 }
 
 /** An editor finds no file by the end of its path: Python's frames often tell no more. */
-export const isWhole = (file: string, server: Server): boolean =>
+export const isWhole = (file: string, server: ServerInfo): boolean =>
   /^(?:[\\/]|[A-Za-z]:[\\/])/.test(mapped(file, server));
 
 /** The address that opens a place in the reader's editor. */
-export function editorAddress(file: string, line: number, server: Server): string {
+export function editorAddress(file: string, line: number, server: ServerInfo): string {
   const editor = recall("kinetoscope.editor") || server.features.editor || "vscode";
   const path = mapped(file, server);
   const safe = path.split("/").map(encodeURIComponent).join("/");

@@ -1,7 +1,7 @@
 /** Run, run to compare with, rank, steps, time range: chosen once, obeyed by every view. */
 
 import { api } from "../api/client";
-import type { Listed, Run } from "../api/types";
+import type { ListedRun, PageName, RunInfo } from "../api/answers";
 import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import { fitted, printable, toldApart } from "../base/text";
@@ -9,13 +9,12 @@ import { setTheme, useDark } from "../base/theme";
 import { go, type Select, type State } from "../base/url";
 import { Cycles, Only, Ranks, Runs, Steps, TimeRange } from "./pickers";
 import { Pill } from "./popover";
-import type { PageName } from "./nav";
 import { few, textOf, timeRangeOf } from "../base/ranges";
 
 interface Props {
   readonly state: State;
-  readonly runs: readonly Listed[];
-  readonly about: Run | undefined;
+  readonly runs: readonly ListedRun[];
+  readonly about: RunInfo | undefined;
   readonly page: PageName | undefined;
   readonly menu: boolean;
   readonly toggle: () => void;
@@ -212,7 +211,7 @@ export function Header({ state, runs, about, page, menu, toggle, help, find }: P
 }
 
 /** The ranks that the view is about. */
-function ranksText({ rank, ranks }: Select, about: Run, page: PageName | undefined): string {
+function ranksText({ rank, ranks }: Select, about: RunInfo, page: PageName | undefined): string {
   const all = page?.ranks === "all" || (page?.ranks === "job" && !rank && !ranks);
   if (about.ranks.length < 2) return `${about.ranks[0] ?? 0}`;
   if (all) return `all ${about.ranks.length}`;
@@ -220,7 +219,7 @@ function ranksText({ rank, ranks }: Select, about: Run, page: PageName | undefin
 }
 
 /** The steps that the view is about. */
-function stepsText({ steps, time }: Select, about: Run | undefined, page: PageName | undefined): string {
+function stepsText({ steps, time }: Select, about: RunInfo | undefined, page: PageName | undefined): string {
   const all = about?.steps ?? [];
   if (!all.length) return steps ? few(steps) : about ? "none" : "–";
   const steady = all.filter((step) => step.steady !== false);

@@ -1,20 +1,9 @@
 /** The views. */
 
 import { api, runPath } from "../api/client";
-import type { Server } from "../api/types";
+import type { PageName, ServerInfo } from "../api/answers";
 import { useKeys } from "../base/keyboard";
 import { changed, go, hashOf, type State } from "../base/url";
-
-export interface PageName {
-  readonly name: string;
-  readonly title: string;
-  readonly ranks?: "one" | "all" | "job";
-  readonly recorded?: boolean;
-  /** Kinds of programs that it is about; none: all. */
-  readonly programs?: readonly string[];
-  /** It is about memory snapshots without a trace, too. */
-  readonly snapshots?: boolean;
-}
 
 const USUAL: readonly PageName[] = [
   ["overview", "Overview"],
@@ -34,13 +23,13 @@ const USUAL: readonly PageName[] = [
   ["ledger", "Ledger"],
   ["analyses", "All analyses"],
   ["sql", "SQL"],
-].map(([name, title]) => ({ name: name as string, title: title as string }));
+].map(([name = "", title = ""]) => ({ name, title, ranks: "one", recorded: false, programs: [], snapshots: false }));
 
 /** Views of one run first; those that stand apart come after a line. */
 const APART = ["compare", "ledger", "analyses", "sql"];
 
-export const pagesOf = (server: Server | undefined): readonly PageName[] =>
-  server?.pages?.length ? server.pages : USUAL;
+export const pagesOf = (server: ServerInfo | undefined): readonly PageName[] =>
+  server?.pages.length ? server.pages : USUAL;
 
 /** What a view asks first: a report without the answer does not list the view. */
 function askedBy(run: string, view: string): string {
@@ -66,7 +55,7 @@ export function Nav({
   const shown = pages.filter(
     ({ name, programs, snapshots }) =>
       api.holds(askedBy(state.run, name)) &&
-      (name === state.view || (program === "snapshot" ? snapshots : !programs?.length || programs.includes(program))),
+      (name === state.view || (program === "snapshot" ? snapshots : !programs.length || programs.includes(program))),
   );
   const step = (by: number) => {
     const at = shown.findIndex((page) => page.name === state.view);

@@ -4,20 +4,19 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { tracked, useAnswer } from "../api/ask";
 import { api, runPath } from "../api/client";
 import type { Query } from "../api/transport";
-import type { Analyses, Answer, Listed, Run } from "../api/types";
+import type { AnalysisList, ListedRun, PageName, RunInfo, TableAnswer } from "../api/answers";
 import { download } from "../base/download";
 import { fits } from "../base/fuzzy";
 import { shown } from "../base/numbers";
 import { printable } from "../base/text";
 import { setTheme, useDark } from "../base/theme";
 import { go, ofOneRank, SELECT, type Change, type State } from "../base/url";
-import type { PageName } from "./nav";
 
 interface Props {
   readonly state: State;
   readonly pages: readonly PageName[];
-  readonly runs: readonly Listed[];
-  readonly about: Run | undefined;
+  readonly runs: readonly ListedRun[];
+  readonly about: RunInfo | undefined;
   readonly keys: () => void;
   readonly close: () => void;
 }
@@ -123,7 +122,7 @@ export function Palette(props: Props) {
 /** What is known without asking: views, actions, analyses, runs, steps, ranks. */
 function useEntries({ state, pages, runs, about, keys }: Props): readonly Entry[] {
   const dark = useDark();
-  const analyses = useAnswer<Analyses>(api.holds("analyses") ? "analyses" : null).data;
+  const analyses = useAnswer<AnalysisList>(api.holds("analyses") ? "analyses" : null).data;
   return useMemo(() => {
     const to = (change: Change) => () => go(change);
     const found: Entry[] = pages
@@ -178,7 +177,7 @@ const SOUGHT = [
 ] as const;
 
 /** Operators and kernels of the run whose names hold what was typed. */
-function useNames(typed: string, state: State, about: Run | undefined): readonly Entry[] {
+function useNames(typed: string, state: State, about: RunInfo | undefined): readonly Entry[] {
   const [found, set] = useState<readonly Entry[]>([]);
   const wanted = typed.trim();
   useEffect(() => {
@@ -188,7 +187,7 @@ function useNames(typed: string, state: State, about: Run | undefined): readonly
     const timer = setTimeout(() => {
       for (const [what, name] of SOUGHT) {
         const query = { ...ofOneRank(state.select, about.rank), search: wanted, offset: "0", limit: String(NAMES * 2) };
-        void tracked(api.json<Answer>(runPath(state.run, "analyses", name), query, stop.signal)).then(
+        void tracked(api.json<TableAnswer>(runPath(state.run, "analyses", name), query, stop.signal)).then(
           ({ columns, rows, short }) => {
             const place = columns.findIndex((column) => column.name === "name");
             const names = [...new Set(rows.map((row) => String(row[place])))].slice(0, NAMES);

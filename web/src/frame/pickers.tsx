@@ -1,7 +1,7 @@
 /** What stands inside the panels of the header. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Listed, Run, Step } from "../api/types";
+import type { ListedRun, RunInfo, RunStep } from "../api/answers";
 import { scale, shown, withUnit } from "../base/numbers";
 import { Name, printable } from "../base/text";
 import type { Change, Select } from "../base/url";
@@ -11,7 +11,7 @@ const FEW_RUNS = 8;
 const MOST_RUNS = 500;
 
 /** The runs whose names share most words with one come first; others stay in their order. */
-export function byLikeness(runs: readonly Listed[], like: string): Listed[] {
+export function byLikeness(runs: readonly ListedRun[], like: string): ListedRun[] {
   const words = (name: string) =>
     new Set(
       name
@@ -20,7 +20,7 @@ export function byLikeness(runs: readonly Listed[], like: string): Listed[] {
         .filter(Boolean),
     );
   const wanted = words(like);
-  const shared = (run: Listed) => {
+  const shared = (run: ListedRun) => {
     const own = words(run.name);
     const both = [...own].filter((word) => wanted.has(word)).length;
     return both / Math.max(1, own.size + wanted.size - both);
@@ -29,7 +29,7 @@ export function byLikeness(runs: readonly Listed[], like: string): Listed[] {
 }
 
 interface RunsProps {
-  readonly runs: readonly Listed[];
+  readonly runs: readonly ListedRun[];
   readonly chosen: string;
   readonly none?: boolean;
   /** The name of a run: those that are called most like it come first. */
@@ -111,7 +111,7 @@ export function Runs({ runs, chosen, none = false, like = "", choose }: RunsProp
 }
 
 interface ManyRunsProps {
-  readonly runs: readonly Listed[];
+  readonly runs: readonly ListedRun[];
   /** The run that the page is about: it is always among the chosen. */
   readonly open: string;
   readonly chosen: readonly string[];
@@ -256,7 +256,7 @@ export function Cycles({
 }
 
 interface StepsProps {
-  readonly steps: readonly Step[];
+  readonly steps: readonly RunStep[];
   readonly chosen: string;
   readonly choose: (steps: string | null) => void;
 }
@@ -329,7 +329,7 @@ export function Steps({ steps, chosen, choose }: StepsProps) {
 
 interface TimeProps {
   readonly duration: number;
-  readonly steps: readonly Step[];
+  readonly steps: readonly RunStep[];
   readonly chosen: string;
   readonly choose: (time: string | null) => void;
 }
@@ -380,7 +380,7 @@ const FIELDS = [
 
 interface OnlyProps {
   readonly select: Select;
-  readonly about: Run | undefined;
+  readonly about: RunInfo | undefined;
   readonly choose: (change: NonNullable<Change["select"]>) => void;
 }
 

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { underway } from "../api/ask";
 import { api, runPath } from "../api/client";
-import type { Progress as Read } from "../api/types";
+import type { ReadProgress } from "../api/answers";
 import { shown } from "../base/numbers";
 
 const LATE = 400;
@@ -15,7 +15,7 @@ const LONG = 2000;
 export function Progress({ run }: { run: string }) {
   const [since, setSince] = useState(0);
   const [passed, setPassed] = useState(0);
-  const [read, setRead] = useState<Read | null>(null);
+  const [read, setRead] = useState<ReadProgress | null>(null);
   useEffect(() => {
     let asking = false;
     const timer = setInterval(() => {
@@ -27,7 +27,7 @@ export function Progress({ run }: { run: string }) {
       if (!late || asking || !run || api.embedded) return;
       asking = true;
       void api
-        .json<Read>(runPath(run, "progress"))
+        .json<ReadProgress>(runPath(run, "progress"))
         .then(setRead, () => setRead(null))
         .finally(() => (asking = false));
     }, EVERY);

@@ -1,6 +1,6 @@
 /** How the values of a column are shown: one unit for all of them, said in its head. */
 
-import type { Column } from "../api/types";
+import type { Column } from "../api/answers";
 import { grouped, inScale, instant, MISSING, significant, type Scale } from "../base/numbers";
 import { anything } from "../base/text";
 

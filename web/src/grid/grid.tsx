@@ -2,7 +2,7 @@
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Answer, Column } from "../api/types";
+import type { Column, TableAnswer } from "../api/answers";
 import { anything, apart, measured, Name, printable } from "../base/text";
 import { inWords, shownAs, type Shown } from "./cells";
 import { markdown } from "./markdown";
@@ -23,9 +23,9 @@ interface Props {
   readonly sort: string;
   readonly setSort?: ((sort: string) => void) | undefined;
   /** Where a row leads; null where it leads nowhere. */
-  readonly open?: ((row: readonly unknown[], head: Answer) => (() => void) | null) | undefined;
+  readonly open?: ((row: readonly unknown[], head: TableAnswer) => (() => void) | null) | undefined;
   /** Where a row leads that leaves the view: a click only picks the row, and says so. */
-  readonly elsewhere?: ((row: readonly unknown[], head: Answer) => Elsewhere | null) | undefined;
+  readonly elsewhere?: ((row: readonly unknown[], head: TableAnswer) => Elsewhere | null) | undefined;
   /** Columns that do not fit are left out, the last ones first; the names of those that are. */
   readonly leftOut?: ((names: readonly string[]) => void) | undefined;
   readonly tallest?: number;
@@ -212,7 +212,7 @@ function Picked({
   way,
 }: {
   cells: readonly unknown[];
-  head: Answer;
+  head: TableAnswer;
   shown: readonly Shown[];
   way: Elsewhere | null;
 }) {
@@ -391,7 +391,7 @@ function Cell({ shown, value, there, tails }: CellProps) {
   );
 }
 
-function chosen(head: Answer, columns: readonly string[]): Shown[] {
+function chosen(head: TableAnswer, columns: readonly string[]): Shown[] {
   const found = columns
     .map((name) => head.columns.find((column) => column.name === name))
     .filter((column): column is Column => !!column);
@@ -399,7 +399,7 @@ function chosen(head: Answer, columns: readonly string[]): Shown[] {
 }
 
 /** The columns to begin with: those that say something, where all rows are here to be asked. */
-export function telling(head: Answer): string[] {
+export function telling(head: TableAnswer): string[] {
   const whole = head.rows.length === head.total && head.total > 0;
   const empty = (place: number) => whole && head.rows.every((row) => row[place] === null);
   const found = head.columns.filter((column, place) => !empty(place) && !(head.ranks === 1 && column.name === "rank"));
@@ -409,7 +409,7 @@ export function telling(head: Answer): string[] {
 const NO_TAILS: ReadonlyMap<string, number> = new Map();
 
 /** Of the names of the first window. */
-const tailsOf = (head: Answer, column: Column, text: Shown["text"]): ReadonlyMap<string, number> =>
+const tailsOf = (head: TableAnswer, column: Column, text: Shown["text"]): ReadonlyMap<string, number> =>
   apart(head.rows.slice(0, 200).map((row) => text(row[head.columns.indexOf(column)])));
 
 interface Wide {
@@ -437,7 +437,7 @@ function fitting(all: readonly Shown[], needed: readonly Wide[], width: number, 
 }
 
 /** From the rows of the first window: numbers take what they need, names share what is left. */
-function widthsOf(shown: readonly Shown[], head: Answer, width: number): Wide[] {
+function widthsOf(shown: readonly Shown[], head: TableAnswer, width: number): Wide[] {
   // In a column beside something else names are cut, rather than left out.
   const most = innerWidth <= 860 ? 180 : width && width < 560 ? 110 : 320;
   return shown.map(({ column, number, unit, text }) => {

@@ -1,12 +1,12 @@
 /** Rows as a table of Markdown: numbers as the page shows them, units in the head. */
 
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 import { inWords, shownAs } from "./cells";
 
 /** What would end a cell, a row or be read as markup. */
 const escaped = (text: string): string => text.replace(/[\\|`*_<>[\]]/g, "\\$&");
 
-export function markdown(head: Pick<Answer, "columns" | "rows" | "scales">, names: readonly string[]): string {
+export function markdown(head: Pick<TableAnswer, "columns" | "rows" | "scales">, names: readonly string[]): string {
   const shown = names
     .map((name) => head.columns.find((column) => column.name === name))
     .flatMap((column) => (column ? [shownAs(column, head.scales[column.name])] : []));

@@ -3,12 +3,12 @@
 import { useEffect, useReducer, useRef } from "preact/hooks";
 import { told } from "../api/ask";
 import type { ApiError } from "../api/transport";
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 
 /** Where rows come from. Two sources with the same key give the same rows. */
 export interface Source {
   readonly key: string;
-  readonly ask: (window: Window, signal: AbortSignal) => Promise<Answer>;
+  readonly ask: (window: Window, signal: AbortSignal) => Promise<TableAnswer>;
 }
 
 export interface Window {
@@ -18,7 +18,7 @@ export interface Window {
 
 export interface Rows {
   /** Columns, counts and notes; undefined before the first answer. */
-  readonly head: Answer | undefined;
+  readonly head: TableAnswer | undefined;
   readonly error: ApiError | null;
   readonly loading: boolean;
   /** A row, undefined while it is on its way. */
@@ -32,10 +32,10 @@ export const SIZE = 200;
 const KEPT = 40;
 
 class Windows {
-  readonly answers = new Map<number, Answer>();
+  readonly answers = new Map<number, TableAnswer>();
   readonly short: Record<string, string> = {};
   private readonly asked = new Map<number, AbortController>();
-  head: Answer | undefined;
+  head: TableAnswer | undefined;
   error: ApiError | null = null;
 
   constructor(
@@ -88,7 +88,7 @@ class Windows {
 export function useRows(source: Source): Rows {
   const [, draw] = useReducer((count: number) => count + 1, 0);
   const current = useRef<Windows | null>(null);
-  const before = useRef<Answer | undefined>(undefined);
+  const before = useRef<TableAnswer | undefined>(undefined);
   if (current.current?.source.key !== source.key) {
     before.current = current.current?.head ?? before.current;
     current.current?.stop();

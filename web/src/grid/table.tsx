@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 import { download } from "../base/download";
 import { grouped } from "../base/numbers";
 import { words } from "../base/text";
@@ -33,8 +33,8 @@ interface Props {
   readonly tallest?: number;
   /** Files of all rows: an address, or something to do. */
   readonly exports: readonly { readonly label: string; readonly href: string; readonly act?: () => void }[];
-  readonly open?: ((row: readonly unknown[], head: Answer) => (() => void) | null) | undefined;
-  readonly elsewhere?: ((row: readonly unknown[], head: Answer) => Elsewhere | null) | undefined;
+  readonly open?: ((row: readonly unknown[], head: TableAnswer) => (() => void) | null) | undefined;
+  readonly elsewhere?: ((row: readonly unknown[], head: TableAnswer) => Elsewhere | null) | undefined;
   readonly note?: string;
 }
 
@@ -116,21 +116,21 @@ export function DataTable({
 }
 
 /** Rows of several ranks, or cycles, say of which each is; those that are sums over ranks say of which in `ranks`. */
-function ranked(columns: readonly string[], head: Answer | undefined): readonly string[] {
+function ranked(columns: readonly string[], head: TableAnswer | undefined): readonly string[] {
   const of = (head?.ranks ?? 0) > 1 && !columns.includes("rank") && !columns.includes("ranks") ? ["rank"] : [];
   // An answer has the column where there are several.
   if (head?.columns.some((column) => column.name === "cycle") && !columns.includes("cycle")) of.push("cycle");
   return of.length ? [...of, ...columns] : columns;
 }
 
-const counted = (head: Answer): string =>
+const counted = (head: TableAnswer): string =>
   head.total === head.all
     ? head.all === 1
       ? "1 row"
       : `${grouped(head.all)} rows`
     : `${grouped(head.total)} of ${grouped(head.all)} rows`;
 
-const emptyWords = (head: Answer): ComponentChildren =>
+const emptyWords = (head: TableAnswer): ComponentChildren =>
   head.notes.length ? head.notes.map((each) => <p key={each}>{words(each)}</p>) : <p>No rows in the selection.</p>;
 
 function Search({ value, set, label }: { value: string; set: (text: string) => void; label: string }) {
@@ -161,7 +161,7 @@ function Choose({
   more,
   set,
 }: {
-  head: Answer;
+  head: TableAnswer;
   columns: readonly string[];
   /** How many did not fit. */
   more: number;
@@ -197,7 +197,7 @@ function Choose({
   );
 }
 
-function Export({ exports, head }: { exports: Props["exports"]; head: Answer }) {
+function Export({ exports, head }: { exports: Props["exports"]; head: TableAnswer }) {
   const kept = exports.filter((each) => each.href);
   if (!kept.length)
     return (

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
-import type { Analyses, AnalysisFacts, Parameter } from "../api/types";
+import type { AnalysisFacts, AnalysisList, ParameterFacts } from "../api/answers";
 import { scale } from "../base/numbers";
 import { words } from "../base/text";
 import { Context, type ViewProps } from "../base/props";
@@ -14,7 +14,7 @@ import { Failed, FailedHere, Waiting } from "../frame/states";
 import { inWords } from "../grid/cells";
 
 export function AllAnalyses(props: ViewProps) {
-  const { data, error, again } = useAnswer<Analyses>("analyses");
+  const { data, error, again } = useAnswer<AnalysisList>("analyses");
   const [search, setSearch] = useState("");
   if (error) return <Failed error={error} again={again} />;
   if (!data) return <Waiting what="Asking what can be asked" />;
@@ -188,7 +188,7 @@ function Paragraph({ text }: { text: string }) {
 }
 
 interface FieldProps {
-  readonly parameter: Parameter;
+  readonly parameter: ParameterFacts;
   readonly value: string | undefined;
   readonly set: (value: string) => void;
   readonly off: boolean;

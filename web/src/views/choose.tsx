@@ -1,12 +1,12 @@
 /** A view of two runs, before the second one is chosen. */
 
 import { useAnswer } from "../api/ask";
-import type { Listed } from "../api/types";
+import type { ListedRuns } from "../api/answers";
 import type { ViewProps } from "../base/props";
 import { Runs } from "../frame/pickers";
 
 export function ChooseBase({ run, go }: ViewProps) {
-  const { data } = useAnswer<{ runs: readonly Listed[] }>("runs");
+  const { data } = useAnswer<ListedRuns>("runs");
   const others = (data?.runs ?? []).filter((each) => each.id !== run && each.state !== "error");
   return (
     <article class="page">

@@ -1,6 +1,6 @@
 /** What can be written next in a query: tables, the columns of those that it names, words of SQL. Pure text. */
 
-import type { SqlTable } from "../api/types";
+import type { SqlTable } from "../api/answers";
 
 export interface Proposal {
   readonly word: string;

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { tracked, useAnswer } from "../api/ask";
 import { runPath } from "../api/client";
-import type { Answer, SqlTable } from "../api/types";
+import type { SqlTables, TableAnswer } from "../api/answers";
 import { printable, words } from "../base/text";
 import type { ViewProps } from "../base/props";
 import { keep, recall } from "../base/theme";
@@ -52,14 +52,14 @@ const FORMATS = [
 
 export function Sql({ run, about, select, params, api, go, follow }: ViewProps) {
   const path = runPath(run, "sql");
-  const tables = useAnswer<{ tables: readonly SqlTable[] }>(api.embedded ? null : path, { rank: select.rank });
+  const tables = useAnswer<SqlTables>(api.embedded ? null : path, { rank: select.rank });
   const asked = params["q"] ?? "";
   const [text, setText] = useState(asked || EXAMPLE);
   const [turn, setTurn] = useState(0);
   const [state, set] = useState<TableState>({ sort: "", search: "", columns: [] });
   const [failed, setFailed] = useState("");
   const [offered, offer] = useState<readonly Proposal[]>([]);
-  const [head, setHead] = useState<Answer | null>(null);
+  const [head, setHead] = useState<TableAnswer | null>(null);
   const editor = useRef<HTMLTextAreaElement>(null);
   const running = useRef("");
   const [since, setSince] = useState(0);
@@ -82,7 +82,7 @@ export function Sql({ run, about, select, params, api, go, follow }: ViewProps) 
     setSince(performance.now());
     signal.addEventListener("abort", end, { once: true });
     try {
-      const found = await tracked(api.post<Answer>(path, { ...select }, { ...question, ticket }, signal));
+      const found = await tracked(api.post<TableAnswer>(path, { ...select }, { ...question, ticket }, signal));
       setHead(found);
       return found;
     } finally {

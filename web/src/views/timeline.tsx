@@ -34,7 +34,7 @@ import {
 import { useSearch } from "../draw/timeline/searching";
 import { NoteList } from "../draw/timeline/notelist";
 import { useNotes } from "../draw/timeline/notekeeping";
-import { flagsOf, newId, type Note } from "../draw/timeline/notes";
+import { flagsOf, newId } from "../draw/timeline/notes";
 import { Border, usePlace } from "../draw/timeline/below";
 import { useQueryLanes, withQuery } from "../draw/timeline/querylane";
 import { Side } from "../draw/timeline/side";
@@ -44,9 +44,18 @@ import { kindWords, themeOf } from "../draw/timeline/theme";
 import "../draw/timeline/timeline.css";
 import { LanesMenu } from "../draw/timeline/lanesmenu";
 import { ColourMenu, Export, Search } from "../draw/timeline/tools";
-import type { EventFacts, Lanes, Mark, Occurrence, PathFacts, RangeFacts, Span, Step } from "../draw/timeline/types";
+import type {
+  EventDetails,
+  PathRuns,
+  RangeAnswer,
+  RankOccurrence,
+  TimelineLanes,
+  TimelineNote,
+  TimelineStep,
+} from "../api/answers";
+import type { Mark, Span } from "../draw/timeline/types";
 import { centred, fitted, stepBeside } from "../draw/timeline/view";
-import type { Answer } from "../api/types";
+import type { TableAnswer } from "../api/answers";
 import { Failed, FailedHere, Waiting } from "../frame/states";
 
 export { Beside } from "../draw/timeline/beside";
@@ -64,11 +73,15 @@ export function Timeline(props: ViewProps) {
   const { cycle } = select;
   const withPath = props.params["path"] === "1" && !props.api.embedded;
   const query = useMemo<Query>(() => (cycle ? { cycle } : {}), [cycle]);
-  const lanes = useAnswer<Lanes>(`${path}/lanes`, { ...query, rank: ranks, ...(withPath && { path: "1" }) }, version);
+  const lanes = useAnswer<TimelineLanes>(
+    `${path}/lanes`,
+    { ...query, rank: ranks, ...(withPath && { path: "1" }) },
+    version,
+  );
   const question = `${path} ${ranks} ${cycle ?? ""} ${withPath ? "path" : ""}`;
   const drawnRanks = useMemo(() => lanes.data?.ranks.map(({ rank }) => rank).join() ?? "", [lanes.data]);
   const asked = useQueryLanes(props, select, drawnRanks);
-  const held = useRef({ question: "", lanes: null as Lanes | null });
+  const held = useRef({ question: "", lanes: null as TimelineLanes | null });
   if (lanes.data && !lanes.loading) held.current = { question, lanes: lanes.data };
   const known = held.current.question === question;
   if (lanes.error && !known) return <Failed error={lanes.error} again={lanes.again} />;
@@ -78,7 +91,7 @@ export function Timeline(props: ViewProps) {
     return (
       <section class="page">
         <h1>There is nothing to draw: this trace holds no event with a duration.</h1>
-        {(held.current.lanes.notes ?? []).map((note) => (
+        {held.current.lanes.notes.map((note) => (
           <p class="sub">{words(note)}</p>
         ))}
       </section>
@@ -89,7 +102,7 @@ export function Timeline(props: ViewProps) {
       {lanes.error && <FailedHere error={lanes.error} again={lanes.again} />}
       {asked.error && <FailedHere error={{ message: `The query draws nothing: ${asked.error}` }} />}
       <Drawn
-        key={`${question} ${held.current.lanes.version ?? ""} ${asked.answer ? props.params["sql"] : ""}`}
+        key={`${question} ${held.current.lanes.version} ${asked.answer ? props.params["sql"] : ""}`}
         {...props}
         lanes={shownLanes}
         path={path}
@@ -100,15 +113,15 @@ export function Timeline(props: ViewProps) {
 }
 
 interface DrawnProps extends ViewProps {
-  readonly lanes: Lanes;
+  readonly lanes: TimelineLanes;
   readonly path: string;
   readonly query: Query;
 }
 
 /** What is said of ranks that the others wait for, as the view of all ranks has it. */
-function useStragglers(run: string, lanes: Lanes, query: Query): ReadonlyMap<number, string> {
+function useStragglers(run: string, lanes: TimelineLanes, query: Query): ReadonlyMap<number, string> {
   const many = lanes.ranks.length > 1;
-  const { data } = useAnswer<Answer>(many ? `${runPath(run, "analyses")}/stragglers` : null, query);
+  const { data } = useAnswer<TableAnswer>(many ? `${runPath(run, "analyses")}/stragglers` : null, query);
   return useMemo(() => {
     const place = (name: string) => data?.columns.findIndex((column) => column.name === name) ?? -1;
     const [rank, straggler] = [place("rank"), place("straggler")];
@@ -252,7 +265,7 @@ function Drawn({
     stage.current = made;
     tip.current = new Hovering(
       element,
-      async (rank, row) => (await api.json<EventFacts>(`${path}/event`, { ...query, rank, row })).name,
+      async (rank, row) => (await api.json<EventDetails>(`${path}/event`, { ...query, rank, row })).name,
     );
     tip.current.several = lanes.ranks.length > 1;
     made.setTheme(themeOf(element, dark));
@@ -315,7 +328,7 @@ function Drawn({
     return () => removeEventListener("resize", measure);
   }, []);
 
-  const event = useAnswer<EventFacts>(
+  const event = useAnswer<EventDetails>(
     chosen ? `${path}/event` : null,
     chosen ? { ...query, rank: chosen.rank, row: chosen.row } : {},
   );
@@ -331,7 +344,7 @@ function Drawn({
       const mark = markOf(lanes, chosen, facts);
       // Work beside replays has a place in the folded lane, too.
       if (known?.row === chosen.row && known.rank === chosen.rank && known.lane === mark.lane) mark.depth = known.depth;
-      at.setSelected(mark, facts.arrows ?? []);
+      at.setSelected(mark, facts.arrows);
       say(`Selected: ${printable(facts.name)}, ${shown(facts.duration, "ns")}`);
       if (!known && !landed.current && !given.current) at.show(fitted(mark, lanes, 5), true);
       if (known?.row !== chosen.row || known.rank !== chosen.rank) at.reveal(mark);
@@ -372,14 +385,12 @@ function Drawn({
   const drawnRanks = lanes.ranks.map(({ rank }) => rank).join();
   useEffect(() => {
     stage.current?.setMatches(
-      text && found
-        ? { codes: found.codes ?? null, rows: found.rows ?? null, buckets: found.matches_by_bucket ?? [] }
-        : null,
+      text && found ? { codes: found.codes, rows: found.rows, buckets: found.matches_by_bucket } : null,
     );
   }, [found, text]);
 
   const notes = useNotes({ api, run, params, go });
-  const [draft, setDraft] = useState<Note | null>(null);
+  const [draft, setDraft] = useState<TimelineNote | null>(null);
   const current = draft?.id ?? params["note"] ?? "";
   const drafted = useMemo(
     () => (draft ? [...notes.all.filter(({ id }) => id !== draft.id), draft] : notes.all),
@@ -422,7 +433,7 @@ function Drawn({
   // The numbers are of one rank, in its own time: that of the selected event, else the first.
   const spoken = chosen?.rank ?? first;
   const asked = textOf(ownTime(lanes, spoken, seen));
-  const about = useAnswer<RangeFacts>(spanOf(asked) ? `${path}/range` : null, {
+  const about = useAnswer<RangeAnswer>(spanOf(asked) ? `${path}/range` : null, {
     ...query,
     rank: spoken,
     time: asked,
@@ -431,7 +442,7 @@ function Drawn({
 
   const withPath = params["path"] === "1" && !api.embedded;
   const setPath = (on: boolean) => go({ params: { path: on ? "1" : null } }, { replace: true });
-  const pathFacts = useAnswer<PathFacts>(withPath && spanOf(asked) ? `${path}/path` : null, {
+  const pathFacts = useAnswer<PathRuns>(withPath && spanOf(asked) ? `${path}/path` : null, {
     ...query,
     rank: spoken,
     time: asked,
@@ -460,7 +471,7 @@ function Drawn({
       at &&
       own &&
       stepBeside(
-        (own.steps ?? []).map((one) => ({ ...one, start: one.start + own.offset, end: one.end + own.offset })),
+        own.steps.map((one) => ({ ...one, start: one.start + own.offset, end: one.end + own.offset })),
         at.window,
         by,
       );
@@ -472,7 +483,7 @@ function Drawn({
     if (!chosen || api.embedded) return;
     const { rank, row } = chosen;
     const time = textOf({ start: Math.max(0, lanes.start), end: lanes.end });
-    api.json<Occurrence | null>(`${path}/occurrence`, { ...query, rank, of: rank, row, which, time }).then(
+    api.json<RankOccurrence | null>(`${path}/occurrence`, { ...query, rank, of: rank, row, which, time }).then(
       (same) => {
         if (!same) return;
         pick(rank, same.row);
@@ -601,7 +612,7 @@ function Drawn({
           selected={!!range}
           ranks={rankWords}
           spoken={lanes.ranks.length > 1 ? `rank ${spoken}` : ""}
-          notes={lanes.notes ?? []}
+          notes={lanes.notes}
           dark={dark}
           colouring={colouring}
         />
@@ -776,7 +787,7 @@ const lanesWords = (some: number, ranks: string): string =>
 const noteWords = ({ start, end }: Span): string => (end > start ? shown(end - start, "ns") : "");
 
 /** How long a step is, as all views say it; and how long the host was in it, where that is another time. */
-function stepWords({ start, end, host_start: from, host_end: to, steady }: Step): string {
+function stepWords({ start, end, host_start: from, host_end: to, steady }: TimelineStep): string {
   const host = from != null && to != null && to - from !== end - start ? `${shown(to - from, "ns")} on the host` : "";
   return [shown(end - start, "ns"), host, steady === false ? "not among the steady steps" : ""]
     .filter(Boolean)

@@ -2,29 +2,31 @@ import { expect, test } from "vitest";
 import { lanesBetween, lanesFrom, textOfLanes } from "../../src/draw/timeline/area";
 import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
 import { layout } from "../../src/draw/timeline/layout";
-import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
+import type { RankLanes } from "../../src/api/answers";
+import { rankLanes, timelineLanes } from "./answers";
 
-const rank = (number: number): RankLanes => ({
-  rank: number,
-  offset: 0,
-  steps: [{ step: 1, start: 0, end: 10 }],
-  groups: [
-    { id: "steps", title: "steps", kind: "steps", lanes: [] },
-    { id: "c", title: "counters", kind: "counter", lanes: [{ id: "busy.0", title: "busy", depth: 1 }] },
-    { id: "d", title: "GPU 0", kind: "device", lanes: [{ id: "7w", title: "stream 7", depth: 1 }] },
-    {
-      id: "h",
-      title: "python",
-      kind: "host",
-      lanes: [
-        { id: "0", title: "main thread", depth: 3 },
-        { id: "1", title: "autograd", depth: 3 },
-      ],
-    },
-  ],
-});
-const one: Lanes = { ranks: [rank(0)], start: 0, end: 100 };
-const two: Lanes = { ranks: [rank(0), rank(3)], start: 0, end: 100 };
+const rank = (number: number): RankLanes =>
+  rankLanes({
+    rank: number,
+    offset: 0,
+    steps: [{ step: 1, start: 0, end: 10 }],
+    groups: [
+      { id: "steps", title: "steps", kind: "steps", lanes: [] },
+      { id: "c", title: "counters", kind: "counter", lanes: [{ id: "busy.0", title: "busy", depth: 1 }] },
+      { id: "d", title: "GPU 0", kind: "device", lanes: [{ id: "7w", title: "stream 7", depth: 1 }] },
+      {
+        id: "h",
+        title: "python",
+        kind: "host",
+        lanes: [
+          { id: "0", title: "main thread", depth: 3 },
+          { id: "1", title: "autograd", depth: 3 },
+        ],
+      },
+    ],
+  });
+const one = timelineLanes({ ranks: [rank(0)], start: 0, end: 100 });
+const two = timelineLanes({ ranks: [rank(0), rank(3)], start: 0, end: 100 });
 
 /** The middle of an item, in the picture. */
 function middle(at: ReturnType<typeof layout>, key: string): number {
@@ -67,7 +69,7 @@ test("the address names lanes shortly, and what it names is read again", () => {
   expect(textOfLanes(one, ["l0/7w", "l0/0"])).toBe("7w,0");
   expect(textOfLanes(two, ["l3/7w", "l3/0", "l3/1", "l0/0"])).toBe("0/0,3/*");
   expect(textOfLanes(two, null)).toBe("");
-  const five: Lanes = { ranks: [0, 1, 2, 3, 4].map(rank), start: 0, end: 100 };
+  const five = timelineLanes({ ranks: [0, 1, 2, 3, 4].map(rank), start: 0, end: 100 });
   expect(textOfLanes(five, ["l1/7w", "l2/7w", "l4/0"])).toBe("4/0,1-2/w");
   expect(textOfLanes(five, lanesFrom(five, "1/*,2/*,3/*"))).toBe("1-3/*");
   for (const [lanes, keys] of [

@@ -12,37 +12,41 @@ import {
   shownLanes,
 } from "../../src/draw/timeline/arrange";
 import { layout, stripsOf, unfolded } from "../../src/draw/timeline/layout";
-import type { Item, Lanes, RankLanes } from "../../src/draw/timeline/types";
+import type { RankLanes } from "../../src/api/answers";
+import type { Item } from "../../src/draw/timeline/types";
+import { rankLanes, timelineLanes } from "./answers";
 
-const rank = (number: number): RankLanes => ({
-  rank: number,
-  offset: 0,
-  steps: [{ step: 1, start: 0, end: 10 }],
-  groups: [
-    { id: "steps", title: "steps", kind: "steps", lanes: [] },
-    {
-      id: "device 0",
-      title: "GPU 0",
-      kind: "device",
-      lanes: ["7", "8", "9"].map((id) => ({ id: `${id}w`, title: `stream ${id}`, depth: 1 })),
-    },
-    {
-      id: "host 100",
-      title: "python",
-      kind: "host",
-      lanes: [
-        { id: "0", title: "main thread", depth: 3 },
-        { id: "1", title: "autograd", depth: 3 },
-      ],
-    },
-  ],
-});
-const one: Lanes = { ranks: [rank(0)], start: 0, end: 100 };
-const many = (ranks: number): Lanes => ({
-  ranks: Array.from({ length: ranks }, (_, at) => rank(at)),
-  start: 0,
-  end: 100,
-});
+const rank = (number: number): RankLanes =>
+  rankLanes({
+    rank: number,
+    offset: 0,
+    steps: [{ step: 1, start: 0, end: 10 }],
+    groups: [
+      { id: "steps", title: "steps", kind: "steps", lanes: [] },
+      {
+        id: "device 0",
+        title: "GPU 0",
+        kind: "device",
+        lanes: ["7", "8", "9"].map((id) => ({ id: `${id}w`, title: `stream ${id}`, depth: 1 })),
+      },
+      {
+        id: "host 100",
+        title: "python",
+        kind: "host",
+        lanes: [
+          { id: "0", title: "main thread", depth: 3 },
+          { id: "1", title: "autograd", depth: 3 },
+        ],
+      },
+    ],
+  });
+const one = timelineLanes({ ranks: [rank(0)], start: 0, end: 100 });
+const many = (ranks: number) =>
+  timelineLanes({
+    ranks: Array.from({ length: ranks }, (_, at) => rank(at)),
+    start: 0,
+    end: 100,
+  });
 
 /** Ids of the lanes that are shown, rank by rank. */
 const shownIn = (how: Arrangement, lanes = one) =>

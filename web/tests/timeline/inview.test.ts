@@ -4,8 +4,9 @@ import { PLAIN } from "../../src/draw/timeline/arrange";
 import { layout } from "../../src/draw/timeline/layout";
 import { Store } from "../../src/draw/timeline/store";
 import { decode, UNITS } from "../../src/draw/timeline/tile";
-import type { Lanes, Scene } from "../../src/draw/timeline/types";
+import type { Scene } from "../../src/draw/timeline/types";
 import { type DrawnMark, packed } from "./drawn";
+import { timelineLanes } from "./answers";
 
 /** Frames around a loop of two steps; a depth that only a call before the loop uses; and work inside. */
 const MARKS: DrawnMark[] = [
@@ -17,7 +18,7 @@ const MARKS: DrawnMark[] = [
   { lane: "0", depth: 4, start: 600, end: 601, row: 6 },
 ];
 
-const lanes: Lanes = {
+const lanes = timelineLanes({
   ranks: [
     {
       rank: 0,
@@ -37,7 +38,7 @@ const lanes: Lanes = {
   ],
   start: 0,
   end: 2 * UNITS,
-};
+});
 
 function seen(start: number, end: number) {
   const store = new Store(

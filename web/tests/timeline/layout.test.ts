@@ -1,34 +1,36 @@
 import { expect, test } from "vitest";
 import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
 import { drawnDepths, layout, lineOf, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
-import type { Lanes, RankLanes } from "../../src/draw/timeline/types";
+import type { RankLanes } from "../../src/api/answers";
+import { group, rankLanes, timelineLanes } from "./answers";
 
-const rank = (number: number): RankLanes => ({
-  rank: number,
-  offset: number * 1000,
-  steps: [{ step: 1, start: 0, end: 10 }],
-  groups: [
-    { id: "steps", title: "steps", kind: "steps", lanes: [] },
-    {
-      id: "c",
-      title: "counters",
-      kind: "counter",
-      lanes: ["busy.0", "busy.1", "queue.0"].map((id) => ({ id, title: id, depth: 1 })),
-    },
-    {
-      id: "h",
-      title: "python",
-      kind: "host",
-      lanes: [
-        { id: "0", title: "main thread", depth: 60, outer: 20 },
-        { id: "1", title: "autograd", depth: 3 },
-      ],
-    },
-    { id: "d", title: "GPU 0", kind: "device", lanes: [{ id: "7w", title: "stream 7", depth: 1 }] },
-  ],
-});
-const one: Lanes = { ranks: [rank(0)], start: 0, end: 100 };
-const two: Lanes = { ranks: [rank(0), rank(1)], start: 0, end: 100 };
+const rank = (number: number): RankLanes =>
+  rankLanes({
+    rank: number,
+    offset: number * 1000,
+    steps: [{ step: 1, start: 0, end: 10 }],
+    groups: [
+      { id: "steps", title: "steps", kind: "steps", lanes: [] },
+      {
+        id: "c",
+        title: "counters",
+        kind: "counter",
+        lanes: ["busy.0", "busy.1", "queue.0"].map((id) => ({ id, title: id, depth: 1 })),
+      },
+      {
+        id: "h",
+        title: "python",
+        kind: "host",
+        lanes: [
+          { id: "0", title: "main thread", depth: 60, outer: 20 },
+          { id: "1", title: "autograd", depth: 3 },
+        ],
+      },
+      { id: "d", title: "GPU 0", kind: "device", lanes: [{ id: "7w", title: "stream 7", depth: 1 }] },
+    ],
+  });
+const one = timelineLanes({ ranks: [rank(0)], start: 0, end: 100 });
+const two = timelineLanes({ ranks: [rank(0), rank(1)], start: 0, end: 100 });
 const shownLanes = (of: ReturnType<typeof layout>) =>
   of.scrolled.filter(({ what }) => what === "lane").map(({ lane }) => lane);
 
@@ -153,7 +155,7 @@ test("deep lanes take the room that is free, and no more", () => {
 
 test("a pinned stream says whose it is, whatever its group says", () => {
   const streams = ["1w", "2w", "3w", "4w", "5w"].map((id) => ({ id, title: `stream ${id}`, depth: 1 }));
-  const own = { ...rank(0), groups: [{ id: "d", title: "GPU 2", kind: "device" as const, lanes: streams }] };
+  const own = { ...rank(0), groups: [group({ id: "d", title: "GPU 2", kind: "device", lanes: streams })] };
   const how = { ...PLAIN, pinned: new Set([keyOf.lane(0, "3w")]) };
   const at = layout({ ...one, ranks: [own] }, how, 1200);
   expect(at.pinned.at(-1)?.title).toBe("GPU 2 · stream 3w");
@@ -173,7 +175,7 @@ test("a selected mark is unfolded, wherever it is", () => {
   expect(shown(PLAIN, 0, "none")).toEqual([true, false]);
 });
 
-const replaying: Lanes = {
+const replaying = timelineLanes({
   ranks: [
     {
       rank: 0,
@@ -185,7 +187,7 @@ const replaying: Lanes = {
   ],
   start: 0,
   end: 100,
-};
+});
 
 test("a folded stream with replays is one row of slices, as high as work", () => {
   const key = keyOf.lane(0, "7w");

@@ -3,10 +3,11 @@ import { flagAt, flagBoxes } from "../../src/draw/timeline/flags";
 import { layout } from "../../src/draw/timeline/layout";
 import { PLAIN } from "../../src/draw/timeline/arrange";
 import { UNKNOWN } from "../../src/draw/timeline/layout";
-import { flagsOf, type Note, notesOf, textOfNotes } from "../../src/draw/timeline/notes";
-import type { Lanes } from "../../src/draw/timeline/types";
+import { flagsOf, notesOf, textOfNotes } from "../../src/draw/timeline/notes";
+import type { TimelineNote } from "../../src/api/answers";
+import { timelineLanes } from "./answers";
 
-const note = (change: Partial<Note>): Note => ({
+const note = (change: Partial<TimelineNote>): TimelineNote => ({
   id: "link0",
   rank: 0,
   start: 10,
@@ -18,14 +19,14 @@ const note = (change: Partial<Note>): Note => ({
   ...change,
 });
 
-const lanes: Lanes = {
+const lanes = timelineLanes({
   start: 0,
   end: 1000,
   ranks: [
     { rank: 0, offset: 0, groups: [] },
     { rank: 1, offset: 100, groups: [] },
   ],
-};
+});
 
 describe("notes in the address", () => {
   it("are read as they were written", () => {

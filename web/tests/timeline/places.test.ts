@@ -11,9 +11,9 @@ import {
   startView,
   textOf,
 } from "../../src/draw/timeline/places";
-import type { EventFacts, Lanes } from "../../src/draw/timeline/types";
+import { arrowEnd, eventDetails, timelineLanes } from "./answers";
 
-const lanes: Lanes = {
+const lanes = timelineLanes({
   ranks: [
     {
       rank: 3,
@@ -28,7 +28,7 @@ const lanes: Lanes = {
   ],
   start: -20,
   end: 500,
-};
+});
 
 test("spans go to text and back", () => {
   for (const span of [
@@ -76,7 +76,7 @@ test("what is folded, unfolded and pinned goes into the address and comes back",
 test("ranks have clocks of their own", () => {
   expect(ownTime(lanes, 4, { start: 0, end: 80 })).toEqual({ start: 20, end: 100 });
   expect(ownTime(lanes, 3, { start: -20, end: 80 })).toEqual({ start: 0, end: 80 });
-  const facts = { row: 7, name: "x", lane: "0", start: 50, end: 60, duration: 10 } as EventFacts;
+  const facts = eventDetails({ row: 7, name: "x", start: 50, end: 60, duration: 10 });
   expect(markOf(lanes, { rank: 4, row: 7 }, facts)).toMatchObject({ start: 30, end: 40, rank: 4, lane: "0" });
 });
 
@@ -91,10 +91,9 @@ test("of several ranks each is folded to its line", () => {
 });
 
 test("an arrow is followed to what it leads to, and back to the cause", () => {
-  const facts = { row: 1, name: "a", lane: "0", start: 0, end: 1, duration: 1 };
-  const at = (row: number) => ({ row, lane: "0", time: 0 });
-  const wait = { start: at(1), end: at(7), kind: "wait" };
-  const launch = { start: at(3), end: at(1), kind: "launch" };
+  const facts = eventDetails({ row: 1 });
+  const wait = { start: arrowEnd(1), end: arrowEnd(7), kind: "wait" } as const;
+  const launch = { start: arrowEnd(3), end: arrowEnd(1), kind: "launch" } as const;
   expect(along({ ...facts, launched: [5, 6], backward: 9, arrows: [wait] }, "next")).toBe(5);
   expect(along({ ...facts, launched: [], arrows: [launch, wait] }, "next")).toBe(7);
   expect(along({ ...facts, backward: 9 }, "next")).toBe(9);

@@ -6,22 +6,23 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final
+from functools import partial, wraps
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
+import polars as pl
 from anyio.lowlevel import RunVar
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from kinetoscope.caching import ABANDONED
+from kinetoscope.caching import ABANDONED, SharedCache
 from kinetoscope.errors import KinetoscopeError, StoppedError
 from kinetoscope.server.errors import JSON, RefusedError, refused, status_of
-from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.json_encoding import rows_to_json, to_json
 from kinetoscope.server.runs.workspace import Workspace
 
 _MAX_BODY_BYTES: Final = 1 << 20
@@ -47,10 +48,19 @@ class ApiRequest:
 
 Work = Callable[[ApiRequest], Response]
 
+T = TypeVar("T")
+
+
+class JsonResponse(Response, Generic[T]):
+    """A `T` as JSON. The signature of an endpoint says so, and `web/generate.py` writes the type for the page."""
+
+    media_type = JSON
+
 
 def endpoint(workspace: Workspace, work: Work, *, quick: bool = False) -> Callable[[Request], Awaitable[Response]]:
     """The endpoint that does `work` in a thread; `quick` work computes nothing and so never waits for others."""
 
+    @wraps(work)
     async def answer(http: Request) -> Response:
         # A form of another site can send anything but this without asking the browser's leave.
         if http.method == "POST" and http.headers.get("content-type", "").partition(";")[0].strip() != JSON:
@@ -86,9 +96,19 @@ async def _watch(http: Request, abandoned: threading.Event) -> None:
         abandoned.set()
 
 
-def json_response(thing: Any, status: int = 200) -> Response:
+def json_response(thing: T) -> JsonResponse[T]:
     """`thing` as JSON."""
-    return Response(to_json(thing), status, media_type=JSON)
+    return JsonResponse(to_json(thing))
+
+
+def rows_response(head: T, frame: pl.DataFrame) -> JsonResponse[T]:
+    """A dataclass as JSON, with the rows of `frame` as its `rows`."""
+    return JsonResponse(rows_to_json(head, frame))
+
+
+def cached_response(answers: SharedCache[Any], question: Hashable, ask: Callable[[], T]) -> JsonResponse[T]:
+    """The answer of `ask` as JSON, from the cache if it is there."""
+    return JsonResponse(answers.get(question, lambda: to_json(ask())))
 
 
 _limiter_of_loop: Final[RunVar[anyio.CapacityLimiter]] = RunVar("limiter")

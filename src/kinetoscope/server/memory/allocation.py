@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kinetoscope.model.execution.frames import is_users_file
 from kinetoscope.model.snapshot.bands import categories, event_instants
@@ -12,19 +11,20 @@ from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.server.memory.answers import AllocationFrame, MemoryAllocation
 from kinetoscope.views.numbers import grouped, shown
 
 
-def allocation_answer(trace: Trace, past: SnapshotHistory, row: int) -> dict[str, Any]:
+def allocation_answer(trace: Trace, past: SnapshotHistory, row: int) -> MemoryAllocation:
     """Facts in words, and frames as function, file, line and whether it is the user's, the innermost first."""
     snapshot = snapshot_of(trace)
     assert snapshot is not None  # it has a history
-    return {
-        "row": row,
-        "category": CATEGORIES[int(categories(trace, past.device)[row])],
-        "facts": list(_facts(trace, past, row)),
-        "frames": list(_frames(snapshot, int(past.stack[row]))),
-    }
+    return MemoryAllocation(
+        row=row,
+        category=CATEGORIES[int(categories(trace, past.device)[row])],
+        facts=list(_facts(trace, past, row)),
+        frames=list(_frames(snapshot, int(past.stack[row]))),
+    )
 
 
 def _facts(trace: Trace, past: SnapshotHistory, row: int) -> Iterator[str]:
@@ -48,9 +48,9 @@ def _when(trace: Trace, past: SnapshotHistory, event: int) -> str:
     return f"{at}event {grouped(event)}"
 
 
-def _frames(snapshot: Snapshot, stack: int) -> Iterator[dict[str, Any]]:
+def _frames(snapshot: Snapshot, stack: int) -> Iterator[AllocationFrame]:
     frames = snapshot.frames
     for frame in snapshot.stacks.of(stack).tolist():
         name, file = (snapshot.strings.text(int(code[frame])) for code in (frames.name, frames.file))
         line = int(frames.line[frame])
-        yield {"name": name, "file": file, "line": line, "user": line > 0 and is_users_file(file)}
+        yield AllocationFrame(name, file, line, user=line > 0 and is_users_file(file))

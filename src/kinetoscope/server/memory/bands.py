@@ -13,38 +13,39 @@ from kinetoscope.model.snapshot.bands import bands, categories, category_changes
 from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory, level
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.json_encoding import rows_to_json
+from kinetoscope.server.http.endpoint import JsonResponse, rows_response
+from kinetoscope.server.memory.answers import Axis, MemoryBands
 
 MAX_COLUMNS: Final = 8000
 """Columns of a picture: twice as many as the widest screens have pixels."""
 
 
 def bands_answer(
-    trace: Trace, past: SnapshotHistory, *, by: str, stretch: tuple[int, int] | None, columns: int
-) -> bytes:
-    """Rows of event, its place on the axis, bytes reserved, and bytes of each category; each holds until the next.
+    trace: Trace, past: SnapshotHistory, *, by: Axis, stretch: tuple[int, int] | None, columns: int
+) -> JsonResponse[MemoryBands]:
+    """The bytes of each category, at the highest instant of each column.
 
     Args:
         trace: whose snapshot it is.
         past: the history of a device.
-        by: `time`, ns after the beginning of the trace; or `event`.
+        by: the axis.
         stretch: of that axis; None for all.
         columns: at most so many rows, besides the state before them.
     """
     instants = event_instants(trace, past.device)
     count = len(past.events)
     if by == "event" or not len(instants):
-        from_, to = stretch or (0, max(count, 1))
-        begins = columns_of(min(max(from_, 0), count), min(max(to, 0), count), columns)
+        start, end = stretch or (0, max(count, 1))
+        begins = columns_of(min(max(start, 0), count), min(max(end, 0), count), columns)
     else:
-        from_, to = stretch or (int(instants[0]), int(instants[-1]) + 1)
-        edges = from_ + np.arange(columns + 1) * (to - from_) // columns
+        start, end = stretch or (int(instants[0]), int(instants[-1]) + 1)
+        edges = start + np.arange(columns + 1) * (end - start) // columns
         begins = np.unique(np.searchsorted(instants, edges))
         begins = begins if len(begins) > 1 else np.repeat(begins, 2)
     changes = category_changes(trace, past.device)
     found = bands(past, categories(trace, past.device), len(CATEGORIES), changes, begins)
     places = found.event.copy() if by == "event" or not len(instants) else _at(instants, found.event)
-    places[0] = from_
+    places[0] = start
     frame = pl.DataFrame(
         {
             "event": found.event,
@@ -53,10 +54,8 @@ def bands_answer(
             **{name: found.levels[:, place] for place, name in enumerate(CATEGORIES)},
         }
     )
-    head = {"by": by, "from": from_, "to": to, "categories": CATEGORIES}
-    if by == "event" and len(instants):
-        head["times"] = _at(instants, found.event).tolist()
-    return rows_to_json(head, frame)
+    times = _at(instants, found.event).tolist() if by == "event" and len(instants) else None
+    return rows_response(MemoryBands(by, start, end, CATEGORIES, times), frame)
 
 
 def _at(instants: Int64s, event: Int64s) -> Int64s:

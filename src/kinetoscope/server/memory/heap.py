@@ -19,7 +19,8 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory, level
 from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.json_encoding import rows_to_json
+from kinetoscope.server.http.endpoint import JsonResponse, rows_response
+from kinetoscope.server.memory.answers import HeapSegments, MemoryHeap
 from kinetoscope.views.numbers import grouped, shown
 
 MAX_PIECES: Final = 200_000
@@ -29,8 +30,8 @@ HOLE: Final = -1
 """Category of a piece that nothing has."""
 
 
-def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) -> bytes:
-    """Rows of segment, offset in it, bytes, bytes requested, category, allocation, the number of blocks.
+def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) -> JsonResponse[MemoryHeap]:
+    """The heap after an event.
 
     Neighbours of one category that are each too small to be seen are one row, whose allocation is the first of them.
     """
@@ -42,25 +43,25 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
     segments, frame = state.segments, _pieces(trace, past, state, pieces)
     category = frame["category"].to_numpy()
     sizes = frame["requested"].to_numpy()
-    head = {
-        "event": event,
-        "time": int(instants[event]) if event >= 0 and len(instants) else None,
-        "sentence": " ".join(_sentences(trace, snapshot, past, state, event)),
-        "groups": names,
-        "segments": {
-            "address": [f"0x{address:x}" for address in segments.address.tolist()],
-            "size": segments.size.tolist(),
-            "group": group.tolist(),
-            "taken": segments.allocated_at.tolist(),
-            "expandable": segments.is_expandable.tolist(),
-        },
-        "bytes": {
+    head = MemoryHeap(
+        event=event,
+        time=int(instants[event]) if event >= 0 and len(instants) else None,
+        sentence=" ".join(_sentences(trace, snapshot, past, state, event)),
+        groups=names,
+        segments=HeapSegments(
+            address=[f"0x{address:x}" for address in segments.address.tolist()],
+            size=segments.size.tolist(),
+            group=group.tolist(),
+            allocated_at=segments.allocated_at.tolist(),
+            expandable=segments.is_expandable.tolist(),
+        ),
+        bytes={
             name: int(sizes[category == place].sum())
             for place, name in enumerate(CATEGORIES)
             if (category == place).any()
         },
-    }
-    return rows_to_json(head, frame)
+    )
+    return rows_response(head, frame)
 
 
 def _pieces(trace: Trace, past: SnapshotHistory, state: Heap, limit: int) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -13,16 +14,12 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.schema import Result
-from kinetoscope.server.errors import JSON, MissingError
-from kinetoscope.server.http.endpoint import ApiRequest
-from kinetoscope.server.json_encoding import plain, rows_to_json, to_json
+from kinetoscope.server.errors import MissingError
+from kinetoscope.server.http.endpoint import ApiRequest, JsonResponse, json_response, rows_response
+from kinetoscope.server.json_encoding import plain
 from kinetoscope.server.query import parameters, run_part
-from kinetoscope.server.results.table import (
-    FORMATS,
-    arrangement_of,
-    exported,
-    window_of,
-)
+from kinetoscope.server.results.answers import TableAnswer
+from kinetoscope.server.results.table import FORMATS, arrangement_of, exported, window_of
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
 from kinetoscope.views.charts.chart import specification
@@ -38,21 +35,23 @@ class Results:
         self._workspace = workspace
         self._answers = workspace.answers
 
-    def table(self, request: ApiRequest) -> Response:
+    def table(self, request: ApiRequest) -> JsonResponse[TableAnswer] | Response:
         """The rows of an analysis, a window of them or all as a file."""
         arrangement_of(request.query), window_of(request.query)  # errors in these come before anything is read
         run, analysis, result, key = self._result(request)
         return self.answer(key, result, request, name=f"{run.files.name}-{analysis.name}", params=dict(result.params))
 
-    def chart(self, request: ApiRequest) -> Response:
+    def chart(self, request: ApiRequest) -> JsonResponse[Mapping[str, Any]]:
         """The chart of an analysis."""
         _, analysis, result, _ = self._result(request)
         if analysis.chart is None:
             raise MissingError(f"{analysis.name} has no chart")
         dark = request.query.get("dark", "") in ("1", "true")
-        return Response(to_json(specification(result, dark=dark, width=None)), media_type=JSON)
+        return json_response(specification(result, dark=dark, width=None))
 
-    def answer(self, key: tuple[Any, ...], result: Result, request: ApiRequest, *, name: str, params: Any) -> Response:
+    def answer(
+        self, key: tuple[Any, ...], result: Result, request: ApiRequest, *, name: str, params: Any
+    ) -> JsonResponse[TableAnswer] | Response:
         """The requested rows of any result; `key` is the question that the result is cached by."""
         arrangement, window = arrangement_of(request.query), window_of(request.query)
         scales = self._answers.get((*key, "scales"), lambda: scales_of(result.frame, result.schema))
@@ -62,18 +61,18 @@ class Results:
         if window.file:
             return _file(exported(dataclasses.replace(result, frame=rows), window.file), window.file, name)
         shown = rows.slice(window.offset, window.limit)
-        head = {
-            "analysis": result.analysis,
-            "params": {each: plain(value) for each, value in params.items() if each != "select"},
-            "columns": list(result.schema),
-            "total": rows.height,
-            "all": result.frame.height,
-            "ranks": result.frame.n_unique("rank") if "rank" in result.frame.columns else None,
-            "notes": [note for note in result.notes if not note.startswith(DAMAGED)],  # it stands above every view
-            "scales": {each: {"label": scale.label, "divisor": scale.divisor} for each, scale in scales.items()},
-            "short": short_names(shown),
-        }
-        return Response(rows_to_json(head, shown), media_type=JSON)
+        head = TableAnswer(
+            analysis=result.analysis,
+            params={each: plain(value) for each, value in params.items() if each != "select"},
+            columns=list(result.schema),
+            total=rows.height,
+            all=result.frame.height,
+            ranks=result.frame.n_unique("rank") if "rank" in result.frame.columns else None,
+            notes=[note for note in result.notes if not note.startswith(DAMAGED)],
+            scales=scales,
+            short=short_names(shown),
+        )
+        return rows_response(head, shown)
 
     def _result(self, request: ApiRequest) -> tuple[Run, Analysis, Result, tuple[Any, ...]]:
         run, name = self._workspace.run(request.path["run"]), request.path["name"]

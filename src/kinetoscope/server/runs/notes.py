@@ -13,16 +13,18 @@ import re
 import stat
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.server.errors import BadValueError, ForbiddenError, MissingError, RefusedError
 from kinetoscope.server.json_encoding import MAX_INTEGER
 
-COLOURS: Final = ("blue", "orange", "green", "purple", "red", "teal")
+NoteColour = Literal["blue", "orange", "green", "purple", "red", "teal"]
+
+COLOURS: Final[tuple[NoteColour, ...]] = get_args(NoteColour)
 
 MAX_NOTES: Final = 1000
 MAX_TEXT_CHARACTERS: Final = 2000
@@ -45,7 +47,7 @@ class ChangedError(RefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class TimelineNote:
     """A note.
 
     Attributes:
@@ -63,12 +65,12 @@ class Note:
     start: int
     end: int
     text: str
-    colour: str
+    colour: NoteColour
     row: int | None = None
     revision: int = 0
 
     @classmethod
-    def of(cls, value: Any) -> Note:
+    def of(cls, value: Any) -> TimelineNote:
         """A note as JSON has it.
 
         Raises:
@@ -83,11 +85,21 @@ class Note:
         text, colour, identity = (value.get(name) for name in ("text", "colour", "id"))
         if not isinstance(text, str) or not text.strip() or len(text) > MAX_TEXT_CHARACTERS:
             raise BadValueError(f"a note has a text of 1 to {MAX_TEXT_CHARACTERS:,} characters")
-        if colour not in COLOURS:
+        of_ours = next((each for each in COLOURS if each == colour), None)
+        if of_ours is None:
             raise BadValueError(f"the colour of a note is one of {', '.join(COLOURS)}")
         if not isinstance(identity, str) or not _ID.fullmatch(identity):
             raise BadValueError("the id of a note is 8 to 32 small letters and digits")
-        return cls(identity, rank, start, end, text, str(colour), row, revision)
+        return cls(identity, rank, start, end, text, of_ours, row, revision)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineNotes:
+    """All notes of a run, what of their files cannot be read or changed, and the file that new ones are written to."""
+
+    notes: Sequence[TimelineNote]
+    problem: str
+    where: str
 
 
 def _integer(value: dict[str, Any], name: str) -> int:
@@ -101,7 +113,7 @@ def _integer(value: dict[str, Any], name: str) -> int:
 class NoteFile:
     """What a file of notes holds; `problem` says why it is not all that is in it, and must not be written over."""
 
-    notes: tuple[Note, ...] = ()
+    notes: tuple[TimelineNote, ...] = ()
     problem: str = ""
 
 
@@ -121,18 +133,18 @@ class Notes:
         digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         self._own = (Path(own) if own else data_folder()) / f"{digest}{_ENDING}"
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> TimelineNotes:
         """All notes by start; of one that is in both files the user's own."""
         beside, own = self._files()
         notes = {note.id: note for note in (*beside.notes, *own.notes)}
         problems = [each.problem for each in (beside, own) if each.problem]
-        return {
-            "notes": [asdict(note) for note in sorted(notes.values(), key=lambda note: (note.start, note.id))],
-            "problem": " ".join(problems),
-            "where": str(self._place()),
-        }
+        return TimelineNotes(
+            notes=sorted(notes.values(), key=lambda note: (note.start, note.id)),
+            problem=" ".join(problems),
+            where=str(self._place()),
+        )
 
-    def put(self, note: Note) -> None:
+    def put(self, note: TimelineNote) -> None:
         """Keep a note: a new one, or another version of one whose revision it names.
 
         Raises:
@@ -195,7 +207,7 @@ def change(notes: Notes, body: bytes) -> None:
     except (ValueError, RecursionError):
         request = None
     if isinstance(request, dict) and "note" in request:
-        notes.put(Note.of(request["note"]))
+        notes.put(TimelineNote.of(request["note"]))
     elif isinstance(request, dict) and isinstance(request.get("delete"), str):
         notes.delete(request["delete"], _integer(request, "revision"))
     else:
@@ -228,7 +240,7 @@ def _read(place: Path) -> NoteFile:
     notes = {}
     for each in value["notes"][:MAX_NOTES]:
         try:
-            note = Note.of(each)
+            note = TimelineNote.of(each)
         except BadValueError:
             continue
         notes[note.id] = note
@@ -237,7 +249,7 @@ def _read(place: Path) -> NoteFile:
     return NoteFile(tuple(notes.values()), problem)
 
 
-def _write(place: Path, notes: Iterable[Note]) -> None:
+def _write(place: Path, notes: Iterable[TimelineNote]) -> None:
     """All at once: whoever reads meanwhile sees the notes before or those after."""
     content = json.dumps({_MARK: _VERSION, "notes": [asdict(note) for note in notes]}, indent=1, ensure_ascii=False)
     try:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.threads import Threads
@@ -180,7 +180,7 @@ class _Remembering(Threads):
         return trace
 
 
-def state_of(run: Run) -> str:
+def state_of(run: Run) -> Literal["ready", "growing", "error"]:
     """The state in the list of runs: `ready`, `growing` (its files are being written), `error`."""
     if run.is_growing:
         return "growing"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -31,6 +32,36 @@ _MAX_NAMES: Final = 5_000
 _MAX_NAME_CHARACTERS: Final = 240
 
 
+@dataclass(frozen=True, slots=True)
+class QueryMarks:
+    """The rows of a query on one rank, by start.
+
+    Attributes:
+        rank: its number.
+        start, end: ns after its first event.
+        row: events, −1 for none.
+        depth: rows of the lane.
+        name: places in `names`, whose colours are `hues`.
+    """
+
+    rank: int
+    start: Sequence[int]
+    end: Sequence[int]
+    row: Sequence[int]
+    depth: Sequence[int]
+    name: Sequence[int]
+    names: Sequence[str]
+    hues: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLanes:
+    """The marks on each rank that is drawn, and what of the rows is left out, in one sentence each."""
+
+    lanes: Sequence[QueryMarks]
+    notes: Sequence[str]
+
+
 def require_places(result: Result, ranks: int) -> None:
     """Refuse rows that name no place on the timeline.
 
@@ -51,23 +82,23 @@ def require_places(result: Result, ranks: int) -> None:
         raise BadValueError("with several ranks the rows need the column rank", f"SELECT rank, {place}, … FROM …")
 
 
-def lane_answer(result: Result, traces: Sequence[Trace]) -> dict[str, Any]:
+def lane_answer(result: Result, traces: Sequence[Trace]) -> QueryLanes:
     """The marks on each rank that is drawn, and what of the rows is left out, in one sentence each."""
-    frame, lanes, drawn = result.frame, [], 0
+    frame, lanes, drawn = result.frame, list[QueryMarks](), 0
     for trace in traces:
         own = frame.filter(pl.col("rank") == trace.source.rank) if "rank" in frame.columns else frame
         lanes.append(_marks(trace, own))
-        drawn += len(lanes[-1]["start"])
+        drawn += len(lanes[-1].start)
     notes = []
     if drawn < frame.height:
         notes.append(
             f"Of the {frame.height:,} rows of the query {drawn:,} are drawn: the others have no time, are of ranks "
             f"that are not shown, or come after the first {MAX_MARKS:,} of their rank."
         )
-    return {"lanes": lanes, "notes": notes}
+    return QueryLanes(lanes, notes)
 
 
-def _marks(trace: Trace, frame: pl.DataFrame) -> dict[str, Any]:
+def _marks(trace: Trace, frame: pl.DataFrame) -> QueryMarks:
     start, end, row, places = _spans(trace, frame)
     kept = np.flatnonzero((np.abs(start) <= MAX_INTEGER) & (np.abs(end) <= MAX_INTEGER))[:MAX_MARKS]
     kept = kept[np.lexsort((-end[kept], start[kept]))]
@@ -75,16 +106,16 @@ def _marks(trace: Trace, frame: pl.DataFrame) -> dict[str, Any]:
     order, none = np.arange(len(kept), dtype=np.int32), np.full(len(kept), packing.NO_ROW, np.int32)
     depth = packing.packed(start, end, order, np.array([0, len(kept)], np.int64), none, most=_MAX_DEPTH)
     names, number = _names(frame, places)
-    return {
-        "rank": trace.source.rank,
-        "start": start.tolist(),
-        "end": end.tolist(),
-        "row": row.tolist(),
-        "depth": depth.tolist(),
-        "name": number.tolist(),
-        "names": names,
-        "hues": [hue_of(name) if name else NO_HUE for name in names],
-    }
+    return QueryMarks(
+        rank=trace.source.rank,
+        start=start.tolist(),
+        end=end.tolist(),
+        row=row.tolist(),
+        depth=depth.tolist(),
+        name=number.tolist(),
+        names=names,
+        hues=[hue_of(name) if name else NO_HUE for name in names],
+    )
 
 
 def _spans(trace: Trace, frame: pl.DataFrame) -> tuple[Int64s, Int64s, Int32s, Int64s]:

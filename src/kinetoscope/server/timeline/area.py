@@ -13,12 +13,14 @@ from kinetoscope.model.timeline.layout import WORK, Lane, timeline
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Result
 from kinetoscope.server.errors import BadValueError, MissingError
-from kinetoscope.server.http.endpoint import ApiRequest, json_response
+from kinetoscope.server.http.endpoint import ApiRequest, JsonResponse, json_response
 from kinetoscope.server.query import integer, numbers, run_part
+from kinetoscope.server.results.answers import TableAnswer
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.results.table import arrangement_of, window_of
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.timeline.answers import RankOccurrence
 
 _EVERY: Final = "*"
 _DEVICE_WORK: Final = "w"
@@ -36,7 +38,7 @@ class Areas:
     ) -> None:
         self._workspace, self._results, self._drawn = workspace, results, drawn
 
-    def table(self, request: ApiRequest) -> Response:
+    def table(self, request: ApiRequest) -> JsonResponse[TableAnswer] | Response:
         """Its events by name, lane or kind, a window of the rows or all as a file."""
         arrangement_of(request.query), window_of(request.query)  # errors in these come before anything is read
         by = request.query.get("by", GROUPINGS[0])
@@ -55,7 +57,7 @@ class Areas:
             key, self._workspace.answers.get(key, ask), request, name=f"{run.files.name}-area", params={"by": by}
         )
 
-    def occurrence(self, request: ApiRequest) -> Response:
+    def occurrence(self, request: ApiRequest) -> JsonResponse[RankOccurrence | None]:
         """The next, the previous or the longest event of the area with the name and kind of a row."""
         which = request.query.get("which", _DIRECTIONS[0])
         if which not in _DIRECTIONS:
@@ -66,7 +68,7 @@ class Areas:
         if part is None or row >= len(part.trace):
             raise MissingError(f"there is no event {row} of rank {rank} in this area")
         found = occurrence(part, row, which)
-        return json_response(found and {"rank": rank, **found._asdict()})
+        return json_response(RankOccurrence(rank, *found) if found else None)
 
     def _parts(self, run: Run, request: ApiRequest) -> list[LanesOfRank]:
         time = run_part(request.query).select.time

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from kinetoscope.model.timeline.replays import drawn_events
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.pictures.layers import class_of_module
+from kinetoscope.server.timeline.answers import ModuleTime
 
 NO_HUE: Final = 0
 """The hue of what has no name, or works for no module."""
@@ -55,7 +56,7 @@ def module_hues(trace: Trace) -> UInt8s:
     return found
 
 
-def module_classes(trace: Trace, begin: int, end: int) -> list[dict[str, Any]]:
+def module_classes(trace: Trace, begin: int, end: int) -> list[ModuleTime]:
     """The classes of modules with the most time from `begin` to `end`, ns after the origin, the most first.
 
     The time is that of the device work for each; without any, the self time of the calls that start there.
@@ -72,9 +73,7 @@ def module_classes(trace: Trace, begin: int, end: int) -> list[dict[str, Any]]:
     totals = sum_by(number[known], len(classes), time[known])
     order = np.argsort(-totals, kind="stable")[:MAX_LISTED_CLASSES].tolist()
     return [
-        {"name": classes[place], "hue": hue_of(classes[place]), "ns": int(totals[place])}
-        for place in order
-        if totals[place] > 0
+        ModuleTime(classes[place], hue_of(classes[place]), int(totals[place])) for place in order if totals[place] > 0
     ]
 
 

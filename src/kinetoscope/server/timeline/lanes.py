@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Final, Literal
 
 import numpy as np
 
+from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.matching.match import rank_offsets
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
@@ -22,6 +23,15 @@ from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import MissingError
 from kinetoscope.server.json_encoding import MAX_INTEGER
+from kinetoscope.server.timeline.answers import (
+    Minimap,
+    RankLanes,
+    TimelineGroup,
+    TimelineLane,
+    TimelineLanes,
+    TimelineStep,
+    TimeSpan,
+)
 from kinetoscope.server.timeline.path import path_group
 
 MAX_LANES: Final = 400
@@ -90,60 +100,49 @@ def _by_name(trace: Trace) -> tuple[dict[str, Lane], dict[str, Counter]]:
 
 def lanes_answer(
     traces: Sequence[Trace], version: str, steps_by: str | None = None, *, path: bool = False
-) -> dict[str, Any]:
+) -> TimelineLanes:
     """The lanes of some ranks, beneath one another on one clock; with that of the critical path if `path`."""
     shifts, clock_notes = rank_offsets(traces)
     notes = list(clock_notes)
-    ranks = []
-    for trace, shift in zip(traces, shifts, strict=True):
-        ranks.append(_rank(trace, shift, steps_by))
-        if path:
-            ranks[-1]["groups"].insert(1, path_group(trace))
+    for trace in traces:
         notes += _notes(trace, steps_by)
     start = min([min(shift, 0) for shift in shifts], default=0)
     end = max((shift + max(timeline(trace).end, 1) for trace, shift in zip(traces, shifts, strict=True)), default=1)
-    return {
-        "version": version,
-        "ranks": ranks,
-        "start": start,
-        "end": end,
-        "home": _home(traces, shifts, end, steps_by),
-        "minimap": _minimap(traces, shifts, start, end),
-        "notes": list(dict.fromkeys(notes)),
-    }
+    return TimelineLanes(
+        version=version,
+        ranks=[_rank(trace, shift, steps_by, path=path) for trace, shift in zip(traces, shifts, strict=True)],
+        start=start,
+        end=end,
+        home=_home(traces, shifts, end, steps_by),
+        minimap=_minimap(traces, shifts, start, end),
+        notes=list(dict.fromkeys(notes)),
+    )
 
 
-def _rank(trace: Trace, shift: int, steps_by: str | None) -> dict[str, Any]:
+def _rank(trace: Trace, shift: int, steps_by: str | None, *, path: bool) -> RankLanes:
     shown = shown_lanes(trace)
-    groups: list[dict[str, Any]] = [{"id": "steps", "title": "steps", "kind": "steps", "lanes": []}]
+    groups = [TimelineGroup("steps", "steps", "steps")]
+    if path:
+        groups.append(path_group(trace))
     if shown.counters:
-        groups.append({"id": "counters", "title": "counters", "kind": "counter", "lanes": []})
-        groups[-1]["lanes"] = [
-            {"id": each.id, "title": each.title, "depth": 1, "sort": place, "kind": each.kind, "unit": each.unit}
-            | ({} if each.max is None else {"max": each.max})
+        counters = [
+            TimelineLane(each.id, each.title, 1, place, each.kind, unit=each.unit, max=each.max)
             for place, each in enumerate(shown.counters)
         ]
+        groups.append(TimelineGroup("counters", "counters", "counter", counters))
     for group, lanes in groupby(shown.lanes, key=lambda lane: lane.group):
-        kind = "device" if group.kind == "device" else "host"
-        groups.append({"id": group.id, "title": group.title, "kind": kind, "lanes": []})
-        if group.folded:
-            groups[-1]["collapsed"] = True
-        groups[-1]["lanes"] = [
-            {"id": lane.id, "title": lane.title, "depth": lane.rows, "sort": place, "kind": kind, "events": lane.events}
-            | ({"outer": _outer(trace, lane)} if kind == "host" else {})
-            | _slices(trace, lane)
-            for place, lane in enumerate(lanes)
-        ]
-    ruler = _steps(trace, steps_by)
-    return {"rank": trace.source.rank, "offset": shift, "groups": groups, "more": shown.left_out, "steps": ruler}
+        kind: Literal["device", "host"] = "device" if group.kind == "device" else "host"
+        listed = [_lane(trace, lane, kind, place) for place, lane in enumerate(lanes)]
+        groups.append(TimelineGroup(group.id, group.title, kind, listed, collapsed=group.folded))
+    return RankLanes(trace.source.rank, shift, groups, shown.left_out, _steps(trace, steps_by))
 
 
-def _slices(trace: Trace, lane: Lane) -> dict[str, int]:
-    """Of a lane with replays: its depth with their rows, and the first of these, which is what is seen of it folded."""
-    replayed = replay_rows(trace)
-    if replayed is None or lane.id not in replayed.of_lane:
-        return {}
-    return {"depth": lane.rows + replayed.of_lane[lane.id][1], "slices": lane.rows}
+def _lane(trace: Trace, lane: Lane, kind: str, place: int) -> TimelineLane:
+    replayed, depth, slices = replay_rows(trace), lane.rows, None
+    if replayed is not None and lane.id in replayed.of_lane:
+        depth, slices = lane.rows + replayed.of_lane[lane.id][1], lane.rows
+    outer = _outer(trace, lane) if kind == "host" else 0
+    return TimelineLane(lane.id, lane.title, depth, place, kind, lane.events, outer, slices)
 
 
 def _outer(trace: Trace, lane: Lane) -> int:
@@ -153,7 +152,7 @@ def _outer(trace: Trace, lane: Lane) -> int:
     return int(fuller[0]) if len(fuller) else 0
 
 
-def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
+def _steps(trace: Trace, steps_by: str | None) -> list[TimelineStep]:
     """The steps as all views have them: as the device sees them; and when the host was in each."""
     marks, origin = steps(trace, steps_by), origin_of_time(trace)
     if marks.origin == "window":
@@ -161,30 +160,28 @@ def _steps(trace: Trace, steps_by: str | None) -> list[dict[str, Any]]:
     steady = np.isin(np.arange(len(marks)), steady_places(trace, steps_by))
     times = (marks.device.start, marks.device.end, marks.host.start, marks.host.end)
     columns = (marks.number, *(np.clip(each - origin, -MAX_INTEGER, MAX_INTEGER) for each in times), steady)
-    names = "step", "start", "end", "host_start", "host_end", "steady"
-    rows = zip(*(column[:_MAX_STEPS].tolist() for column in columns), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [TimelineStep(*row) for row in zip(*(column[:_MAX_STEPS].tolist() for column in columns), strict=True)]
 
 
-def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> dict[str, int] | None:
+def _home(traces: Sequence[Trace], shifts: Sequence[int], end: int, steps_by: str | None) -> TimeSpan | None:
     """The range shown at first: the steady steps, of very many some in the middle; else nearly all events.
 
     None: all of it.
     """
     spans = [[time + shift for time in _body(trace, steps_by)] for trace, shift in zip(traces, shifts, strict=True)]
     first, last = min(start for start, _ in spans), max(stop for _, stop in spans)
-    return {"start": first, "end": last} if last > first and (first > 0 or last < end) else None
+    return TimeSpan(first, last) if last > first and (first > 0 or last < end) else None
 
 
 def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
     ruler = _steps(trace, steps_by)
     if not ruler:
         return timeline_body(trace)
-    inside = [step for step in ruler if step["steady"]] or ruler
+    inside = [step for step in ruler if step.steady] or ruler
     if len(inside) > _MAX_FIRST_STEPS:
         middle = (len(inside) - _FIRST_STEPS) // 2
         inside = inside[middle : middle + _FIRST_STEPS]
-    return inside[0]["start"], inside[-1]["end"]
+    return inside[0].start, inside[-1].end
 
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
@@ -209,13 +206,13 @@ def _notes(trace: Trace, steps_by: str | None) -> list[str]:
     return notes
 
 
-def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: int) -> dict[str, Any]:
+def _minimap(traces: Sequence[Trace], shifts: Sequence[int], start: int, end: int) -> Minimap:
     """The mean of the ranks."""
     bucket = max(-(-(end - start) // BUCKETS), 1)
-    total: dict[str, Any] = {}
+    total: dict[str, Floats] = {}
     for trace, shift in zip(traces, shifts, strict=True):
         first = timeline(trace).origin + start - shift
         for kind, share in minimap(trace, first, bucket).items():
-            total[kind] = total.get(kind, 0.0) + share / len(traces)
+            total[kind] = total.get(kind, np.zeros(BUCKETS)) + share / len(traces)
     busy = {kind: np.minimum(share, 1.0).round(4).tolist() for kind, share in total.items()}
-    return {"start": start, "bucket": bucket, "busy": busy}
+    return Minimap(start, bucket, busy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kinetoscope.model.timeline.layout import REST, lane_of, timeline
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.critical_path import CAUSES as LABELS
+from kinetoscope.server.timeline.answers import PathRun, PathRuns, TimelineGroup, TimelineLane
 
 PATH_LANE: Final = "path"
 """The id of its lane."""
@@ -49,14 +50,13 @@ def _mark_kind(cause: str) -> int:
     return MARK_KINDS.index(kind if kind in MARK_KINDS else "other")
 
 
-def path_group(trace: Trace) -> dict[str, Any]:
+def path_group(trace: Trace) -> TimelineGroup:
     """The lane as one of the timeline's groups."""
-    lane = {"id": PATH_LANE, "title": "critical path", "depth": 1, "sort": 0, "kind": "extra"}
-    events = len(path_lane(trace).row)
-    return {"id": PATH_LANE, "title": "critical path", "kind": "extra", "lanes": [{**lane, "events": events}]}
+    lane = TimelineLane(PATH_LANE, "critical path", 1, 0, "extra", len(path_lane(trace).row))
+    return TimelineGroup(PATH_LANE, "critical path", "extra", [lane])
 
 
-def path_answer(trace: Trace, begin: int, end: int) -> dict[str, Any]:
+def path_answer(trace: Trace, begin: int, end: int) -> PathRuns:
     """The line of the path from `begin` to `end`, ns after the origin: runs of pieces in one lane, in order of time.
 
     Of more than MAX_RUNS the longest are told; `total` is their number before. A run is drawn at its longest piece. Its
@@ -78,14 +78,14 @@ def path_answer(trace: Trace, begin: int, end: int) -> dict[str, Any]:
         event = int(row[longest])
         drawn = lane_of(trace, event) if event >= 0 else None
         runs.append(
-            {
-                "row": event if event >= 0 else None,
-                "lane": drawn.id if drawn else None,
-                "depth": int(layout.depth[event]) if event >= 0 else 0,
-                "start": int(path.start[pieces[first]]) - layout.origin,
-                "end": int(path.end[pieces[last]]) - layout.origin,
-                "kind": LABELS[CAUSES[int(path.cause[pieces[longest]])]][0],
-                "pieces": last - first + 1,
-            }
+            PathRun(
+                row=event if event >= 0 else None,
+                lane=drawn.id if drawn else None,
+                depth=int(layout.depth[event]) if event >= 0 else 0,
+                start=int(path.start[pieces[first]]) - layout.origin,
+                end=int(path.end[pieces[last]]) - layout.origin,
+                kind=LABELS[CAUSES[int(path.cause[pieces[longest]])]][0],
+                pieces=last - first + 1,
+            )
         )
-    return {"total": len(firsts), "runs": runs}
+    return PathRuns(len(firsts), runs)

@@ -12,17 +12,17 @@ from starlette.routing import Route
 
 from kinetoscope.algorithms.layout.pyramid import MAX_SCALE
 from kinetoscope.model.timeline.cut import rows_between
-from kinetoscope.model.timeline.event import event_details
+from kinetoscope.model.timeline.event import EventDetails, event_details
 from kinetoscope.model.timeline.replays import place_of
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.server.errors import JSON, BadValueError, MissingError
-from kinetoscope.server.http.endpoint import ApiRequest, endpoint, json_response
-from kinetoscope.server.json_encoding import to_json
+from kinetoscope.server.errors import BadValueError, MissingError
+from kinetoscope.server.http.endpoint import ApiRequest, JsonResponse, cached_response, endpoint, json_response
 from kinetoscope.server.query import run_part
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
+from kinetoscope.server.timeline.answers import PathRuns, RangeAnswer, TimelineLanes
 from kinetoscope.server.timeline.area import Areas
 from kinetoscope.server.timeline.lanes import lanes_answer, named
 from kinetoscope.server.timeline.path import PATH_LANE, path_answer
@@ -45,15 +45,16 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
     """The routes, below `api/`."""
     areas = Areas(workspace, results, drawn=traces_of)
 
-    def lanes(request: ApiRequest) -> Response:
+    def lanes(request: ApiRequest) -> JsonResponse[TimelineLanes]:
         run, about = workspace.run(request.path["run"]), run_part(request.query)
         by = about.select.steps_by
         with_path = bool(request.query.get("path"))
         question = ("timeline lanes", run.id, run.version, about.ranks, about.cycle, by, with_path)
-        body = workspace.answers.get(
-            question, lambda: to_json(lanes_answer(traces_of(run, request), _version(run), by, path=with_path))
+        return cached_response(
+            workspace.answers,
+            question,
+            lambda: lanes_answer(traces_of(run, request), _version(run), by, path=with_path),
         )
-        return Response(body, media_type=JSON)
 
     def one_tile(request: ApiRequest) -> Response:
         run = workspace.run(request.path["run"])
@@ -71,23 +72,22 @@ def timeline_routes(workspace: Workspace, results: Results) -> list[Route]:
         content = tile(trace, scale, number, *named(trace, own), by_module=by_module, with_path=with_path)
         return Response(content, media_type=_BINARY_TYPE, headers=headers)
 
-    def event(request: ApiRequest) -> Response:
+    def event(request: ApiRequest) -> JsonResponse[EventDetails]:
         trace = trace_of(workspace.run(request.path["run"]), request)
         row = row_of(request, trace, "row")
         if place_of(trace, row).lane is None:
             raise MissingError(f"event {row} is not in the timeline", "It is a name, a flow, a counter or memory.")
         return json_response(event_details(trace, row, run_part(request.query).select.steps_by))
 
-    def in_range(request: ApiRequest) -> Response:
+    def in_range(request: ApiRequest) -> JsonResponse[RangeAnswer]:
         run, time = workspace.run(request.path["run"]), _time(request)
         by = run_part(request.query).select.steps_by
         trace = trace_of(run, request)
         modules = request.query.get("colour") == _BY_MODULE
         question = ("timeline range", run.id, run.version, trace.source.rank, trace.source.cycle, time, by, modules)
-        body = workspace.answers.get(question, lambda: to_json(range_answer(trace, *time, by, modules=modules)))
-        return Response(body, media_type=JSON)
+        return cached_response(workspace.answers, question, lambda: range_answer(trace, *time, by, modules=modules))
 
-    def path(request: ApiRequest) -> Response:
+    def path(request: ApiRequest) -> JsonResponse[PathRuns]:
         """The line of the critical path in a range."""
         trace, time = trace_of(workspace.run(request.path["run"]), request), _time(request)
         return json_response(path_answer(trace, *time))

@@ -12,10 +12,11 @@ import polars as pl
 from starlette.responses import Response
 
 from kinetoscope.model.timeline import search
-from kinetoscope.model.timeline.search import Hits
+from kinetoscope.model.timeline.search import Hits, SearchResult
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError, refused
-from kinetoscope.server.http.endpoint import ApiRequest, json_response
+from kinetoscope.server.http.endpoint import ApiRequest, JsonResponse, json_response
+from kinetoscope.server.results.answers import TableAnswer
 from kinetoscope.server.results.routes import Results
 from kinetoscope.server.runs.run import Run
 from kinetoscope.server.runs.workspace import Workspace
@@ -61,7 +62,7 @@ class SearchRoutes:
         self._workspace, self._results = workspace, results
         self._latest = LatestSearches()
 
-    def search(self, request: ApiRequest) -> Response:
+    def search(self, request: ApiRequest) -> JsonResponse[SearchResult] | Response:
         """The next or previous hit of `q`, and where all of them are."""
         run = self._workspace.run(request.path["run"])
         trace = trace_of(run, request)
@@ -71,7 +72,7 @@ class SearchRoutes:
         except SupersededError:
             return _replaced()
 
-    def hits(self, request: ApiRequest) -> Response:
+    def hits(self, request: ApiRequest) -> JsonResponse[TableAnswer] | Response:
         """The hits of `q` on the ranks that are named, as a table; of `same` all events of the name of that one."""
         run = self._workspace.run(request.path["run"])
         traces = traces_of(run, request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.timeline.hues import NO_HUE, module_hues, name_hues
 from kinetoscope.server.timeline.path import PATH_LANE, path_lane
+from kinetoscope.views.exports.plain import all_fields
 
 FORM: Final = "3"
 """Version of the form of tiles: part of their addresses, so that a browser does not use those of another one."""
@@ -35,6 +37,37 @@ MIN_NAMED_UNITS: Final = 24
 
 _MAX_NAME_CHARACTERS: Final = 240
 """Characters of a name that can be seen in the widest mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileSlice:
+    """The marks of a lane, or the points of a counter, in the columns."""
+
+    id: str
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileColumn:
+    """An array: its type, as NumPy calls it, its place in bytes after the header, and its length."""
+
+    dtype: str
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileHeader:
+    """The header; the tile `i` of units of 2^`z` ns. `kinds` and `names` are what numbers in the columns mean."""
+
+    z: int
+    i: int
+    lanes: Sequence[TileSlice]
+    counters: Sequence[TileSlice]
+    kinds: Sequence[str]
+    names: Mapping[str, str]
+    arrays: Mapping[str, TileColumn]
 
 
 def tile(
@@ -85,15 +118,17 @@ def tile(
     for which, key in enumerate(("time", "mean", "max")):
         columns[key] = np.concatenate([each[which] for each in sampled] or [np.empty(0, np.float32)])
     points = np.cumsum([0, *(len(each[0]) for each in sampled)]).tolist()
-    header = {
-        "z": scale,
-        "i": number,
-        "lanes": _slices(ids, ends),
-        "counters": _slices([counter.id for counter in counters], points),
-        "kinds": MARK_KINDS,
-        "names": _names(trace, np.unique(names[names >= 0]), titles),
-    }
-    return packed(header, columns)
+    arrays, contents = packed(columns)
+    header = TileHeader(
+        z=scale,
+        i=number,
+        lanes=_slices(ids, ends),
+        counters=_slices([counter.id for counter in counters], points),
+        kinds=MARK_KINDS,
+        names=_names(trace, np.unique(names[names >= 0]), titles),
+        arrays=arrays,
+    )
+    return headed(header, contents)
 
 
 def _rows(lanes: Sequence[tuple[int, int, int]]) -> tuple[Int64s, Int64s, Int64s]:
@@ -140,25 +175,27 @@ def begin_of(scale: int, number: int) -> int:
     return begin
 
 
-def packed(header: Mapping[str, Any], columns: Mapping[str, NDArray[Any]]) -> bytes:
-    """A header and arrays as bytes; the header gets to know where the arrays are."""
+def packed(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, TileColumn], list[bytes]]:
+    """Arrays as bytes, and where each of them is."""
     arrays, parts, offset = {}, [], 0
     for name, column in columns.items():
         content = column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
         content += b"\0" * (-len(content) % 8)
-        arrays[name] = {"dtype": column.dtype.name, "offset": offset, "count": len(column)}
+        arrays[name] = TileColumn(column.dtype.name, offset, len(column))
         parts.append(content)
         offset += len(content)
-    text = json.dumps({**header, "arrays": arrays}, ensure_ascii=False, separators=(",", ":")).encode()
+    return arrays, parts
+
+
+def headed(header: TileHeader, arrays: Sequence[bytes]) -> bytes:
+    """A tile: the length of the header, the header, the arrays."""
+    text = json.dumps(header, default=all_fields, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(4 + len(text)) % 8)
-    return b"".join([struct.pack("<I", len(text)), text, *parts])
+    return b"".join([struct.pack("<I", len(text)), text, *arrays])
 
 
-def _slices(names: Iterable[str], ends: Sequence[int]) -> list[dict[str, Any]]:
-    return [
-        {"id": name, "offset": low, "count": high - low}
-        for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)
-    ]
+def _slices(names: Iterable[str], ends: Sequence[int]) -> list[TileSlice]:
+    return [TileSlice(name, low, high - low) for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)]
 
 
 def _cover(drawn: Marks) -> UInt8s:

@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -24,9 +25,18 @@ def unchanged(value: Any) -> Any:
 
 def all_fields(value: Any) -> Any:
     """The `prepare` that turns dataclasses and named tuples into dictionaries of all their fields."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return value._asdict() if hasattr(value, "_asdict") else value
+    kind: Any = type(value)
+    names = field_names(kind)
+    return value if names is None else {name: getattr(value, name) for name in names}
+
+
+@cache
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or a named tuple, in order; None of any other type."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    names: tuple[str, ...] | None = getattr(kind, "_fields", None)
+    return names
 
 
 def plain(value: Any, prepare: Callable[[Any], Any] = unchanged) -> Any:

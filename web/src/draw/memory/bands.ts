@@ -1,17 +1,10 @@
 /** Bytes by category over time or events, as stacked steps; where an instant stands, and which one stands at a place. */
 
+import type { MemoryBands } from "../../api/answers";
 import { INK } from "../../base/colour";
 import { scale, withUnit } from "../../base/numbers";
 import type { Pen } from "../../blocks/pen";
 import { niceStep, ticks } from "../timeline/ruler";
-
-/** A stretch of a history; each row (event, place on the axis, reserved, bytes of each category) holds until the next. */
-export interface Bands {
-  readonly by: "time" | "event";
-  readonly from: number;
-  readonly to: number;
-  readonly rows: readonly (readonly number[])[];
-}
 
 export const [LEFT, RIGHT, TOP, BOTTOM] = [64, 2, 22, 22];
 const [EVENT, AT, RESERVED, LEVELS] = [0, 1, 2, 3];
@@ -42,7 +35,7 @@ export const reservedOf = (row: readonly number[] | undefined): number => row?.[
 export const levelOf = (row: readonly number[] | undefined, category: number): number => row?.[LEVELS + category] ?? 0;
 
 /** The row that holds at a place: the last that begins at it or before. */
-export function rowAt(rows: Bands["rows"], place: number, column = AT): number {
+export function rowAt(rows: MemoryBands["rows"], place: number, column = AT): number {
   let [low, high] = [0, rows.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -53,10 +46,10 @@ export function rowAt(rows: Bands["rows"], place: number, column = AT): number {
 }
 
 /** The row of an event, or of the last before it. */
-export const rowOf = (rows: Bands["rows"], event: number): number => rowAt(rows, event, EVENT);
+export const rowOf = (rows: MemoryBands["rows"], event: number): number => rowAt(rows, event, EVENT);
 
 /** The greatest of all levels, or of one category. */
-export const highest = (rows: Bands["rows"], category = -1): number =>
+export const highest = (rows: MemoryBands["rows"], category = -1): number =>
   rows.reduce(
     (most, row) => Math.max(most, category < 0 ? Math.max(reservedOf(row), total(row)) : levelOf(row, category)),
     1,
@@ -69,7 +62,7 @@ export const total = (row: readonly number[]): number => {
 };
 
 /** Instants along the axis, as they are labelled. */
-export function labels(by: Bands["by"], { from, to }: Stretch, room: number): { at: number; text: string }[] {
+export function labels(by: MemoryBands["by"], { from, to }: Stretch, room: number): { at: number; text: string }[] {
   const least = (to - from) / Math.max(1, room);
   if (by === "time") return ticks(from, to, least, 0);
   const apart = Math.max(1, niceStep(least));
@@ -79,7 +72,7 @@ export function labels(by: Bands["by"], { from, to }: Stretch, room: number): { 
   return found;
 }
 
-export function drawBands(pen: Pen, { rows, by }: Bands, look: Look): void {
+export function drawBands(pen: Pen, { rows, by }: MemoryBands, look: Look): void {
   const { width, height, view, most, dark, order, fills, whole } = look;
   const ink = INK[dark ? "dark" : "light"];
   const [wide, tall] = [width - LEFT - RIGHT, height - TOP - BOTTOM];

@@ -3,26 +3,10 @@
  * they do not fit. A byte is as wide everywhere, so that areas can be compared.
  */
 
+import type { MemoryHeap } from "../../api/answers";
 import { INK } from "../../base/colour";
 import { fitted, printable } from "../../base/text";
 import type { Pen } from "../../blocks/pen";
-
-export interface Heap {
-  readonly event: number;
-  readonly time: number | null;
-  readonly sentence: string;
-  readonly groups: readonly string[];
-  readonly segments: {
-    readonly address: readonly string[];
-    readonly size: readonly number[];
-    readonly group: readonly number[];
-    readonly taken: readonly number[];
-    readonly expandable: readonly boolean[];
-  };
-  readonly bytes: Readonly<Record<string, number>>;
-  /** Segment, offset, bytes, bytes asked for, category (−1 of a hole), allocation, count, whether it waits. */
-  readonly rows: readonly (readonly [number, number, number, number, number, number, number, boolean])[];
-}
 
 export const [LINE, APART, LABEL] = [13, 4, 22];
 const GAP = 3;
@@ -49,12 +33,12 @@ export interface Layout {
   readonly perPx: number;
 }
 
-/** Segments in lines of `width` px, `perPx` bytes in each; those of a group by when they were taken. */
-export function arranged({ segments, groups }: Heap, width: number, perPx: number): Layout {
+/** Segments in lines of `width` px, `perPx` bytes in each; those of a group by when they were reserved. */
+export function arranged({ segments, groups }: MemoryHeap, width: number, perPx: number): Layout {
   const order = segments.size.map((_, at) => at);
-  const { group, taken } = segments;
+  const { group, allocated_at: when } = segments;
   order.sort(
-    (a, b) => (group[a] as number) - (group[b] as number) || (taken[a] as number) - (taken[b] as number) || a - b,
+    (a, b) => (group[a] as number) - (group[b] as number) || (when[a] as number) - (when[b] as number) || a - b,
   );
   const placed: Placed[] = [];
   const labels: { y: number; text: string }[] = [];
@@ -85,7 +69,7 @@ export function arranged({ segments, groups }: Heap, width: number, perPx: numbe
 }
 
 /** The same so that all lines fit into `height` px, or as near as that comes. */
-export function fittedInto(heap: Heap, width: number, height: number): Layout {
+export function fittedInto(heap: MemoryHeap, width: number, height: number): Layout {
   const whole = heap.segments.size.reduce((sum, each) => sum + each, 0);
   let perPx = Math.max(1, whole / (width * Math.max(1, Math.floor(height / (LINE + APART)))));
   let layout = arranged(heap, width, perPx);
@@ -103,7 +87,7 @@ export interface HeapLook {
   readonly allocation: number;
 }
 
-export function drawHeap(pen: Pen, heap: Heap, layout: Layout, look: HeapLook): void {
+export function drawHeap(pen: Pen, heap: MemoryHeap, layout: Layout, look: HeapLook): void {
   const { top, height, width, dark, fills, alone, allocation } = look;
   const { placed, first, labels, perPx } = layout;
   const ink = INK[dark ? "dark" : "light"];
@@ -148,7 +132,7 @@ export function drawHeap(pen: Pen, heap: Heap, layout: Layout, look: HeapLook): 
 }
 
 /** The row of the heap at a place of the picture, −1 for none. */
-export function rowUnder(heap: Heap, { placed, perPx }: Layout, x: number, y: number): number {
+export function rowUnder(heap: MemoryHeap, { placed, perPx }: Layout, x: number, y: number): number {
   const part = placed.find(
     (each) => y >= each.y - 1 && y < each.y + LINE + 1 && x >= each.x && x < each.x + Math.max(3, each.width),
   );
@@ -157,7 +141,7 @@ export function rowUnder(heap: Heap, { placed, perPx }: Layout, x: number, y: nu
   let [low, high] = [0, heap.rows.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    const [segment, begin] = heap.rows[middle] as Heap["rows"][number];
+    const [segment, begin] = heap.rows[middle] as MemoryHeap["rows"][number];
     if (segment < part.segment || (segment === part.segment && begin <= offset)) low = middle + 1;
     else high = middle;
   }

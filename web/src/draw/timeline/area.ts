@@ -1,7 +1,8 @@
 /** An area: a stretch of time in some lanes. Which lanes a drag covers, and how the address names them. */
 
 import { keyOf } from "./arrange";
-import type { Item, Lanes, Layout, RankLanes } from "./types";
+import type { RankLanes, TimelineLanes } from "../../api/answers";
+import type { Item, Layout } from "./types";
 
 /** Keys of lanes; null: all of them. */
 export type Chosen = readonly string[] | null;
@@ -25,7 +26,7 @@ const streamsOf = ({ rank, groups }: RankLanes): string[] =>
     .flatMap(({ lanes }) => lanes.filter(({ id }) => id.endsWith("w")).map(({ id }) => keyOf.lane(rank, id)));
 
 /** The lanes that an item stands for: its own, those of a folded group, or the streams of a rank that is one line. */
-export function lanesBehind(item: Item, lanes: Lanes): readonly string[] {
+export function lanesBehind(item: Item, lanes: TimelineLanes): readonly string[] {
   if (item.what === "lane") return holds(item) ? [item.key] : [];
   if (!item.folded) return [];
   const own = lanes.ranks.find(({ rank }) => rank === item.rank);
@@ -36,7 +37,7 @@ export function lanesBehind(item: Item, lanes: Lanes): readonly string[] {
 }
 
 /** The lanes between where a drag began and where it is; null, where it covers a ruler or a counter alone. */
-export function lanesBetween(at: Layout, lanes: Lanes, from: Anchor, y: number, scroll: number): Chosen {
+export function lanesBetween(at: Layout, lanes: TimelineLanes, from: Anchor, y: number, scroll: number): Chosen {
   const pinned = from.y < at.scrollTop;
   const began = pinned ? from.y : from.y + from.scroll - scroll;
   const [top, bottom] = [Math.min(began, y), Math.max(began, y)];
@@ -55,11 +56,11 @@ export function lanesBetween(at: Layout, lanes: Lanes, from: Anchor, y: number, 
 }
 
 /** Whether an item is in an area. */
-export const isCovered = (item: Item, lanes: Lanes, chosen: ReadonlySet<string>): boolean =>
+export const isCovered = (item: Item, lanes: TimelineLanes, chosen: ReadonlySet<string>): boolean =>
   lanesBehind(item, lanes).some((key) => chosen.has(key));
 
 /** `12,12w` of the one rank there is, `3/12` of one of several, `3-7/w` for their streams, `3-7/*` for all; "" for all. */
-export function textOfLanes(lanes: Lanes, chosen: Chosen): string {
+export function textOfLanes(lanes: TimelineLanes, chosen: Chosen): string {
   if (!chosen) return "";
   const keys = new Set(chosen);
   const many = lanes.ranks.length > 1;
@@ -89,7 +90,7 @@ function ranges(numbers: readonly number[]): string[] {
 }
 
 /** The lanes that the address names, those that are not here left out. */
-export function lanesFrom(lanes: Lanes, text: string | undefined): Chosen {
+export function lanesFrom(lanes: TimelineLanes, text: string | undefined): Chosen {
   if (!text) return null;
   const first = lanes.ranks[0]?.rank ?? 0;
   const named = new Set(

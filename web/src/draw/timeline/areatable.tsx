@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { tracked } from "../../api/ask";
 import { api } from "../../api/client";
 import { pairs, type Query } from "../../api/transport";
-import type { Answer } from "../../api/types";
+import type { RankOccurrence, TableAnswer } from "../../api/answers";
 import { grouped, shown } from "../../base/numbers";
 import type { ViewProps } from "../../base/props";
 import { printable } from "../../base/text";
@@ -50,18 +50,11 @@ interface Props {
   readonly close: () => void;
 }
 
-interface Occurrence {
-  readonly rank: number;
-  readonly row: number;
-  readonly place: number;
-  readonly total: number;
-}
-
 /** The row whose events are gone through, and the one of them that is selected. */
 interface Walk {
   readonly of: string;
   readonly label: string;
-  readonly now: Occurrence;
+  readonly now: RankOccurrence;
 }
 
 type Which = "next" | "previous" | "longest";
@@ -106,7 +99,7 @@ export function AreaTable({
   const walkTo = async (of: string, label: string, from: { rank: number; row: number }, which: Which) => {
     const mine = ++turn.current;
     const found = await tracked(
-      api.json<Occurrence | null>(`${path}/occurrence`, { ...asked, of: from.rank, row: from.row, which }),
+      api.json<RankOccurrence | null>(`${path}/occurrence`, { ...asked, of: from.rank, row: from.row, which }),
     ).catch(() => null);
     if (!found || mine !== turn.current) return;
     setWalk({ of, label, now: found });
@@ -124,7 +117,7 @@ export function AreaTable({
   );
 
   const copy = async () => {
-    const answer = await api.json<Answer>(`${path}/area`, { ...query, offset: 0, limit: COPIED });
+    const answer = await api.json<TableAnswer>(`${path}/area`, { ...query, offset: 0, limit: COPIED });
     const columns = now.columns.length ? now.columns : USUAL[by];
     await navigator.clipboard.writeText(markdown(answer, columns));
     say(`${grouped(answer.rows.length)} rows copied`);
@@ -181,7 +174,7 @@ export function AreaTable({
       <DataTable
         source={{
           key,
-          ask: (window, signal) => tracked(api.json<Answer>(`${path}/area`, { ...query, ...window }, signal)),
+          ask: (window, signal) => tracked(api.json<TableAnswer>(`${path}/area`, { ...query, ...window }, signal)),
         }}
         title=""
         label="events of the area"

@@ -1,6 +1,7 @@
 /** Lanes as the reader arranged them: filtered by name, hidden, in another order; and the same as words of the address. */
 
-import type { Group, Item, Lanes, RankLanes } from "./types";
+import type { TimelineGroup, RankLanes, TimelineLanes } from "../../api/answers";
+import type { Item } from "./types";
 
 /** What the reader arranged, by key of item. */
 export interface Arrangement {
@@ -73,11 +74,11 @@ const wordsOf = (filter: string): string[] =>
     .filter(Boolean);
 
 /** The lanes that are shown, in the order in which they are: what is hidden or filtered out is not among them. */
-export function shownLanes(lanes: Lanes, how: Arrangement): Lanes {
+export function shownLanes(lanes: TimelineLanes, how: Arrangement): TimelineLanes {
   if (!how.hidden.size && !how.moves.size && !how.filter) return lanes;
   const words = wordsOf(how.filter);
   const has = (text: string) => !words.length || words.some((word) => text.toLowerCase().includes(word));
-  const ofGroup = (rank: number, group: Group, named: boolean): Group[] => {
+  const ofGroup = (rank: number, group: TimelineGroup, named: boolean): TimelineGroup[] => {
     if (group.kind === "steps") return [group];
     if (how.hidden.has(keyOf.group(rank, group.id))) return [];
     const all = named || has(group.title);
@@ -115,7 +116,7 @@ interface Place {
   readonly lane: string;
 }
 
-const placeOf = (lanes: Lanes, item: Item): Place => {
+const placeOf = (lanes: TimelineLanes, item: Item): Place => {
   const own = lanes.ranks.find(({ rank }) => rank === item.rank);
   const group =
     item.what === "lane"
@@ -131,7 +132,7 @@ const placeOf = (lanes: Lanes, item: Item): Place => {
 };
 
 /** The siblings of a key, in their order. */
-function siblings(lanes: Lanes, level: keyof Place, of: Place): string[] {
+function siblings(lanes: TimelineLanes, level: keyof Place, of: Place): string[] {
   if (level === "rank") return lanes.ranks.map(({ rank }) => keyOf.rank(rank));
   const own = lanes.ranks.find(({ rank }) => keyOf.rank(rank) === of.rank);
   if (level === "group")
@@ -140,7 +141,7 @@ function siblings(lanes: Lanes, level: keyof Place, of: Place): string[] {
   return (group?.lanes ?? []).map(({ id }) => keyOf.lane(own?.rank ?? 0, id));
 }
 
-function moved(how: Arrangement, lanes: Lanes, level: keyof Place, of: Place, to: number): Arrangement {
+function moved(how: Arrangement, lanes: TimelineLanes, level: keyof Place, of: Place, to: number): Arrangement {
   const what = of[level];
   const list = siblings(shownLanes(lanes, how), level, of);
   const from = list.indexOf(what);
@@ -156,7 +157,7 @@ function moved(how: Arrangement, lanes: Lanes, level: keyof Place, of: Place, to
  *
  * `after` is on the lower half of the other one.
  */
-export function dropped(how: Arrangement, lanes: Lanes, item: Item, on: Item, after: boolean): Arrangement {
+export function dropped(how: Arrangement, lanes: TimelineLanes, item: Item, on: Item, after: boolean): Arrangement {
   const [from, to] = [placeOf(lanes, item), placeOf(lanes, on)];
   const level =
     from.rank !== to.rank || !from.group || !to.group
@@ -171,7 +172,7 @@ export function dropped(how: Arrangement, lanes: Lanes, item: Item, on: Item, af
 }
 
 /** An item one place up or down among its siblings; a lane at the edge of its group takes the group with it. */
-export function nudged(how: Arrangement, lanes: Lanes, item: Item, by: 1 | -1): Arrangement {
+export function nudged(how: Arrangement, lanes: TimelineLanes, item: Item, by: 1 | -1): Arrangement {
   const place = placeOf(lanes, item);
   for (const level of ["lane", "group", "rank"] as const) {
     const at = place[level] ? siblings(shownLanes(lanes, how), level, place).indexOf(place[level]) : -1;
@@ -214,7 +215,7 @@ export function arrangedParams(how: Arrangement, first: Arrangement): Record<str
 
 /** As the address has it; keys of lanes that are not here mean nothing. */
 export function arrangementFrom(
-  lanes: Lanes,
+  lanes: TimelineLanes,
   params: Readonly<Record<string, string>>,
   first: Arrangement,
 ): Arrangement {

@@ -14,7 +14,8 @@ import { Hovering } from "./hovering";
 import { startOf, textOf } from "./places";
 import { Stage } from "./stage";
 import { themeOf } from "./theme";
-import type { EventFacts, Lanes, Mark, Span, Step } from "./types";
+import type { EventDetails, TimelineLanes, TimelineStep } from "../../api/answers";
+import type { Mark, Span } from "./types";
 import { kindWords } from "./theme";
 
 const HEIGHT = 280;
@@ -23,8 +24,12 @@ const ROOM = 0.04;
 
 export function Beside({ rank, other_rank: otherRank }: Timelines) {
   const { run, version, state } = useProps();
-  const now = useAnswer<Lanes>(runPath(run, "timeline", "lanes"), { rank: String(rank) }, version);
-  const before = useAnswer<Lanes>(runPath(state.base, "timeline", "lanes"), { rank: String(otherRank) }, version);
+  const now = useAnswer<TimelineLanes>(runPath(run, "timeline", "lanes"), { rank: String(rank) }, version);
+  const before = useAnswer<TimelineLanes>(
+    runPath(state.base, "timeline", "lanes"),
+    { rank: String(otherRank) },
+    version,
+  );
   const error = now.error ?? before.error;
   if (error) return <FailedHere error={error} again={now.error ? now.again : before.again} />;
   if (!now.data || !before.data) return <Waiting what="Drawing both timelines" />;
@@ -37,11 +42,11 @@ const SIDES: readonly Side[] = ["before", "now"];
 interface Begin {
   readonly start: number;
   readonly end: number;
-  readonly step: Step | null;
+  readonly step: TimelineStep | null;
 }
 
 /** What of a run is laid beside the other: a steady step, else all of it. */
-function beginsOf(lanes: Lanes): readonly Begin[] {
+function beginsOf(lanes: TimelineLanes): readonly Begin[] {
   const own = lanes.ranks[0];
   const moved = (own?.steps ?? []).map((step) => ({
     start: step.start + (own?.offset ?? 0),
@@ -61,7 +66,7 @@ function typical(begins: readonly Begin[]): number {
 
 const long = (span: Span | undefined): number => (span ? span.end - span.start : 0);
 
-function Both({ now, before }: Readonly<Record<Side, Lanes>>) {
+function Both({ now, before }: Readonly<Record<Side, TimelineLanes>>) {
   const lanes = { now, before };
   const begins = { now: beginsOf(now), before: beginsOf(before) };
   const stages = useRef<Partial<Record<Side, Stage>>>({});
@@ -116,7 +121,7 @@ function Both({ now, before }: Readonly<Record<Side, Lanes>>) {
 
 interface OneProps {
   readonly side: Side;
-  readonly lanes: Lanes;
+  readonly lanes: TimelineLanes;
   readonly begin: Begin;
   readonly place: number;
   readonly last: number;
@@ -137,14 +142,14 @@ function One({ side, lanes, begin, place, last, step, ready, lead, moved }: OneP
   const [how, arrange] = useState(() => startOf(lanes));
   const [mark, select] = useState<Mark | null>(null);
   const rank = lanes.ranks[0]?.rank ?? 0;
-  const facts = useAnswer<EventFacts>(mark ? `${path}/event` : null, mark ? { rank, row: mark.row } : {});
+  const facts = useAnswer<EventDetails>(mark ? `${path}/event` : null, mark ? { rank, row: mark.row } : {});
   useLayoutEffect(() => {
     const element = root.current;
     if (!element) return;
     const tiles = api.href(`${path}/tile`) ? new URL(api.href(`${path}/tile`), document.baseURI).href : null;
     const tip = new Hovering(
       element,
-      async (of, row) => (await api.json<EventFacts>(`${path}/event`, { rank: of, row })).name,
+      async (of, row) => (await api.json<EventDetails>(`${path}/event`, { rank: of, row })).name,
     );
     const made = new Stage(element, tiles, {
       settled: () => undefined,
@@ -199,7 +204,7 @@ function One({ side, lanes, begin, place, last, step, ready, lead, moved }: OneP
           ›
         </button>
         <span class="beside-said" role="status">
-          {known && `${printable(known.name)}, ${shown(known.duration, "ns")}, ${kindWords(known.kind ?? "other")}`}
+          {known && `${printable(known.name)}, ${shown(known.duration, "ns")}, ${kindWords(known.kind)}`}
         </span>
         <a href={there}>Timeline</a>
       </div>

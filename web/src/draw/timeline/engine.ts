@@ -14,7 +14,8 @@ import { QUERY, queryTile } from "./querymarks";
 import { Painter } from "./paint";
 import { AGAIN, keyOf, Store } from "./store";
 import { firstAfter, markAt, type Tile, tilesIn, UNITS } from "./tile";
-import type { FromPainter, Lane, Lanes, Mark, RankLanes, Scene, Share, ToPainter, Wanted } from "./types";
+import type { RankLanes, TimelineLane, TimelineLanes } from "../../api/answers";
+import type { FromPainter, Mark, Scene, Share, ToPainter, Wanted } from "./types";
 
 type Canvas = OffscreenCanvas | HTMLCanvasElement;
 type Later = (run: () => void) => void;
@@ -46,7 +47,7 @@ export class Engine {
   private painter: Painter | null = null;
   private overlay: Overlay | null = null;
   private scene: Partial<Scene> = {};
-  private lanes: Lanes | null = null;
+  private lanes: TimelineLanes | null = null;
   private address: string | null = null;
   private due = false;
   private stale = { base: false, over: false };
@@ -150,7 +151,7 @@ export class Engine {
   }
 
   /** Tiles in view first, then the whole run, then the neighbours in time and depth. */
-  private want(scene: Scene, lanes: Lanes): void {
+  private want(scene: Scene, lanes: TimelineLanes): void {
     const z = Painter.depth(scene);
     const top = Painter.top(lanes);
     const seen: Wanted[] = [];
@@ -356,7 +357,11 @@ export class Engine {
 }
 
 /** What is asked for a tile, by key in order. */
-export function tileQuery(lanes: Lanes | null, { rank, share, z, i }: Wanted, byModule = false): [string, string][] {
+export function tileQuery(
+  lanes: TimelineLanes | null,
+  { rank, share, z, i }: Wanted,
+  byModule = false,
+): [string, string][] {
   const own = lanes?.ranks.find((one) => one.rank === rank);
   const ids = own ? (share === "line" ? lineOf(own).lanes.map(({ id }) => id) : sharesOf(own, share)) : [];
   const colour: [string, string][] = byModule ? [["colour", "module"]] : [];
@@ -370,11 +375,11 @@ function sharesOf({ groups }: RankLanes, share: Share): string[] {
     .filter((id) => id !== QUERY);
 }
 
-const counterOf = ({ groups }: RankLanes, lane: string): Lane | undefined =>
+const counterOf = ({ groups }: RankLanes, lane: string): TimelineLane | undefined =>
   groups.find(({ kind }) => kind === "counter")?.lanes.find(({ id }) => id === lane);
 
 /** The same for a tile with all lanes in it, as a report keeps them. */
-export function wholeTile(lanes: Lanes | null, { rank, z, i }: Wanted): [string, string][] {
+export function wholeTile(lanes: TimelineLanes | null, { rank, z, i }: Wanted): [string, string][] {
   const version: [string, string][] = lanes?.version ? [["v", lanes.version]] : [];
   return [["i", `${i}`], ["rank", `${rank}`], ...version, ["z", `${z}`]];
 }

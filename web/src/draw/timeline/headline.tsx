@@ -5,10 +5,10 @@ import { shown } from "../../base/numbers";
 import { printable, words } from "../../base/text";
 import { type Colouring, hueColour } from "./hues";
 import { kindWords } from "./theme";
-import type { RangeFacts } from "./types";
+import type { RangeAnswer } from "../../api/answers";
 
 interface Props {
-  readonly answer: RangeFacts | undefined;
+  readonly answer: RangeAnswer | undefined;
   readonly long: string;
   readonly selected: boolean;
   readonly ranks: string;
@@ -29,7 +29,7 @@ interface Key {
 }
 
 /** What the colours mean: the kinds, names or modules with the most time in the range. */
-function keyOf(answer: RangeFacts | undefined, colouring: Colouring, dark: boolean): Key[] {
+function keyOf(answer: RangeAnswer | undefined, colouring: Colouring, dark: boolean): Key[] {
   const ink = (hue: number) => hueColour(hue, { dark, kinds: { other: colour("host", dark) } });
   if (colouring === "kind")
     return (answer?.by_kind ?? [])
@@ -38,7 +38,7 @@ function keyOf(answer: RangeFacts | undefined, colouring: Colouring, dark: boole
       .map(({ kind, ns }) => ({ text: kindWords(kind), ns, ink: colour(kind, dark) }));
   const named =
     colouring === "name"
-      ? (answer?.top ?? []).map(({ name, label, ns, hue }) => ({ name: label ?? name, ns, hue: hue ?? 0 }))
+      ? (answer?.top ?? []).map(({ label, ns, hue }) => ({ name: label, ns, hue }))
       : (answer?.modules ?? []);
   return named.slice(0, KINDS).map(({ name, ns, hue }) => {
     const text = printable(name);

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { tracked } from "../../api/ask";
-import type { Answer } from "../../api/types";
+import type { TableAnswer } from "../../api/answers";
 import type { ViewProps } from "../../base/props";
 import { DataTable, type TableState } from "../../grid/table";
 import type { Searched } from "./searching";
@@ -38,7 +38,7 @@ export function HitList({ api, path, query, ranks, version, search, same, pick }
             key: JSON.stringify([path, question, version, state.sort, state.search]),
             ask: (window, signal) =>
               tracked(
-                api.json<Answer>(
+                api.json<TableAnswer>(
                   `${path}/hits`,
                   { ...question, ...asked(), ...window, sort: state.sort, search: state.search },
                   signal,

@@ -3,13 +3,14 @@
 import { Painter } from "./paint";
 import type { Piece, Store } from "./store";
 import { firstAfter, tilesIn } from "./tile";
-import type { InView, Lanes, Scene } from "./types";
+import type { TimelineLanes } from "../../api/answers";
+import type { InView, Scene } from "./types";
 
 /** Share of the view from which on a call is seen as one; and that what is narrower must fill together. */
 const WIDE = 0.01;
 const FILLED = 0.05;
 
-export function inView(scene: Scene, lanes: Lanes, store: Store): InView[] {
+export function inView(scene: Scene, lanes: TimelineLanes, store: Store): InView[] {
   const z = Painter.depth(scene);
   const top = Painter.top(lanes);
   const { layout, view } = scene;
@@ -25,8 +26,7 @@ export function inView(scene: Scene, lanes: Lanes, store: Store): InView[] {
     if (!pieces.length) continue;
     for (const group of groups)
       for (const { id, slices } of group.lanes)
-        if (group.kind === "host" || slices !== undefined)
-          found.push({ rank, lane: id, ...depths(pieces, id, start, end) });
+        if (group.kind === "host" || slices !== null) found.push({ rank, lane: id, ...depths(pieces, id, start, end) });
   }
   return found;
 }

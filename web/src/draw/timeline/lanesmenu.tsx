@@ -18,10 +18,11 @@ import {
   shownLanes,
 } from "./arrange";
 import { startOf } from "./places";
-import type { Group, Item, Lane, Lanes } from "./types";
+import type { TimelineGroup, TimelineLane, TimelineLanes } from "../../api/answers";
+import type { Item } from "./types";
 
 interface Props {
-  readonly lanes: Lanes;
+  readonly lanes: TimelineLanes;
   readonly how: Arrangement;
   readonly set: (how: Arrangement) => void;
 }
@@ -29,7 +30,7 @@ interface Props {
 /** Lanes that are listed at once; a filter finds the others. */
 const LISTED = 250;
 
-const count = ({ ranks }: Lanes): number =>
+const count = ({ ranks }: TimelineLanes): number =>
   ranks.reduce((sum, { groups }) => sum + groups.reduce((all, group) => all + group.lanes.length, 0), 0);
 
 export function LanesMenu({ lanes, how, set }: Props) {
@@ -82,7 +83,7 @@ export function LanesMenu({ lanes, how, set }: Props) {
               onInput={(event) => set({ ...how, labels: Number(event.currentTarget.value) })}
             />
           </label>
-          {(lanes.notes ?? []).map((note) => (
+          {lanes.notes.map((note) => (
             <p class="sub" key={note}>
               {words(note)}
             </p>
@@ -140,7 +141,7 @@ export function LanesMenu({ lanes, how, set }: Props) {
   );
 }
 
-const titleOf = (group: Group, lane: Lane): string =>
+const titleOf = (group: TimelineGroup, lane: TimelineLane): string =>
   group.kind === "device" && group.lanes.length === 1 ? `${group.title} · ${lane.title}` : lane.title;
 
 /** Sets and maps as JSON has them. */

@@ -2,7 +2,8 @@
 
 import { type Arrangement, heightOf, keyOf, shownLanes } from "./arrange";
 import { STRIP } from "./flags";
-import type { Group, GroupKind, Item, Lane, Lanes, Layout, RankLanes } from "./types";
+import type { TimelineGroup, RankLanes, TimelineLane, TimelineLanes } from "../../api/answers";
+import type { GroupKind, Item, Layout } from "./types";
 
 /** Of a lane: the depths that hold something in view, and the one from which on rows are shown. */
 export interface Used {
@@ -42,7 +43,18 @@ const THIN: Size = { pitch: 12, bar: 8, gap: 6 };
 const FEW_STREAMS = 4;
 const FEW_COUNTERS = 2;
 /** Steps come with the lanes themselves; their ruler is one line. */
-const RULER: Lane = { id: "steps", title: "steps", depth: 1 };
+const RULER: TimelineLane = {
+  id: "steps",
+  title: "steps",
+  depth: 1,
+  sort: 0,
+  kind: "steps",
+  events: 0,
+  outer: 0,
+  slices: null,
+  unit: "",
+  max: null,
+};
 
 const RANK = 28;
 const THINNEST_RANK = 7;
@@ -52,14 +64,14 @@ const GROUP = 22;
 const LABEL = 18;
 
 /** What the one line of a rank is made of: the streams of its devices; without any, its main thread and what it sends. */
-export function lineOf({ groups }: RankLanes): { lanes: readonly Lane[]; depth: number } {
+export function lineOf({ groups }: RankLanes): { lanes: readonly TimelineLane[]; depth: number } {
   const of = (kind: GroupKind, layer: string) =>
     groups.filter((group) => group.kind === kind).flatMap(({ lanes }) => lanes.filter(({ id }) => id.endsWith(layer)));
   const streams = of("device", "w");
   if (streams.length) return { lanes: streams, depth: 0 };
   const main = groups.find(({ kind }) => kind === "host")?.lanes[0];
   // Beneath the frames around the loop and the marks of its steps.
-  const depth = main ? Math.min((main.outer ?? 0) + 1, main.depth - 1) : 0;
+  const depth = main ? Math.min(main.outer + 1, main.depth - 1) : 0;
   return { lanes: main ? [main, ...of("host", "o").filter(({ id }) => id !== main.id)] : [], depth };
 }
 
@@ -67,19 +79,24 @@ const range = (from: number, to: number): number[] =>
   Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at);
 
 /** The depths of a lane that are to be seen, and how many hold something at all. */
-function depthsOf(lane: Lane, deep: number, full: boolean, used: Used | undefined): { depths: number[]; all: number } {
-  if (lane.slices !== undefined) {
+function depthsOf(
+  lane: TimelineLane,
+  deep: number,
+  full: boolean,
+  used: Used | undefined,
+): { depths: number[]; all: number } {
+  if (lane.slices !== null) {
     const every = [...range(lane.slices + 1, deep), ...range(0, lane.slices)];
     const depths = used ? every.filter((depth) => used.depths.includes(depth)) : every;
     return { depths: depths.length ? depths : [0], all: depths.length };
   }
-  const outer = Math.min(lane.outer ?? 0, deep - 1);
+  const outer = Math.min(lane.outer, deep - 1);
   const every = used?.depths.length ? used.depths : range(0, deep);
   const from = full ? 0 : used ? used.from : outer > 2 ? outer : 0;
   return { depths: every.filter((depth) => depth >= from), all: every.length };
 }
 
-function sizeOf(group: Group, thin: boolean): Size {
+function sizeOf(group: TimelineGroup, thin: boolean): Size {
   if (thin) return THIN;
   if (group.kind === "device" && group.lanes.length > FEW_STREAMS) return DENSE;
   if (group.kind === "counter" && leading(group).size > FEW_COUNTERS) return DENSE;
@@ -89,8 +106,8 @@ function sizeOf(group: Group, thin: boolean): Size {
 function laneItem(
   rank: number,
   offset: number,
-  group: Group,
-  lane: Lane,
+  group: TimelineGroup,
+  lane: TimelineLane,
   how: Arrangement,
   used: Used | undefined,
   narrow: boolean,
@@ -100,7 +117,7 @@ function laneItem(
   const folded = how.folded.has(key) && deep > 1;
   const full = how.full.has(key);
   const idle = group.kind === "host" && used !== undefined && used.depths.length === 0;
-  const replays = lane.slices !== undefined;
+  const replays = lane.slices !== null;
   const { depths, all } =
     replays && folded
       ? { depths: [lane.slices ?? 0], all: 1 }
@@ -134,7 +151,7 @@ function laneItem(
     folded,
     foldable: deep > 1,
     pinned: how.pinned.has(key),
-    unit: lane.unit ?? "",
+    unit: lane.unit,
     max: lane.max ?? 0,
     colour: lane.kind ?? "",
   };
@@ -195,14 +212,14 @@ export function stripsOf({ height, inset }: Item): Record<"upper" | "lower", { f
 }
 
 /** What is seen of counters that are folded: the first kind of them, for each device. */
-function leading(group: Group): ReadonlySet<string> {
+function leading(group: TimelineGroup): ReadonlySet<string> {
   const kind = (id: string) => id.split(".", 1)[0];
   const first = group.kind === "counter" ? group.lanes[0] : undefined;
   return new Set(first ? group.lanes.filter(({ id }) => kind(id) === kind(first.id)).map(({ id }) => id) : []);
 }
 
 /** Headers stand where there is something to tell apart: few streams are named with their device instead. */
-function isHeaded(group: Group, shut: boolean): boolean {
+function isHeaded(group: TimelineGroup, shut: boolean): boolean {
   if (group.kind === "steps" || group.lanes.length < 2) return false;
   if (group.kind === "counter") return !shut || !leading(group).size;
   return group.kind !== "device" || shut || group.lanes.length > FEW_STREAMS;
@@ -212,7 +229,14 @@ function isHeaded(group: Group, shut: boolean): boolean {
 const RANKS_ALONE = /^(?:\s*(?:rank \d+)?\s*,?)*$/i;
 
 /** All items in order, whether pinned or not; `tall` is the height of a rank's line. */
-function items(lanes: Lanes, how: Arrangement, narrow: boolean, known: Known, many: boolean, tall: number): Item[] {
+function items(
+  lanes: TimelineLanes,
+  how: Arrangement,
+  narrow: boolean,
+  known: Known,
+  many: boolean,
+  tall: number,
+): Item[] {
   const found: Item[] = [];
   for (const own of lanes.ranks) {
     const { rank, groups } = own;
@@ -224,9 +248,9 @@ function items(lanes: Lanes, how: Arrangement, narrow: boolean, known: Known, ma
 }
 
 function ofGroup(
-  lanes: Lanes,
+  lanes: TimelineLanes,
   own: RankLanes,
-  group: Group,
+  group: TimelineGroup,
   folded: boolean,
   how: Arrangement,
   narrow: boolean,
@@ -309,7 +333,13 @@ function named(list: readonly Item[]): Item[] {
 }
 
 /** `room` is what the lanes may take before they must be scrolled. */
-export function layout(every: Lanes, how: Arrangement, width: number, room = 0, known: Known = UNKNOWN): Layout {
+export function layout(
+  every: TimelineLanes,
+  how: Arrangement,
+  width: number,
+  room = 0,
+  known: Known = UNKNOWN,
+): Layout {
   const narrow = width < 600;
   const lanes = shownLanes(every, how);
   const sole = every.ranks.length === 1;
@@ -353,7 +383,7 @@ export const drawnDepths = (item: Item): readonly number[] => item.depths.slice(
 
 /** The arrangement with the row of a mark unfolded; the same one if it is shown already. */
 export function unfolded(
-  lanes: Lanes,
+  lanes: TimelineLanes,
   how: Arrangement,
   at: Layout,
   mark: { rank: number; lane: string; depth: number },

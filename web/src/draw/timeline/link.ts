@@ -1,7 +1,8 @@
 /** The page's end of the line to the painter: in a worker where canvases can be drawn in one, else on the page. */
 
 import { Engine } from "./engine";
-import type { FromPainter, InView, Lanes, Mark, Scene, ToPainter, Wanted } from "./types";
+import type { TimelineLanes } from "../../api/answers";
+import type { FromPainter, InView, Mark, Scene, ToPainter, Wanted } from "./types";
 import PainterWorker from "./worker?worker&inline";
 
 export interface Heard {
@@ -70,7 +71,7 @@ export class PainterLink {
     }
   }
 
-  lanes(lanes: Lanes): void {
+  lanes(lanes: TimelineLanes): void {
     this.tell({ say: "lanes", lanes });
   }
 

@@ -2,30 +2,25 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { told, useAnswer } from "../../api/ask";
+import type { TimelineNote, TimelineNotes } from "../../api/answers";
 import { runPath } from "../../api/client";
 import type { ViewProps } from "../../base/props";
-import { newId, type Note, notesOf, textOfNotes } from "./notes";
-
-export interface Kept {
-  notes: Note[];
-  problem: string;
-  where: string;
-}
+import { newId, notesOf, textOfNotes } from "./notes";
 
 export interface Notes {
-  readonly all: readonly Note[];
+  readonly all: readonly TimelineNote[];
   readonly problem: string;
   /** The file that they are kept in; "" where they are kept in the address alone. */
   readonly where: string;
-  readonly inLink: (note: Note) => boolean;
-  readonly save: (note: Note) => Promise<void>;
-  readonly remove: (note: Note) => Promise<void>;
+  readonly inLink: (note: TimelineNote) => boolean;
+  readonly save: (note: TimelineNote) => Promise<void>;
+  readonly remove: (note: TimelineNote) => Promise<void>;
 }
 
 export function useNotes({ api, run, params, go }: Pick<ViewProps, "api" | "run" | "params" | "go">): Notes {
   const path = runPath(run, "notes");
-  const asked = useAnswer<Kept>(path);
-  const [changed, setChanged] = useState<Kept | null>(null);
+  const asked = useAnswer<TimelineNotes>(path);
+  const [changed, setChanged] = useState<TimelineNotes | null>(null);
   const inLink = useMemo(() => notesOf(params["notes"]), [params["notes"]]);
   useEffect(() => setChanged(null), [asked.data]);
   useEffect(() => {
@@ -38,18 +33,18 @@ export function useNotes({ api, run, params, go }: Pick<ViewProps, "api" | "run"
     () => [...(kept?.notes ?? []), ...inLink].sort((one, other) => one.start - other.start),
     [kept, inLink],
   );
-  const write = (notes: readonly Note[]) =>
+  const write = (notes: readonly TimelineNote[]) =>
     go({ params: { notes: notes.length ? textOfNotes(notes) : null } }, { replace: true });
   const post = async (body: object) => {
     try {
-      setChanged(await api.post<Kept>(path, {}, body));
+      setChanged(await api.post<TimelineNotes>(path, {}, body));
     } catch (error) {
       asked.again();
       throw told(error);
     }
   };
-  const isInLink = (note: Note) => inLink.some(({ id }) => id === note.id);
-  const others = (note: Note) => inLink.filter(({ id }) => id !== note.id);
+  const isInLink = (note: TimelineNote) => inLink.some(({ id }) => id === note.id);
+  const others = (note: TimelineNote) => inLink.filter(({ id }) => id !== note.id);
   return {
     all,
     problem: kept?.problem ?? (asked.error && !api.embedded ? asked.error.message : ""),

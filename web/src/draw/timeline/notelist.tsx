@@ -1,11 +1,12 @@
 /** The notes of the run, beside the picture: a list to go through, and the one that is being written. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { TimelineNote } from "../../api/answers";
 import { copyText } from "../../base/copy";
 import { shown } from "../../base/numbers";
 import { printable, words } from "../../base/text";
 import type { Notes } from "./notekeeping";
-import { COLOURS, colourOf, type Note, type NoteColour, textOfNotes } from "./notes";
+import { COLOURS, colourOf, type NoteColour, textOfNotes } from "./notes";
 import { instant } from "./ruler";
 
 interface Props {
@@ -15,17 +16,17 @@ interface Props {
   /** Several ranks are drawn: each note says of which it is. */
   readonly several: boolean;
   /** The note that is being written. */
-  readonly draft: Note | null;
-  readonly setDraft: (note: Note | null) => void;
+  readonly draft: TimelineNote | null;
+  readonly setDraft: (note: TimelineNote | null) => void;
   readonly current: string;
-  readonly open: (note: Note) => void;
+  readonly open: (note: TimelineNote) => void;
   /** Begins a note on what is selected. */
   readonly add: () => void;
 }
 
 export function NoteList({ notes, dark, embedded, several, draft, setDraft, current, open, add }: Props) {
   const [failed, fail] = useState("");
-  const [deleted, setDeleted] = useState<Note | null>(null);
+  const [deleted, setDeleted] = useState<TimelineNote | null>(null);
   const [copied, setCopied] = useState("");
   const act = (work: Promise<void>, done: () => void) =>
     void work.then(
@@ -44,7 +45,7 @@ export function NoteList({ notes, dark, embedded, several, draft, setDraft, curr
     setCopied((await copyText(address.href)) ? "Copied." : "The browser does not let the page copy.");
   };
   const writing = draft && !notes.all.some(({ id }) => id === draft.id);
-  const edit = (note: Note) => (
+  const edit = (note: TimelineNote) => (
     <Editor
       key={note.id}
       note={note}
@@ -140,9 +141,9 @@ export function NoteList({ notes, dark, embedded, several, draft, setDraft, curr
 }
 
 interface EditorProps {
-  readonly note: Note;
+  readonly note: TimelineNote;
   readonly dark: boolean;
-  readonly save: (note: Note) => void;
+  readonly save: (note: TimelineNote) => void;
   readonly cancel: () => void;
 }
 

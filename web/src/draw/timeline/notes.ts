@@ -1,21 +1,12 @@
 /** Notes on the timeline: as the server has them, as the address has them, and as they are drawn. */
 
 import { OWNERS } from "../../base/kinds";
-import type { Lanes, Span } from "./types";
+import type { TimelineLanes, TimelineNote } from "../../api/answers";
+import type { Span } from "./types";
 
 /** In the order of `OWNERS`; as the server has them. */
 export const COLOURS = ["blue", "orange", "green", "purple", "red", "teal"] as const;
-export type NoteColour = (typeof COLOURS)[number];
-
-export interface Note extends Span {
-  readonly id: string;
-  readonly rank: number;
-  readonly text: string;
-  readonly colour: NoteColour;
-  readonly row: number | null;
-  /** 0: of a link, or not kept yet. */
-  readonly revision: number;
-}
+export type NoteColour = TimelineNote["colour"];
 
 /** A note as it is drawn: in the time of the picture. */
 export interface Flag extends Span {
@@ -35,7 +26,7 @@ export const newId = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** Notes as the address has them: rank, start, end, colour, text, event. What is none is left out. */
-export function notesOf(text: string | undefined): Note[] {
+export function notesOf(text: string | undefined): TimelineNote[] {
   let value: unknown;
   try {
     value = JSON.parse(text || "[]");
@@ -43,7 +34,7 @@ export function notesOf(text: string | undefined): Note[] {
     return [];
   }
   if (!Array.isArray(value)) return [];
-  return value.slice(0, MOST_IN_LINK).flatMap((each: unknown, at): Note[] => {
+  return value.slice(0, MOST_IN_LINK).flatMap((each: unknown, at): TimelineNote[] => {
     if (!Array.isArray(each)) return [];
     const [rank, start, end, place, words, row] = each as unknown[];
     const times = [rank, start, end].every((number) => Number.isSafeInteger(number));
@@ -66,7 +57,7 @@ export function notesOf(text: string | undefined): Note[] {
 }
 
 /** The inverse of `notesOf`. */
-export const textOfNotes = (notes: readonly Note[]): string =>
+export const textOfNotes = (notes: readonly TimelineNote[]): string =>
   JSON.stringify(
     notes.map(({ rank, start, end, colour, text, row }) => [
       rank,
@@ -79,7 +70,7 @@ export const textOfNotes = (notes: readonly Note[]): string =>
   );
 
 /** The notes in the picture's time, of the ranks that are drawn, by start. */
-export function flagsOf(notes: readonly Note[], lanes: Lanes, current: string, dark: boolean): Flag[] {
+export function flagsOf(notes: readonly TimelineNote[], lanes: TimelineLanes, current: string, dark: boolean): Flag[] {
   const offsets = new Map(lanes.ranks.map(({ rank, offset }) => [rank, offset]));
   return notes
     .flatMap(({ id, rank, start, end, text, colour }) => {

@@ -8,7 +8,8 @@ import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { instant } from "./ruler";
 import { Measure } from "./text";
-import type { Arrow, Lanes, Mark, Place, Scene } from "./types";
+import type { Arrow, ArrowEnd, TimelineLanes } from "../../api/answers";
+import type { Mark, Scene } from "./types";
 
 const MOST_ARROWS = 40;
 
@@ -28,7 +29,7 @@ export class Overlay {
     this.letters = new Measure((text) => on.measureText(text).width);
   }
 
-  draw(scene: Scene, lanes: Lanes): void {
+  draw(scene: Scene, lanes: TimelineLanes): void {
     const { on } = this;
     const { dpr, layout } = scene;
     on.setTransform(1, 0, 0, 1, 0, 0);
@@ -91,7 +92,7 @@ export class Overlay {
   }
 
   /** The lanes of an area more strongly than the rest of its time. */
-  private area(scene: Scene, lanes: Lanes, x: number, wide: number): void {
+  private area(scene: Scene, lanes: TimelineLanes, x: number, wide: number): void {
     const { on } = this;
     const { layout } = scene;
     const chosen = new Set(scene.area);
@@ -106,7 +107,7 @@ export class Overlay {
       }
   }
 
-  private range(scene: Scene, lanes: Lanes): void {
+  private range(scene: Scene, lanes: TimelineLanes): void {
     if (!scene.range) return;
     const { on } = this;
     const { theme, layout } = scene;
@@ -151,7 +152,7 @@ export class Overlay {
   }
 
   /** The critical path: along each lane that it is in, and from lane to lane. Where lanes are folded it goes on. */
-  private path(scene: Scene, lanes: Lanes): void {
+  private path(scene: Scene, lanes: TimelineLanes): void {
     const { path, layout, theme } = scene;
     if (!path) return;
     const { on } = this;
@@ -184,17 +185,16 @@ export class Overlay {
     on.lineJoin = "miter";
   }
 
-  private arrows(scene: Scene, lanes: Lanes): void {
+  private arrows(scene: Scene, lanes: TimelineLanes): void {
     if (!scene.arrows.length || !scene.selected) return;
     const { on } = this;
     const offsets = new Map(lanes.ranks.map(({ rank, offset }) => [rank, offset]));
     const own = scene.selected.rank;
-    const point = (place: Place): { x: number; y: number; height: number } | null => {
-      const rank = place.rank ?? own;
-      const row = rowAt(scene.layout, rank, place.lane, place.depth ?? 0, scene.scroll);
+    const point = (place: ArrowEnd): { x: number; y: number; height: number } | null => {
+      const row = place.lane === null ? null : rowAt(scene.layout, own, place.lane, place.depth, scene.scroll);
       if (!row) return null;
       const y = row.pinned ? row.top : Math.max(scene.layout.scrollTop - row.bar, row.top);
-      return { x: this.x(scene, place.time + (offsets.get(rank) ?? 0)), y, height: row.bar };
+      return { x: this.x(scene, place.time + (offsets.get(own) ?? 0)), y, height: row.bar };
     };
     // Of many, as many as can be told apart, evenly, and lightly.
     const { arrows } = scene;
@@ -209,7 +209,7 @@ export class Overlay {
   private arrow(
     scene: Scene,
     arrow: Arrow,
-    point: (place: Place) => { x: number; y: number; height: number } | null,
+    point: (place: ArrowEnd) => { x: number; y: number; height: number } | null,
     few: boolean,
   ): void {
     const { on } = this;

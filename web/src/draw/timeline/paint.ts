@@ -11,7 +11,8 @@ import type { Piece, Store } from "./store";
 import { Measure } from "./text";
 import { tilesIn, UNITS, zFor } from "./tile";
 import { Titles } from "./titles";
-import type { Item, Lanes, RankLanes, Scene, Share, Step, Theme } from "./types";
+import type { RankLanes, TimelineLanes, TimelineStep } from "../../api/answers";
+import type { Item, Scene, Share, Theme } from "./types";
 import { WholeRun } from "./whole";
 
 export class Painter {
@@ -57,7 +58,7 @@ export class Painter {
     return zFor((scene.view.end - scene.view.start) / wide);
   }
 
-  draw(scene: Scene, lanes: Lanes): void {
+  draw(scene: Scene, lanes: TimelineLanes): void {
     this.ready(scene);
     const { on } = this;
     const { layout, theme, dpr, view } = scene;
@@ -88,7 +89,7 @@ export class Painter {
     this.bar(scene, width);
   }
 
-  private part(scene: Scene, lanes: Lanes, pinned: boolean, left: number, width: number, scale: number): void {
+  private part(scene: Scene, lanes: TimelineLanes, pinned: boolean, left: number, width: number, scale: number): void {
     const { layout, dpr, view } = scene;
     const from = pinned ? layout.lanesTop : layout.scrollTop - scene.scroll;
     const list = (pinned ? layout.pinned : layout.scrolled).filter(
@@ -212,7 +213,15 @@ export class Painter {
     on.fillText(`${shown(view.end - view.start, "ns")} in view`, 4 * dpr, y);
   }
 
-  private steps(scene: Scene, lanes: Lanes, item: Item, y: number, left: number, width: number, scale: number): void {
+  private steps(
+    scene: Scene,
+    lanes: TimelineLanes,
+    item: Item,
+    y: number,
+    left: number,
+    width: number,
+    scale: number,
+  ): void {
     const { on } = this;
     const { dpr, view, theme } = scene;
     const top = Math.round(y * dpr);
@@ -225,7 +234,7 @@ export class Painter {
       if (x1 < left || x0 > width) continue;
       const from = Math.max(left, x0);
       const to = Math.min(width, x1) - (x1 - x0 > 4 * dpr ? 1.5 * dpr : 0.5);
-      on.fillStyle = step.steady === false ? mix(theme.line, theme.ground, 0.5) : theme.line;
+      on.fillStyle = !step.steady ? mix(theme.line, theme.ground, 0.5) : theme.line;
       if (to - from < 6 * dpr) on.fillRect(from, top, Math.max(0.5, to - from), tall);
       else {
         on.beginPath();
@@ -234,7 +243,7 @@ export class Painter {
       }
       const room = to - from - 12 * dpr;
       if (room < 14 * dpr) continue;
-      const words = `step ${step.step} · ${shown(step.end - step.start, "ns")}${step.steady === false ? ", not steady" : ""}`;
+      const words = `step ${step.step} · ${shown(step.end - step.start, "ns")}${!step.steady ? ", not steady" : ""}`;
       const text = [words, `step ${step.step}`, `${step.step}`].find((one) => this.titles.width(one) * 1.02 <= room);
       if (!text) continue;
       on.fillStyle = theme.soft;
@@ -319,11 +328,11 @@ export class Painter {
   }
 
   /** The depth at which the whole run is a tile or two. */
-  static top(lanes: Lanes): number {
+  static top(lanes: TimelineLanes): number {
     return zFor(Math.max(1, (lanes.end - lanes.start) / UNITS)) + 1;
   }
 }
 
-export function stepsOf(lanes: Lanes, rank: number): Step[] {
+export function stepsOf(lanes: TimelineLanes, rank: number): readonly TimelineStep[] {
   return lanes.ranks.find((one: RankLanes) => one.rank === rank)?.steps ?? [];
 }

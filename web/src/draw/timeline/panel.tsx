@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "../../api/ask";
 import type { Link } from "../../api/blocks";
-import type { Server } from "../../api/types";
+import type { ServerInfo } from "../../api/answers";
 import { runPath } from "../../api/client";
 import { copyText } from "../../base/copy";
 import { shown, significant } from "../../base/numbers";
@@ -13,17 +13,17 @@ import { printable } from "../../base/text";
 import { editorAddress, isWhole } from "../../frame/follow";
 import { instant } from "./ruler";
 import { kindWords } from "./theme";
-import type { EventFacts, Frame, Lanes, Step } from "./types";
+import type { EventDetails, Frame, TimelineLanes, TimelineStep } from "../../api/answers";
 
 export type Alike = "previous" | "next" | "longest";
 
 interface Props {
-  readonly facts: EventFacts;
+  readonly facts: EventDetails;
   readonly rank: number;
-  readonly lanes: Lanes;
+  readonly lanes: TimelineLanes;
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  readonly server: Server;
+  readonly server: ServerInfo;
   readonly embedded: boolean;
   readonly pick: (rank: number, row: number) => void;
   /** Lists all events of its name. */
@@ -58,7 +58,7 @@ export function Panel(props: Props) {
       </div>
       <div>
         <h2>Arguments</h2>
-        <Arguments values={facts.arguments ?? {}} />
+        <Arguments values={facts.arguments} />
       </div>
       <div>
         <h2>Called from</h2>
@@ -74,10 +74,10 @@ export function Panel(props: Props) {
 }
 
 /** What is taken along: the name, the stack as Python writes it, the address of what is shown. */
-function Copy({ facts }: { facts: EventFacts }) {
+function Copy({ facts }: { facts: EventDetails }) {
   const [said, say] = useState("");
   useEffect(() => say(""), [facts.row]);
-  const stack = (facts.stack ?? []).map(({ file, line, name }) => `${file ?? "?"}:${line ?? 0} ${name}`);
+  const stack = facts.stack.map(({ file, line, name }) => `${file}:${line} ${name}`);
   const texts: readonly (readonly [string, () => string])[] = [
     ["name", () => facts.name],
     ...(stack.length ? ([["stack", () => stack.join("\n")]] as const) : []),
@@ -188,7 +188,7 @@ function About({ facts, rank, lanes, follow }: Props) {
 }
 
 /** How far into its step, whose beginning is the one that all views show: that on the device. */
-function intoStep({ start, step, duration }: EventFacts, steps: readonly Step[]): string {
+function intoStep({ start, step, duration }: EventDetails, steps: readonly TimelineStep[]): string {
   const begin = steps.find((one) => String(one.step) === String(step))?.start;
   const words = `step ${printable(String(step))}`;
   if (begin === undefined || start < begin) return words;
@@ -231,7 +231,7 @@ function Arguments({ values }: { values: Readonly<Record<string, unknown>> }) {
 }
 
 function From({ facts, server, embedded, follow }: Props) {
-  const stack = facts.stack ?? [];
+  const stack = facts.stack;
   return (
     <>
       {facts.module && (
@@ -346,7 +346,7 @@ const SHOWN = 8;
 
 function Related(props: Props) {
   const { facts } = props;
-  const launched = facts.launched ?? [];
+  const launched = facts.launched;
   const lines: [string, number][] = [];
   if (facts.launched_by != null) lines.push(["Launched by", facts.launched_by]);
   if (facts.parent != null) lines.push(["Called by", facts.parent]);
@@ -372,7 +372,7 @@ function Related(props: Props) {
 
 /** Another event, by name: a click selects it. */
 function Row({ row, rank, path, query, pick }: Props & { row: number }) {
-  const { data } = useAnswer<EventFacts>(`${path}/event`, { ...query, rank, row });
+  const { data } = useAnswer<EventDetails>(`${path}/event`, { ...query, rank, row });
   const known = data?.row === row ? data : undefined;
   return (
     <button class="link tl-row" onClick={() => pick(rank, row)}>

@@ -2,7 +2,8 @@
 
 import { numbersOf, timeRangeOf, timeRangeText } from "../../base/ranges";
 import { type Arrangement, arrangementFrom, keyOf, PLAIN } from "./arrange";
-import type { EventFacts, Lanes, Mark, Span } from "./types";
+import type { EventDetails, TimelineLanes } from "../../api/answers";
+import type { Mark, Span } from "./types";
 import { fitted } from "./view";
 
 /** An event, as the address names it. */
@@ -12,12 +13,12 @@ export interface Chosen {
 }
 
 /** Folded at first: what the server says, replays of graphs, counters but the first, and of several ranks each. */
-export function startOf(lanes: Lanes): Arrangement {
+export function startOf(lanes: TimelineLanes): Arrangement {
   const folded = new Set<string>();
   for (const { rank, groups } of lanes.ranks) {
     if (lanes.ranks.length > 1) folded.add(keyOf.rank(rank));
     for (const group of groups) {
-      for (const lane of group.lanes) if (lane.slices !== undefined) folded.add(keyOf.lane(rank, lane.id));
+      for (const lane of group.lanes) if (lane.slices !== null) folded.add(keyOf.lane(rank, lane.id));
       if (!group.collapsed && !(group.kind === "counter" && group.lanes.length > 2)) continue;
       folded.add(keyOf.group(rank, group.id));
       if (group.lanes.length === 1 && group.kind !== "counter")
@@ -28,7 +29,7 @@ export function startOf(lanes: Lanes): Arrangement {
 }
 
 /** As the address has it. */
-export const arrangementOf = (lanes: Lanes, params: Readonly<Record<string, string>>): Arrangement =>
+export const arrangementOf = (lanes: TimelineLanes, params: Readonly<Record<string, string>>): Arrangement =>
   arrangementFrom(lanes, params, startOf(lanes));
 
 /** Measures of a long address. */
@@ -42,7 +43,7 @@ export const measuresOf = (text: string | undefined): Span[] =>
 
 /** What is shown at first: as the address says, else the selected range or steps, else what the server proposes. */
 export function startView(
-  lanes: Lanes,
+  lanes: TimelineLanes,
   params: Readonly<Record<string, string>>,
   time: string | undefined,
   steps: string | undefined,
@@ -57,7 +58,7 @@ export function startView(
 }
 
 /** From the first to the last of the steps chosen, null if none is. */
-export function stepsSpan(lanes: Lanes, steps: string | undefined): Span | null {
+export function stepsSpan(lanes: TimelineLanes, steps: string | undefined): Span | null {
   const wanted = steps && steps !== "steady" ? numbersOf(steps) : null;
   return wanted && extent((lanes.ranks[0]?.steps ?? []).filter((step) => wanted.has(Number(step.step))));
 }
@@ -68,26 +69,24 @@ const extent = (steps: readonly Span[]): Span | null =>
     : null;
 
 /** The event at the other end of an arrow of an event: what follows from it, or its cause; null where there is none. */
-export function along(facts: EventFacts, way: "next" | "previous"): number | null {
-  const { row, arrows = [] } = facts;
+export function along(facts: EventDetails, way: "next" | "previous"): number | null {
+  const { row, arrows } = facts;
   const after = arrows.filter(({ start, end }) => start.row === row && end.row !== row).map(({ end }) => end.row);
   const before = arrows.filter(({ start, end }) => end.row === row && start.row !== row).map(({ start }) => start.row);
   const rows =
-    way === "next"
-      ? [...(facts.launched ?? []), ...after, facts.backward]
-      : [facts.launched_by, ...before, facts.forward];
+    way === "next" ? [...facts.launched, ...after, facts.backward] : [facts.launched_by, ...before, facts.forward];
   return rows.find((one) => one != null) ?? null;
 }
 
-export function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): Mark {
+export function markOf(lanes: TimelineLanes, { rank, row }: Chosen, facts: EventDetails): Mark {
   const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
   return {
     rank,
     row,
-    lane: facts.lane,
-    depth: facts.depth ?? 0,
+    lane: facts.lane ?? "",
+    depth: facts.depth,
     count: 1,
-    kind: facts.kind ?? "other",
+    kind: facts.kind,
     name: facts.name,
     start: facts.start + offset,
     end: facts.end + offset,
@@ -95,13 +94,13 @@ export function markOf(lanes: Lanes, { rank, row }: Chosen, facts: EventFacts): 
   };
 }
 
-export const within = (view: Span, lanes: Lanes): Span => ({
+export const within = (view: Span, lanes: TimelineLanes): Span => ({
   start: Math.max(lanes.start, view.start),
   end: Math.min(lanes.end, view.end),
 });
 
 /** A displayed range as the rank's own clock has it, from its first event on. */
-export function ownTime(lanes: Lanes, rank: number, span: Span): Span {
+export function ownTime(lanes: TimelineLanes, rank: number, span: Span): Span {
   const offset = lanes.ranks.find((one) => one.rank === rank)?.offset ?? 0;
   return { start: Math.max(0, span.start - offset), end: Math.max(0, span.end - offset) };
 }

@@ -6,24 +6,31 @@ import { runPath } from "../../api/client";
 import type { ViewProps } from "../../base/props";
 import type { Select } from "../../base/url";
 import { QUERY } from "./querymarks";
-import type { Lanes, QueryMarks } from "./types";
-
-interface Answered {
-  readonly lanes: readonly QueryMarks[];
-  readonly notes: readonly string[];
-}
+import type { DrawnLanes } from "./types";
+import type { QueryLanes, TimelineLane, TimelineLanes } from "../../api/answers";
 
 /** The lanes of the run with that of the query above those of the devices. */
-export function withQuery(lanes: Lanes, { lanes: marks, notes }: Answered): Lanes {
+export function withQuery(lanes: TimelineLanes, { lanes: marks, notes }: QueryLanes): DrawnLanes {
   const of = (rank: number) => marks.find((one) => one.rank === rank);
   const ranks = lanes.ranks.map((own) => {
     const depth = 1 + (of(own.rank)?.depth ?? []).reduce((most, each) => Math.max(most, each), 0);
-    const lane = { id: QUERY, title: "query", depth, events: of(own.rank)?.start.length ?? 0 };
+    const lane: TimelineLane = {
+      id: QUERY,
+      title: "query",
+      depth,
+      sort: 0,
+      kind: "extra",
+      events: of(own.rank)?.start.length ?? 0,
+      outer: 0,
+      slices: null,
+      unit: "",
+      max: null,
+    };
     const [ruler, ...groups] = own.groups;
-    const group = { id: QUERY, title: "query", kind: "extra" as const, lanes: [lane] };
+    const group = { id: QUERY, title: "query", kind: "extra" as const, lanes: [lane], collapsed: false };
     return { ...own, groups: ruler ? [ruler, group, ...groups] : [group] };
   });
-  return { ...lanes, ranks, query: marks, notes: [...notes, ...(lanes.notes ?? [])] };
+  return { ...lanes, ranks, query: marks, notes: [...notes, ...lanes.notes] };
 }
 
 /** What a query gives for some ranks; null while it runs, and without one. */
@@ -31,10 +38,10 @@ export function useQueryLanes(
   { api, run, version, params }: Pick<ViewProps, "api" | "run" | "version" | "params">,
   select: Select,
   ranks: string,
-): { readonly answer: Answered | null; readonly running: boolean; readonly error: string } {
+): { readonly answer: QueryLanes | null; readonly running: boolean; readonly error: string } {
   const query = api.embedded || !ranks ? "" : (params["sql"] ?? "");
   const key = JSON.stringify([run, version, query, ranks, select.cycle]);
-  const [state, set] = useState<{ key: string; answer: Answered | null; error: string }>({
+  const [state, set] = useState<{ key: string; answer: QueryLanes | null; error: string }>({
     key: "",
     answer: null,
     error: "",
@@ -44,7 +51,7 @@ export function useQueryLanes(
     const stop = new AbortController();
     const ticket = `${Date.now()}-${Math.random()}`;
     const path = runPath(run, "sql");
-    api.post<Answered>(`${path}/lane`, { drawn: ranks, cycle: select.cycle }, { query, ticket }, stop.signal).then(
+    api.post<QueryLanes>(`${path}/lane`, { drawn: ranks, cycle: select.cycle }, { query, ticket }, stop.signal).then(
       (answer) => set({ key, answer, error: "" }),
       (error: unknown) => !stop.signal.aborted && set({ key, answer: null, error: told(error).message }),
     );

@@ -1,7 +1,7 @@
 /** The rows of a query as a tile, which the painter holds beside those of the run. */
 
 import { bounds, type Tile } from "./tile";
-import type { QueryMarks } from "./types";
+import type { QueryMarks } from "../../api/answers";
 
 /** Id of the lane. */
 export const QUERY = "query";

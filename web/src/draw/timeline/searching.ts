@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError } from "../../api/transport";
 import type { ViewProps } from "../../base/props";
-import type { Found } from "./types";
+import type { SearchResult } from "../../api/answers";
 
 interface SearchState {
   readonly api: ViewProps["api"];
@@ -20,7 +20,7 @@ interface SearchState {
 
 export interface Searched {
   readonly text: string;
-  readonly found: Found | null;
+  readonly found: SearchResult | null;
   readonly failed: string;
   /** Arguments are searched, too. */
   readonly args: boolean;
@@ -42,7 +42,7 @@ let turns = 0;
 export function useSearch({ api, path, query, rank, start, args: first, from, pick, keep }: SearchState): Searched {
   const [args, setArgs] = useState(first);
   const [text, setText] = useState(start);
-  const [found, setFound] = useState<Found | null>(null);
+  const [found, setFound] = useState<SearchResult | null>(null);
   const [failed, fail] = useState("");
   const turn = useRef(0);
   const typed = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -50,7 +50,7 @@ export function useSearch({ api, path, query, rank, start, args: first, from, pi
     const mine = ++turn.current;
     fail("");
     try {
-      const answer = await api.json<Found>(`${path}/search`, {
+      const answer = await api.json<SearchResult>(`${path}/search`, {
         ...query,
         rank,
         q,

@@ -13,7 +13,8 @@ import { layout, rowAt, type Spot, spotAt, unfolded, type Used } from "./layout"
 import { PainterLink } from "./link";
 import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
-import type { Arrow, InView, Item, Lanes, Layout, Mark, Scene, Side, Span, Step, Theme, Wanted } from "./types";
+import type { Arrow, TimelineLanes, TimelineStep } from "../../api/answers";
+import type { DrawnLanes, InView, Item, Layout, Mark, Scene, Side, Span, Theme, Wanted } from "./types";
 import { clamp, eased, fitted, limits, panned, shown, zoomed } from "./view";
 
 export interface Told {
@@ -52,7 +53,7 @@ export class Stage {
   readonly link: PainterLink;
   private readonly base = document.createElement("canvas");
   private readonly over = document.createElement("canvas");
-  lanes: Lanes | null = null;
+  lanes: TimelineLanes | null = null;
   how: Arrangement = PLAIN;
   at: Layout | null = null;
   width = 0;
@@ -138,7 +139,7 @@ export class Stage {
 
   // What the page says.
 
-  setLanes(lanes: Lanes, view: Span | null): void {
+  setLanes(lanes: DrawnLanes, view: Span | null): void {
     this.lanes = lanes;
     this.link.lanes(lanes);
     this.view = this.target = clamp(view ?? limits(lanes), lanes);
@@ -226,7 +227,7 @@ export class Stage {
       .join("; ");
   }
 
-  setSelected(mark: Mark | null, arrows: Arrow[]): void {
+  setSelected(mark: Mark | null, arrows: readonly Arrow[]): void {
     this.selected = mark;
     if (mark) this.unfold(mark);
     this.cursor = mark;
@@ -517,7 +518,7 @@ export class Stage {
   /** Replays of graphs are slices in it, which a double click opens. */
   hasSlices({ rank, lane }: Item): boolean {
     const own = this.lanes?.ranks.find((one) => one.rank === rank);
-    return !!own?.groups.some(({ lanes }) => lanes.some(({ id, slices }) => id === lane && slices !== undefined));
+    return !!own?.groups.some(({ lanes }) => lanes.some(({ id, slices }) => id === lane && slices !== null));
   }
 
   toggle(item: Item, what: Flipped): void {
@@ -605,10 +606,10 @@ export class Stage {
   // Places.
 
   /** The step of a ruler at a place. */
-  stepAt(item: Item, x: number): Step | null {
+  stepAt(item: Item, x: number): TimelineStep | null {
     const time = this.time(x) - item.offset;
     const own = this.lanes?.ranks.find(({ rank }) => rank === item.rank);
-    return own?.steps?.find((one) => time >= one.start && time < one.end) ?? null;
+    return own?.steps.find((one) => time >= one.start && time < one.end) ?? null;
   }
 
   timeIn(view: Span, x: number): number {

@@ -5,14 +5,14 @@ import { shown } from "../../base/numbers";
 import { printable } from "../../base/text";
 import { type Colouring, hueColour } from "./hues";
 import { counted } from "./panel";
-import type { RangeFacts } from "./types";
+import type { RangeAnswer } from "../../api/answers";
 
 /** One line, while the summary is folded. */
 export function Folded({ top, open }: { top: SummaryProps["top"]; open: () => void }) {
-  const first = (side: string) => top.find((one) => (one.side ?? "device") === side);
+  const first = (side: string) => top.find((one) => one.side === side);
   const said = (["device", "host"] as const).flatMap((side) => {
     const one = first(side);
-    return one ? [`most ${side} time: ${printable(one.label ?? one.name)}, ${shown(one.ns, "ns")}`] : [];
+    return one ? [`most ${side} time: ${printable(one.label)}, ${shown(one.ns, "ns")}`] : [];
   });
   return (
     <button class="tl-folded" aria-expanded={false} onClick={open}>
@@ -25,7 +25,7 @@ export function Folded({ top, open }: { top: SummaryProps["top"]; open: () => vo
 }
 
 interface SummaryProps {
-  readonly top: NonNullable<RangeFacts["top"]>;
+  readonly top: NonNullable<RangeAnswer["top"]>;
   readonly dark: boolean;
   readonly colouring: Colouring;
   readonly pick: (row: number) => void;
@@ -49,7 +49,7 @@ export function Summary({ top, dark, colouring, pick, find, fold, height }: Summ
         ▾
       </button>
       {sides.map(([side, title]) => {
-        const rows = top.filter((one) => (one.side ?? "device") === side);
+        const rows = top.filter((one) => one.side === side);
         if (!rows.length) return null;
         const most = Math.max(...rows.map(({ ns }) => ns));
         return (
@@ -63,9 +63,9 @@ export function Summary({ top, dark, colouring, pick, find, fold, height }: Summ
                       <button
                         class="link tl-row"
                         data-tip={printable(name)}
-                        onClick={() => (row != null && row >= 0 ? pick(row) : find(name))}
+                        onClick={() => (row >= 0 ? pick(row) : find(name))}
                       >
-                        <span>{printable(label ?? name)}</span>
+                        <span>{printable(label)}</span>
                       </button>
                     </th>
                     <td class="tl-share" aria-hidden="true">

@@ -5,30 +5,10 @@
  * a unit have been merged by the server, so a tile holds no more than a screen can show.
  */
 
+import type { TileHeader } from "../../api/answers";
+
 export const UNITS = 1024;
 export const DEEPEST = 51;
-
-interface Column {
-  dtype: string;
-  offset: number;
-  count: number;
-}
-
-interface Part {
-  id: string;
-  offset: number;
-  count: number;
-}
-
-interface Header {
-  z: number;
-  i: number;
-  lanes: Part[];
-  counters?: Part[];
-  kinds?: string[];
-  names?: Record<string, string>;
-  arrays: Record<string, Column>;
-}
 
 type Numbers =
   Float32Array | Float64Array | Int32Array | Uint32Array | Uint16Array | Int16Array | Uint8Array | Int8Array;
@@ -57,7 +37,7 @@ export interface Tile {
   start: number;
   lanes: Map<string, LaneMarks>;
   counters: Map<string, { from: number; to: number }>;
-  kinds: string[];
+  kinds: readonly string[];
   names: Map<number, string>;
   begin: Numbers;
   end: Numbers;
@@ -94,7 +74,7 @@ export function decode(bytes: ArrayBuffer): Tile {
   const length = new DataView(bytes).getUint32(0, true);
   const body = 4 + length;
   if (body > bytes.byteLength) throw new Error("A tile is cut short.");
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length))) as Header;
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length))) as TileHeader;
   const column = (name: string): Numbers => {
     const said = header.arrays[name];
     if (!said || !said.count) return NONE;
@@ -106,7 +86,7 @@ export function decode(bytes: ArrayBuffer): Tile {
   const lanes = new Map<string, LaneMarks>();
   for (const { id, offset, count } of header.lanes) lanes.set(id, { bounds: bounds(depth, offset, offset + count) });
   const counters = new Map<string, { from: number; to: number }>();
-  for (const { id, offset, count } of header.counters ?? []) counters.set(id, { from: offset, to: offset + count });
+  for (const { id, offset, count } of header.counters) counters.set(id, { from: offset, to: offset + count });
   const names = new Map<number, string>();
   for (const code in header.names) names.set(Number(code), header.names[code] ?? "");
   const unit = 2 ** header.z;
@@ -118,7 +98,7 @@ export function decode(bytes: ArrayBuffer): Tile {
     start: header.i * UNITS * unit,
     lanes,
     counters,
-    kinds: header.kinds ?? [],
+    kinds: header.kinds,
     names,
     begin: column("start"),
     end: column("end"),

@@ -1,94 +1,14 @@
 /** What the timeline is made of: the server's answers, the view's state, and what the page and its painter say to each other. */
 
+import type { Arrow, TimelineGroup, PathRun, QueryMarks, TimelineLanes } from "../../api/answers";
 import type { Colouring } from "./hues";
 import type { Flag } from "./notes";
 
-/** `extra`: what does not stand in the trace as a lane, such as the critical path. */
-export type GroupKind = "steps" | "counter" | "host" | "device" | "extra";
+export type GroupKind = TimelineGroup["kind"];
 
-export interface Lane {
-  id: string;
-  title: string;
-  /** Rows of marks, one beneath the other. */
-  depth: number;
-  sort?: number;
-  unit?: string;
-  /** The first depths that hold next to nothing: the frames around everything. */
-  outer?: number;
-  /** Of a counter: the level at the top of the lane. */
-  max?: number;
-  /** Of a counter: what its colour means. */
-  kind?: string;
-  /** How many there are. */
-  events?: number;
-  /**
-   * Of a stream that replays graphs: the depth at which each replay is one slice, all that is seen of a folded lane.
-   * Deeper ones, of replays and of the calls in them, stand above the work itself.
-   */
-  slices?: number;
-}
-
-export interface Group {
-  id: string;
-  title: string;
-  kind: GroupKind;
-  lanes: Lane[];
-  /** Folded until it is asked for. */
-  collapsed?: boolean;
-}
-
-export interface Step {
-  step: number | string;
-  /** As the device sees it, which is how long all views say that it is. */
-  start: number;
-  end: number;
-  host_start?: number;
-  host_end?: number;
-  /** False of those that warm up, and of an empty last one. */
-  steady?: boolean;
-}
-
-export interface RankLanes {
-  rank: number;
-  /** Added to the rank's instants so that clocks agree. */
-  offset: number;
-  groups: Group[];
-  /** Lanes beyond those listed. */
-  more?: number;
-  steps?: Step[];
-}
-
-export interface Minimap {
-  /** Nanoseconds a bucket. */
-  bucket: number;
-  start?: number;
-  /** Share of each bucket that a kind of device work fills, or host work where there is no device. */
-  busy: Record<string, (number | null)[]>;
-}
-
-export interface Lanes {
-  ranks: RankLanes[];
-  start: number;
-  end: number;
-  /** What is shown at first; null: all. */
-  home?: Span | null;
-  minimap?: Minimap | null;
-  version?: string;
-  notes?: string[];
-  /** Marks of the lane of a query, by rank. */
-  query?: readonly QueryMarks[];
-}
-
-/** The rows of a query on one rank, by start: times in ns after its origin, an event or −1, a place in `names`. */
-export interface QueryMarks {
-  rank: number;
-  start: number[];
-  end: number[];
-  row: number[];
-  depth: number[];
-  name: number[];
-  names: string[];
-  hues: number[];
+/** The lanes of some ranks, and of a query among them. */
+export interface DrawnLanes extends TimelineLanes {
+  readonly query?: readonly QueryMarks[];
 }
 
 /** A stretch of time in ns after the first event of the trace (of the first rank, where there are several). */
@@ -120,125 +40,6 @@ export interface InView {
   lane: string;
   depths: number[];
   branch: number;
-}
-
-export interface Place {
-  row: number;
-  lane: string;
-  depth?: number;
-  time: number;
-  rank?: number;
-}
-
-export interface Arrow {
-  start: Place;
-  end: Place;
-  kind: string;
-}
-
-export interface Frame {
-  name: string;
-  file?: string;
-  line?: number;
-}
-
-/** Everything about one event; what is unknown is null or not there. */
-export interface EventFacts {
-  row: number;
-  name: string;
-  category?: string;
-  kind?: string;
-  lane: string;
-  start: number;
-  end: number;
-  duration: number;
-  self_time?: number | null;
-  depth?: number;
-  step?: number | string | null;
-  arguments?: Record<string, unknown>;
-  stack?: Frame[];
-  module?: string | null;
-  parent?: number | null;
-  launched?: number[];
-  launched_by?: number | null;
-  forward?: number | null;
-  backward?: number | null;
-  device_total?: number | null;
-  device_kernels?: number | null;
-  limit?: {
-    floor: number | null;
-    efficiency: number | null;
-    bound: string | null;
-    waves: number | null;
-  } | null;
-  launch_delay?: number | null;
-  /** The replay of a graph that it launches, is work of, or was captured for. */
-  replay?: { readonly title: string; readonly template: number } | null;
-  same?: {
-    calls: number;
-    per_step?: number | null;
-    total?: number | null;
-    share?: number | null;
-    on_device?: boolean;
-  } | null;
-  arrows?: Arrow[];
-  stack_note?: string;
-}
-
-export interface Found {
-  total: number;
-  at: number;
-  row: number | null;
-  start?: number;
-  end?: number;
-  lane?: string;
-  depth?: number;
-  matches_by_bucket?: number[];
-  codes?: number[];
-  /** All hits of a search in arguments; null where there are very many. */
-  rows?: number[] | null;
-}
-
-/** An event among those of its name and kind. */
-export interface Occurrence {
-  row: number;
-  place: number;
-  total: number;
-}
-
-export interface RangeFacts {
-  sentence: string;
-  facts?: string[];
-  busy?: Record<string, number>;
-  by_kind?: { kind: string; ns: number }[];
-  top?: {
-    name: string;
-    label?: string;
-    kind: string;
-    ns: number;
-    calls: number;
-    row?: number;
-    side?: string;
-    hue?: number;
-  }[];
-  /** Classes of modules with the most time, where colours are by module. */
-  modules?: { name: string; hue: number; ns: number }[];
-}
-
-/** A stretch of the critical path in one lane, at the place of its longest piece. */
-export interface PathRun extends Span {
-  row: number | null;
-  /** Null where nothing was recorded. */
-  lane: string | null;
-  depth: number;
-  kind: string;
-  pieces: number;
-}
-
-export interface PathFacts {
-  /** Runs in the range; those that are told are the longest. */
-  total: number;
-  runs: PathRun[];
 }
 
 /** Colours by what they mean, read from the page's tokens. */
@@ -323,7 +124,7 @@ export interface Scene {
   hover: Mark | null;
   pointer: { x: number; y: number } | null;
   selected: Mark | null;
-  arrows: Arrow[];
+  arrows: readonly Arrow[];
   range: Span | null;
   /** Keys of the lanes that the range is of; null: all. */
   area: readonly string[] | null;
@@ -337,7 +138,7 @@ export interface Scene {
   focus: string;
   /** Where a dragged lane would come to stand, px from the top. */
   drop: number | null;
-  matches: { codes: number[] | null; rows: number[] | null; buckets: number[] } | null;
+  matches: { codes: readonly number[]; rows: readonly number[] | null; buckets: readonly number[] } | null;
 }
 
 /** Marks and counters come apart: counters take the server longer. Of a folded rank only its line is wanted. */
@@ -359,7 +160,7 @@ export type ToPainter =
       over: OffscreenCanvas | HTMLCanvasElement;
       tiles: string | null;
     }
-  | { say: "lanes"; lanes: Lanes }
+  | { say: "lanes"; lanes: DrawnLanes }
   | { say: "scene"; scene: Partial<Scene> }
   | {
       say: "hit";

@@ -1,6 +1,6 @@
 /** The window of time in view: pure arithmetic of panning and zooming. */
 
-import type { Span, Step } from "./types";
+import type { Span } from "./types";
 
 export const NARROWEST = 50;
 
@@ -61,7 +61,7 @@ export function centred(view: Span, at: number, whole: Span): Span {
 }
 
 /** The step before or after the middle of the window. */
-export function stepBeside(steps: readonly Step[], view: Span, by: 1 | -1): Step | null {
+export function stepBeside<T extends Span>(steps: readonly T[], view: Span, by: 1 | -1): T | null {
   if (!steps.length) return null;
   const middle = (view.start + view.end) / 2;
   let at = steps.findIndex((step) => step.end > middle);

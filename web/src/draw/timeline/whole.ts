@@ -2,7 +2,8 @@
 
 import { shown } from "../../base/numbers";
 import { type Brush, sheet } from "./inks";
-import type { Lanes, Scene, Theme } from "./types";
+import type { TimelineLanes } from "../../api/answers";
+import type { Scene, Theme } from "./types";
 
 /** Kinds in the order in which they are stacked. */
 const STACKED = ["computation", "communication", "memory", "waiting", "data_loading", "runtime", "host", "other"];
@@ -10,11 +11,11 @@ const STACKED = ["computation", "communication", "memory", "waiting", "data_load
 export class WholeRun {
   private picture: OffscreenCanvas | HTMLCanvasElement | null = null;
   private key = "";
-  private of: Lanes | null = null;
+  private of: TimelineLanes | null = null;
 
   constructor(private readonly on: Brush) {}
 
-  draw(scene: Scene, lanes: Lanes, left: number, width: number): void {
+  draw(scene: Scene, lanes: TimelineLanes, left: number, width: number): void {
     const { on } = this;
     const { layout, dpr, theme, view, matches } = scene;
     const top = Math.round(layout.minimapTop * dpr);
@@ -59,7 +60,7 @@ export class WholeRun {
 
 /** The run from start to end: what the device did, stacked by kind; idle is white. */
 function wholeRun(
-  lanes: Lanes,
+  lanes: TimelineLanes,
   wide: number,
   tall: number,
   theme: Theme,
@@ -75,7 +76,7 @@ function wholeRun(
   if (map) {
     const names = Object.keys(map.busy).sort((one, other) => STACKED.indexOf(one) - STACKED.indexOf(other));
     const count = Math.max(0, ...names.map((name) => map.busy[name]?.length ?? 0));
-    const first = (map.start ?? lanes.start) - lanes.start;
+    const first = map.start - lanes.start;
     for (let x = 0; x < wide; x++) {
       const from = Math.max(0, Math.floor(((x / wide) * all - first) / map.bucket));
       const to = Math.max(from + 1, Math.ceil((((x + 1) / wide) * all - first) / map.bucket));
