@@ -238,6 +238,14 @@ class RankView(_View):
         """The time of events, given as bool [events] or row numbers: a union."""
         return union(self.trace.start[rows], self.trace.end[rows])
 
+    def work_spans(self, work: NDArray[Any]) -> Intervals:
+        """The time of some device work, given as bool [work] or its places: a union."""
+        return union(self.work.start[work], self.work.end[work])
+
+    def work_time(self, work: NDArray[Any]) -> Intervals:
+        """The time of some device work in the selected steps, given as bool [work] or its places: a union."""
+        return intersection(self.work_spans(work), self.time)
+
     def exposed(self, time: Intervals) -> Intervals:
         """The part of host time (a union) in selected steps that no device work hides."""
         return intersection(time, self.idle)

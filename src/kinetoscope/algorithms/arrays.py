@@ -31,6 +31,13 @@ def require_rows(rows: int, **arrays: NDArray[Any]) -> None:
             raise ValueError(f"expected {rows} rows, got shape {array.shape} for {name}")
 
 
+def marked(length: int, places: NDArray[Any]) -> Bools:
+    """True at some places, given as indices or a mask: bool [length]."""
+    mask = np.zeros(length, np.bool_)
+    mask[places] = True
+    return mask
+
+
 def any_of(values: NDArray[Any], members: Collection[int]) -> Bools:
     """Which values are among a handful of members: bool [values]. `np.isin` costs some 30 µs a call, under the GIL."""
     is_member = np.zeros(len(values), np.bool_)

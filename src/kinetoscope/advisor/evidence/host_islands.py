@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, marked
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.launches import launches
@@ -53,8 +53,7 @@ def host_islands(trace: Trace) -> HostIslands:
     work, every = device_work(trace), launches(trace)
     tree = call_tree(trace)
     parent = tree.parent
-    launching = np.zeros(len(trace), np.bool_)
-    launching[every.rows] = True
+    launching = marked(len(trace), every.rows)
     launching = encloses(parent, launching)
     is_op = tree.member & (trace.kind == EventKind.HOST_OP) & ~launching & ~view_ops(trace)
     is_op &= ~is_optimizer_range(trace)
@@ -62,8 +61,7 @@ def host_islands(trace: Trace) -> HostIslands:
     is_op &= ~rows_beginning(trace, _NO_COMPUTATION, EventKind.HOST_OP)
     is_op &= ~inside(trace, is_data_loading(trace))
     waits = host_waits(trace).call
-    holds_wait = np.zeros(len(trace), np.bool_)
-    holds_wait[waits] = True
+    holds_wait = marked(len(trace), waits)
     is_op &= ~encloses(parent, holds_wait)
     outer = is_op.copy()
     rows = np.flatnonzero(is_op & (parent >= 0))

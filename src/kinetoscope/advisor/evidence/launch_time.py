@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.host_islands import COMPUTES_NS, encloses
 from kinetoscope.advisor.evidence.stakes import bridged, is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Stake
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.device.one_time import ONE_TIME_NS
@@ -73,8 +73,7 @@ def launching_time(rank: RankView) -> LaunchingTime:
     trace, all_launches = rank.trace, launches(rank.trace)
     calls = all_launches.rows[rank.scope.host_mask[all_launches.rows]]
     tree, waits = call_tree(trace), host_waits(trace)
-    is_launch = np.zeros(len(trace), np.bool_)
-    is_launch[all_launches.rows] = True
+    is_launch = marked(len(trace), all_launches.rows)
     asking = tree.member & np.isin(trace.kind, (EventKind.HOST_OP, EventKind.RUNTIME)) & ~is_data_loading(trace)
     asking &= ~is_mark(trace) & ~is_optimizer_range(trace)
     other = np.isin(runtime_call_kinds(trace), (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))

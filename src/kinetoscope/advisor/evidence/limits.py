@@ -13,7 +13,7 @@ import numpy as np
 from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.execution.device_work import device_work
@@ -90,4 +90,4 @@ def with_work(rank: RankView, share: Floats) -> Factors:
 def time_of_units(rank: RankView, limits: Floors, chosen: Bools) -> Intervals:
     """When the work of chosen units runs, in the selected steps."""
     mine = chosen[limits.unit]
-    return intersection(union(rank.work.start[mine], rank.work.end[mine]), rank.time)
+    return rank.work_time(mine)

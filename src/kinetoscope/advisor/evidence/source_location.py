@@ -9,7 +9,7 @@ from kinetoscope.advisor.rule import RankView
 from kinetoscope.advisor.wording import place
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.kernels import compiled_stacks
 from kinetoscope.model.execution.autograd import belongs_to
@@ -25,7 +25,7 @@ from kinetoscope.model.trace.trace import Trace
 NO_SOURCE = CodeLocation(None, None, None)
 
 
-def in_source(source: CodeLocation) -> str:
+def in_source(source: CodeLocation | Evidence) -> str:
     """` in `train.py:12``, to follow the name of what is there; "" where it is not known."""
     return f" in {place(source.file, source.line or 0)}" if source.file else ""
 
@@ -33,6 +33,11 @@ def in_source(source: CodeLocation) -> str:
 def event_evidence(rank: RankView, row: int, text: str, analysis: str | None = None, **params: str) -> Evidence:
     """An event as evidence, with the line that it was called from; `text` says what is to be seen there."""
     return rank.event(row, text, analysis, source_of(rank.trace, row), **params)
+
+
+def user_evidence(rank: RankView, row: int, text: str, analysis: str, **params: str) -> Evidence:
+    """An event as evidence, with the line of the user's function that it was called from; see `user_source_of`."""
+    return rank.event(row, text, analysis, user_source_of(rank.trace, row), **params)
 
 
 @derived
@@ -98,5 +103,5 @@ def source_of(trace: Trace, row: int) -> CodeLocation:
 def host_and_device_time(rank: RankView, rows: Int64s, calls: Bools) -> Intervals:
     """The exposed time of some events (rows), and that of the device work that `calls` launch, in selected steps."""
     launched = launched_by(rank.trace, calls)
-    work = union(rank.work.start[launched], rank.work.end[launched])
+    work = rank.work_spans(launched)
     return intersection(merge(rank.exposed(rank.spans(rows)), work), rank.time)

@@ -127,7 +127,7 @@ def with_pauses(rank: RankView, work: Bools) -> Intervals:
     idle = rank.idle
     ends = np.isin(idle.end, rank.work.start[work])
     pauses = Intervals(idle.start[ends], idle.end[ends])
-    return intersection(merge(union(rank.work.start[work], rank.work.end[work]), pauses), rank.time)
+    return intersection(merge(rank.work_spans(work), pauses), rank.time)
 
 
 class Removed(NamedTuple):
@@ -153,7 +153,7 @@ def without_calls(rank: RankView, calls: Bools) -> Removed:
     factors = rank.factors()
     factors.host[within] = 0.0
     leave_only(factors, launched, 0.0)
-    work = union(rank.work.start[launched], rank.work.end[launched])
+    work = rank.work_spans(launched)
     time = intersection(merge(rank.exposed(spans), work), rank.time)
     took = merge(_since_others(rank.trace, bridged(spans), within), intersection(work, rank.time)).length
     return Removed(rank.gains(factors), work if rank.has_device else spans, time, took)

@@ -12,7 +12,6 @@ from kinetoscope.advisor.evidence.peak_owners import device_number, peak_owners
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted, share
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.snapshot.forward_only import kept_graph
@@ -94,7 +93,7 @@ def _forward_time(rank: RankView) -> Sentence:
     trace, work = rank.trace, rank.work
     others = in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     forward = rank.scope.device_work_mask & (work.launch >= 0) & ~others[np.maximum(work.launch, 0)]
-    busy = intersection(union(work.start[forward], work.end[forward]), rank.time)
+    busy = rank.work_time(forward)
     if not busy.length:
         return EMPTY
     return say(

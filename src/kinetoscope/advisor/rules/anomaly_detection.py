@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import ACCUMULATE, graph_nodes
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
+from kinetoscope.advisor.evidence.stakes import leave_only
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.algorithms.arrays import Bools, Int32s
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
+from kinetoscope.advisor.saving import saving
+from kinetoscope.algorithms.arrays import Bools, Int32s, marked
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, merge
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import engine_spans
 from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops, self_times
@@ -59,23 +60,29 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     spans &= ~rows_named(trace, ACCUMULATE.__eq__, EventKind.HOST_OP, holding=("AccumulateGrad",))
     parent = call_tree(trace).parent
     is_check = rows_named(trace, _CHECKS.__contains__, EventKind.HOST_OP) & (parent >= 0) & spans[parent]
-    looked = np.zeros(len(trace), np.bool_)
-    looked[parent[is_check & rows_named(trace, "aten::isnan".__eq__, EventKind.HOST_OP, holding=("isnan",))]] = True
+    looked = marked(
+        len(trace), parent[is_check & rows_named(trace, "aten::isnan".__eq__, EventKind.HOST_OP, holding=("isnan",))]
+    )
     if spans.sum() < _MIN_NODES or looked[spans].mean() < _CHECKED_SHARE:
         return
     within = inside(trace, is_check)
     low, high = _without_checks(rank, within), _without_checks(rank, within)
     low.host[within] = _CHECK_LEFT
     _without_stacks(rank, high)
-    checks = rank.spans(is_check)
-    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), rank.spans(spans))
-    if not is_worth_reporting(rank, stake):
-        return
-    launched = launched_by(trace, within)
-    longest = rank.longest(np.flatnonzero(is_check))
-    work = intersection(union(rank.work.start[launched], rank.work.end[launched]), rank.time)
+    checks, work = rank.spans(is_check), rank.work_time(launched_by(trace, within))
     makers, between = rank.spans(_makers(rank)), _between(rank)
-    yield Finding(
+    saved = saving(
+        rank,
+        low,
+        high,
+        rank.spans(spans),
+        took=merge(checks, work, makers, between).length,
+        goes=merge(rank.exposed(checks), work),
+    )
+    if saved is None:
+        return
+    longest = rank.longest(np.flatnonzero(is_check))
+    yield saved.finding(
         message=say(
             "Anomaly detection of autograd is on. It checks the gradients of {nodes} for NaN, which takes {checks} of"
             " the host, and keeps a Python stack for each node; operators that make nodes take {makers}{between}.",
@@ -86,8 +93,6 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
             if between.length
             else "",
         ),
-        stake=stake,
-        takes=rank.per_step(merge(checks, work, makers, between).length),
         change="- torch.autograd.set_detect_anomaly(True)",
         why=say(
             "The checks go, and at most all that operators of the forward pass take beyond {own} and the time between"
@@ -97,8 +102,7 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
         if not rank.has_device
         else say("The checks go, and at most what operators of the forward pass take longer than without a stack."),
         confidence="high" if rank.has_device else "medium",
-        evidence=(rank.event(longest, "the longest check", "operators"),),
-        time=merge(rank.exposed(checks), work),
+        evidence=rank.event(longest, "the longest check", "operators"),
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.advisor.saving import saving
+from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import engine_spans, in_backward
 from kinetoscope.model.trace import arguments
@@ -41,35 +41,31 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
     """
     trace = rank.trace
     rows = _repeated(rank)
-    calls = np.zeros(len(trace), np.bool_)
-    calls[rows] = True
+    calls = marked(len(trace), rows)
     nodes = int((arguments.integers(trace, "sequence", rows) >= 0).sum())
     if nodes < _MIN_NODES * max(rank.step_count, 1) or in_backward(trace)[graph_nodes(trace).rows].any():
         return
     gains, busy, time, took = without_calls(rank, calls)
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, busy)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, _CERTAIN_SHARE, gains, busy, took=took, goes=time)
+    if saved is None:
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Backward passes run the same nodes of the graph again{where}. {nodes} run a second time, which takes"
             " {took} ({part} of the step).",
             where=in_source(where),
             nodes=rank.each_step(nodes, "node"),
-            took=rank.time_per_step(took),
-            part=share(took, rank.time.length),
+            took=saved.per_step,
+            part=saved.part,
         ),
-        stake=stake,
-        takes=rank.per_step(took),
         change="- first.backward(retain_graph=True); second.backward()\n+ (first + second).backward()",
         why=say(
             "What the losses have in common is run once; where each loss needs its own gradient, nothing is gained."
         ),
         confidence="medium",
-        evidence=(rank.event(longest, "the longest node that runs again", "operators", where),),
-        time=time,
+        evidence=rank.event(longest, "the longest node that runs again", "operators", where),
     )
 
 

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
+from kinetoscope.advisor.evidence.stakes import is_worth_reporting
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import counted, joined, place, quoted
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, union
 from kinetoscope.model.compile.breaks import BreakSite, broken_calls
@@ -67,8 +68,8 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
         factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
     gains = rank.gains(factors)
     time = rank.spans(rows)
-    stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, _CERTAIN_SHARE, gains, rank.exposed(time), took=time.length, as_recorded=True)
+    if saved is None:
         return
     ids = {spans.compile_ids[place] for place in spans.compile_id[within].tolist() if place >= 0}
     logged = [each for each in compilations(trace) if each.compile_id in ids]
@@ -78,7 +79,7 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     where = user_source_of(trace, longest)
     if again is not None and again.file:
         where = CodeLocation(again.file, again.line, again.function)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "torch.compile compiles again during the measured steps{where}. {compilations} in {steps} take {all} in"
             " all, {each} of each step{versions}.{reason}",
@@ -90,12 +91,9 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
             versions=_versions(trace),
             reason=_reason(again),
         ),
-        stake=stake,
-        takes=rank.per_step(time.length),
         change=_remedy(again, rank.program),
         why=say("The compiler's time in the recorded steps."),
-        evidence=(rank.event(longest, "the longest part of a compilation", "compilations", where),),
-        time=rank.exposed(time),
+        evidence=rank.event(longest, "the longest part of a compilation", "compilations", where),
         key="compilation",
     )
 

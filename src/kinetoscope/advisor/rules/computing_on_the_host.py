@@ -13,9 +13,9 @@ from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_tim
 from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import quoted
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, merge
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op, inside
 from kinetoscope.model.execution.calls import call_name
@@ -68,7 +68,7 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         stake = stake_by_time(rank, _CERTAIN_SHARE * np.minimum(low, high), high, time)
         if is_worth_reporting(rank, stake):
             copied = np.isin(rank.work.launch, calls)
-            copies = intersection(union(rank.work.start[copied], rank.work.end[copied]), rank.time)
+            copies = rank.work_time(copied)
             yield _claim(rank, found, here, stake, merge(time, copies), merge(rank.exposed(time), copies))
 
 
@@ -123,15 +123,13 @@ def _change(name: str, *, fetched: bool) -> str:
 def _without(rank: RankView, own: Int32s, calls: Int32s) -> Factors:
     """Without these operators; and the calls of these copies take no time, and wait for nothing."""
     trace, factors = rank.trace, rank.factors()
-    gone = np.zeros(len(trace), np.bool_)
-    gone[own] = True
+    gone = marked(len(trace), own)
     factors.host[inside(trace, gone)] = 0.0
     if len(calls):
         work = rank.work
         copied = np.isin(work.launch, calls)
         factors.work[copied] = factors.gap[copied] = 0.0
-        tops = np.zeros(len(trace), np.bool_)
-        tops[_around(trace, calls)] = True
+        tops = marked(len(trace), _around(trace, calls))
         around = inside(trace, tops)
         factors.host[around] = 0.0
         waits = host_waits(trace).call

@@ -11,7 +11,7 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.sentences import say
@@ -43,14 +43,14 @@ def data_parallel(rank: RankView) -> Iterator[Finding]:
         return
     computing = (rank.work.kind == WorkKind.COMPUTATION) & rank.scope.device_work_mask
     parts = [
-        union(rank.work.start[computing & on], rank.work.end[computing & on])
+        rank.work_spans(computing & on)
         for device in np.unique(rank.work.device[computing]).tolist()
         if (on := rank.work.device == device).any()
     ]
     if len(parts) < 2:
         return
     busiest = max(parts, key=lambda each: intersection(each, rank.time).length)
-    anyone = union(rank.work.start[computing], rank.work.end[computing])
+    anyone = rank.work_spans(computing)
     others = difference(anyone, busiest)
     rest: Intervals = difference(rank.time, busiest)
     longest = rank.longest(rows)

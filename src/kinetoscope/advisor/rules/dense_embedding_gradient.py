@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
+from kinetoscope.advisor.evidence.stakes import leave_only
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
-from kinetoscope.algorithms.intervals.intervals import intersection, merge, union
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s, marked
+from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
@@ -66,8 +67,7 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
         return
     of_event = np.ones(len(trace))
     of_event[rows] = left
-    is_row = np.zeros(len(trace), np.bool_)
-    is_row[rows] = True
+    is_row = marked(len(trace), rows)
     around = ancestor(call_tree(trace).parent, is_row)
     of_event = np.where(around >= 0, of_event[around], 1.0)
     caller = rank.work.caller
@@ -76,34 +76,30 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     factors.host[:] = of_event
     launched = of_work < 1
     leave_only(factors, launched, of_work[launched])
-    gains = rank.gains(factors)
-    spans, work = rank.spans(rows), union(rank.work.start[launched], rank.work.end[launched])
+    spans, work = rank.spans(rows), rank.work_spans(launched)
     time = work if rank.has_device else spans
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains, gains, time)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, _CERTAIN_SHARE, factors, time, goes=intersection(merge(rank.exposed(spans), work), rank.time))
+    if saved is None:
         return
     table = max(tables, key=lambda each: each.rows * each.width)
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "The gradient of an embedding of {rows} rows is dense{where}. A batch touches {touched} of them at most;"
             " gradient and update take {time} ({part} of the step).",
             rows=measured(table.rows),
             where=in_source(where),
             touched=share(table.touched, 1.0),
-            time=rank.time_per_step(time.length),
-            part=share(time.length, rank.time.length),
+            time=saved.per_step,
+            part=saved.part,
         ),
-        takes=rank.per_step(time.length),
-        stake=stake,
         change=f"- nn.{table.module}(rows, width); Adam(...)\n"
         f"+ nn.{table.module}(rows, width, sparse=True); SparseAdam(...)  # SGD and Adagrad take sparse gradients, too",
         why="The work on the table shrinks to the rows that a batch touches; at least three quarters of that come,"
         " as indices are sorted and summed then.",
         confidence="medium",
-        evidence=(rank.event(longest, "the longest operator on the whole table", "operators", where),),
-        time=intersection(merge(rank.exposed(spans), work), rank.time),
+        evidence=rank.event(longest, "the longest operator on the whole table", "operators", where),
     )
 
 

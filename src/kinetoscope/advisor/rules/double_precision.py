@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.execution.device_work import launched_by
@@ -52,12 +53,12 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     low, high = (_gains(rank, within, share_left) for share_left in _TIME_LEFT)
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     row = row_of_most(trace, rows, trace.end[rows] - trace.start[rows])
     where = user_source_of(trace, row)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "The model computes in FP64{where}. {operators} on such tensors take {takes} of each step ({part}).",
             where=f", mostly{source}" if (source := in_source(where)) else "",
@@ -65,8 +66,6 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
             takes=rank.time_per_step(spans.length),
             part=share(spans.length, rank.time.length),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="- x = torch.from_numpy(array)\n+ x = torch.from_numpy(array).float()\n+ model = model.float()",
         why=say(
             "In FP32 at least {least} and at most {most} of the time of these operators is left. The numbers change.",
@@ -74,8 +73,7 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
             most=share(_TIME_LEFT[0], 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the longest of them", "operators", where),),
-        time=spans,
+        evidence=rank.event(row, "the longest of them", "operators", where),
         at_most="warning",
     )
 
@@ -118,7 +116,7 @@ def _time(rank: RankView, calls: Bools, within: Bools) -> Intervals:
     if not rank.has_device:
         return intersection(rank.spans(calls), rank.time)
     work = launched_by(rank.trace, within)
-    return intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    return rank.work_time(work)
 
 
 RULE = Rule("DEVICE013", "The model computes in double precision", double_precision, needs="computation")

@@ -9,11 +9,11 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time, without_calls
+from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.advisor.saving import saving
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import enclosing_module, main_thread, outermost_op, outermost_ops
@@ -61,31 +61,27 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
     rows, is_sure = _repeated(rank)
     if not len(rows):
         return
-    calls = np.zeros(len(trace), np.bool_)
-    calls[rows] = True
+    calls = marked(len(trace), rows)
     gains, busy, time, took = without_calls(rank, calls)
-    stake = stake_by_time(rank, (_CERTAIN_SHARE if is_sure else 0.0) * gains, gains, busy)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, (_CERTAIN_SHARE if is_sure else 0.0), gains, busy, took=took, goes=time)
+    if saved is None:
         return
     first = int(rows[0])
     where = user_source_of(trace, first)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "The forward pass runs a second time{where}. {operators} repeat what the same step trains, with inputs of"
             " the same sizes, in {took} ({part} of the step).",
             where=in_source(where),
             operators=rank.each_step(len(rows), "operator"),
-            took=rank.time_per_step(took),
-            part=share(took, rank.time.length),
+            took=saved.per_step,
+            part=saved.part,
         ),
-        stake=stake,
-        takes=rank.per_step(took),
         change="- loss = criterion(model(x), y); metric(model(x), y)\n"
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
         why=_WHY if is_sure else _WHY_NOT,
         confidence="medium",
-        evidence=(rank.event(first, "the first operator of the second forward pass", "operators", where),),
-        time=time,
+        evidence=rank.event(first, "the first operator of the second forward pass", "operators", where),
     )
 
 

@@ -15,9 +15,9 @@ from kinetoscope.advisor.evidence.host_waits import (
     without_waits,
 )
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting, slowed_by_recording
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import joined, share
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
@@ -88,11 +88,11 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
     high = high * min(1.0, rank.idle.length / max(float(high.sum()), 1.0))
     low = _gains(rank, sites, {} if tokens else {steps.track: half})
     low = (low - others) * (CERTAIN_SHARE if tokens else 1.0)
-    stake = stake_by_time(rank, low, high, gaps)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, gaps, took=rank.idle.length)
+    if saved is None:
         return
     slowed = slowed_by_recording(rank)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "The device waits for the engine between steps. It waits {gap} for each ({share}): for {causes}."
             " In all it is idle for {idle} of each step.",
@@ -101,13 +101,10 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
             causes=_causes(steps),
             idle=rank.time_per_step(rank.idle.length),
         ),
-        stake=stake,
-        takes=rank.per_step(rank.idle.length),
         change=_change(rank, steps, tokens),
         why=_why(tokens) + slowed,
         confidence="high" if tokens and not slowed else "medium",
-        evidence=(rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),),
-        time=gaps,
+        evidence=rank.longest_of(gaps, "the longest wait for the engine", "serving_steps"),
         overlap_priority=1,
     )
 

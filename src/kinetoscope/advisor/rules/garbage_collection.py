@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.views.sentences import measured, say
@@ -47,11 +47,13 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
         factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
     gains = rank.gains(factors)
     spans = rank.spans(rows)
-    stake = stake_as_recorded(rank, _CERTAIN_SHARE * gains, _COST_RATIO * gains)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(
+        rank, _CERTAIN_SHARE * gains, _COST_RATIO * gains, rank.exposed(spans), took=spans.length, as_recorded=True
+    )
+    if saved is None:
         return
     longest = rank.longest(rows)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Python's garbage collector stops the program. It runs {times}, {took} of each step, and the longest takes"
             " {longest}.",
@@ -59,12 +61,9 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
             took=rank.time_per_step(spans.length),
             longest=measured(int(trace.end[longest] - trace.start[longest]), "ns"),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="+ gc.collect(); gc.freeze()  # once, before the loop\n+ gc.disable()  # and gc.collect() every n steps",
         why=say("Some garbage has to be collected some time: eight tenths of the gain remain at least."),
-        evidence=(rank.event(longest, "the longest collection", "step_breakdown"),),
-        time=rank.exposed(spans),
+        evidence=rank.event(longest, "the longest collection", "step_breakdown"),
     )
 
 

@@ -10,16 +10,15 @@ import numpy as np
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zeroes
 from kinetoscope.advisor.evidence.source_location import host_and_device_time
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
     leave_only,
-    stake_by_time,
     unblocked_launches,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import merge, union
+from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.call_tree import call_tree, inside, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
@@ -74,23 +73,28 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     if not rank.has_device:
         sure = np.zeros_like(most)
     rows = np.flatnonzero(calls & rank.scope.host_mask)
-    stake = stake_by_time(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows))
-    if not is_worth_reporting(rank, stake):
+    launched = launched_by(trace, zeros | additions)
+    spent = merge(rank.spans(rows), rank.spans(additions), rank.work_spans(launched))
+    saved = saving(
+        rank,
+        _CERTAIN_SHARE * sure,
+        most,
+        rank.spans(rows),
+        took=spent.length,
+        goes=host_and_device_time(rank, rows, zeros | additions),
+    )
+    if saved is None:
         return
     longest = rank.longest(rows)
-    launched = launched_by(trace, zeros | additions)
-    spent = merge(rank.spans(rows), rank.spans(additions), union(rank.work.start[launched], rank.work.end[launched]))
-    yield Finding(
+    yield saved.finding(
         message=say(
             "The {who} fills gradients with zeros instead of dropping them. {operators} take {took} on the host;"
             " with their kernels and the additions to the zeros {all}.",
             who=who,
             operators=rank.each_step(int(chosen.sum()), "operator"),
             took=rank.time_per_step(rank.spans(rows).length),
-            all=rank.time_per_step(spent.length),
+            all=saved.per_step,
         ),
-        stake=stake,
-        takes=rank.per_step(spent.length),
         change=change,
         why=say(
             "The zeros go, and at most the additions to them in the backward pass, too; where a device computes,"
@@ -98,8 +102,7 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
             certain=share(_CERTAIN_SHARE, 1.0),
         ),
         confidence="high" if rank.has_device else "medium",
-        evidence=(rank.event(longest, "the longest of them", "operators"),),
-        time=host_and_device_time(rank, rows, zeros | additions),
+        evidence=rank.event(longest, "the longest of them", "operators"),
     )
 
 

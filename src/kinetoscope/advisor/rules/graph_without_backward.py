@@ -9,9 +9,9 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int32s
 from kinetoscope.model.device.one_time import ONE_TIME_NS
@@ -66,12 +66,12 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
     least, most = (each * nodes / max(spans.length, 1) for each in _NODE_NS)
     low.host[within] = 1.0 - min(least, _MAX_NODE_SHARE)
     high.host[within] = 1.0 - min(most, _MAX_NODE_SHARE) - (0.0 if rank.has_device else _MEMORY_SHARE)
-    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, spans, goes=rank.exposed(spans))
+    if saved is None:
         return
     first = int(np.flatnonzero(calls)[0])
     where = user_source_of(trace, first)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "A forward pass{where} builds a graph that no backward pass runs. {nodes} are made in {took} ({part} of the"
             " step).",
@@ -80,8 +80,6 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
             took=rank.time_per_step(spans.length),
             part=share(spans.length, rank.time.length),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="- output = model(batch)\n+ with torch.inference_mode():\n+     output = model(batch)",
         why=say(
             "A node is assumed to cost the host {least} to {most}{memory}.",
@@ -92,8 +90,7 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
             else say(", and the memory that is kept {part} of the time at most", part=share(_MEMORY_SHARE, 1.0)),
         ),
         confidence="medium",
-        evidence=(rank.event(first, "the first operator of such a forward pass", "operators", where),),
-        time=rank.exposed(spans),
+        evidence=rank.event(first, "the first operator of such a forward pass", "operators", where),
     )
 
 

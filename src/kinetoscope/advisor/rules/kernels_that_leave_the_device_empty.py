@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import quoted, share, wording
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.hardware import device_of
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.roofline.floors import floors
@@ -120,27 +120,26 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, filled: Floats, *, sure
     time = np.bincount(place, weights=work.duration[chosen], minlength=len(codes))
     for code in np.argsort(-time, kind="stable")[:_MAX_KERNELS].tolist():
         these = np.flatnonzero(chosen & (names == codes[code]))
-        spans = intersection(union(work.start[these], work.end[these]), rank.time)
+        spans = rank.work_time(these)
         if spans.length < _MIN_STEP_SHARE * rank.time.length:
             continue
         factors = unblocked_launches(rank)
         factors.work[these] = left[these]
-        gains = rank.gains(factors)
-        stake = stake_by_time(rank, sure * gains, gains, spans)
-        if not is_worth_reporting(rank, stake):
+        saved = saving(rank, sure, factors, spans)
+        if saved is None:
             continue
         longest = int(these[np.argmax(work.duration[these])])
         name = trace.strings.glance(int(codes[code]))
         mean = float(np.average(filled[these], weights=work.duration[these]))
         facts: dict[str, Quantity | str] = {
             "kernel": quoted(name),
-            "runs": rank.time_per_step(spans.length),
-            "part": share(spans.length, rank.time.length),
+            "runs": saved.per_step,
+            "part": saved.part,
             "calls": rank.each_step(len(these), "call"),
             "filled": share(mean, 1),
-            "limit": limit_left(rank, stake, float((work.duration * (1 - left))[these].sum()), spans),
+            "limit": saved.limit(float((work.duration * (1 - left))[these].sum())),
         }
-        yield Finding(
+        yield saved.finding(
             message=say(
                 "{kernel} leaves {empty} of the device empty. It runs {runs} of each step ({part}; {calls}), and"
                 " {filled} of the multiprocessors have a block.{limit}",
@@ -153,18 +152,15 @@ def _claims(rank: RankView, chosen: Bools, left: Floats, filled: Floats, *, sure
                 " {filled} of the warps of a multiprocessor.{limit}",
                 **facts,
             ),
-            stake=stake,
-            takes=rank.per_step(spans.length),
             change=wording(rank.program).larger_batch(4),
             why=say("The gain assumes the same work spread over the whole device; half of it counts as the least.")
             if sure
             else say("The gain assumes the same work spread over the whole device, which does not help every kernel."),
             confidence="medium" if sure else "low",
-            evidence=(rank.event(int(work.rows[longest]), "the longest call", "kernels"),),
-            time=spans,
+            evidence=rank.event(int(work.rows[longest]), "the longest call", "kernels"),
             key=quoted(name),
             at_most="critical" if sure else "note",
-        )  # fmt: skip
+        )
 
 
 RULE = Rule("DEVICE003", "Kernels leave the device empty", kernels_that_leave_the_device_empty, needs="device")

@@ -9,9 +9,9 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.launch_time import launching_time
 from kinetoscope.advisor.evidence.source_location import event_evidence
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.execution.device_work import device_work
@@ -63,11 +63,18 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
         factors.free[calls] = True
         gains.append(rank.gains(factors))
     exposed = rank.exposed(merge(*launching_time(rank).stretches.values()))
-    stake = stake_by_time(rank, _CERTAIN_SHARE * gains[0], gains[1], rank.spans(calls))
-    if not is_worth_reporting(rank, stake):
+    saved = saving(
+        rank,
+        _CERTAIN_SHARE * gains[0],
+        gains[1],
+        rank.spans(calls),
+        took=int(took.sum()),
+        goes=merge(rank.spans(calls), exposed),
+    )
+    if saved is None:
         return
     longest = int(calls[np.argmax(took)])
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Each launch waits until its kernel is over, as with `CUDA_LAUNCH_BLOCKING=1`. {launches} take {took};"
             " {part} of all end after their kernels.",
@@ -75,16 +82,13 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
             took=rank.time_per_step(int(took.sum())),
             part=share(float(waiting.mean()), 1.0),
         ),
-        stake=stake,
-        takes=rank.per_step(int(took.sum())),
         change="- CUDA_LAUNCH_BLOCKING=1  # in the environment",
         why=say(
             "Launches that do not wait are assumed to take {least} to {most}; eight tenths of the gain at least.",
             least=measured(_USUAL_LAUNCH_NS[1], "ns"),
             most=measured(_USUAL_LAUNCH_NS[0], "ns"),
         ),
-        evidence=(event_evidence(rank, longest, "the longest launch", "launch_statistics"),),
-        time=merge(rank.spans(calls), exposed),
+        evidence=event_evidence(rank, longest, "the longest launch", "launch_statistics"),
     )
 
 

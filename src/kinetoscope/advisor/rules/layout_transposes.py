@@ -10,15 +10,13 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
     leave_only,
-    limit_left,
-    stake_by_time,
     unblocked_launches,
     with_pauses,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.model.roofline.calls import costed_calls
@@ -64,30 +62,27 @@ def layout_transposes(rank: RankView) -> Iterator[Finding]:
     leave_only(low, turns, _TIME_LEFT)
     leave_only(high, turns, 0.0)
     spans = with_pauses(rank, turns)
-    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     longest = int(work[np.argmax(rank.work.duration[work])])
     row = int(rank.work.rows[longest])
     name = rank.trace.strings.glance(int(rank.trace.name[row]))
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Images change their layout around convolutions. {kernels} such as {name} take {takes} of each"
             " step.{limit}",
             kernels=rank.each_step(len(work), "kernel"),
             name=quoted(name),
-            takes=rank.time_per_step(spans.length),
-            limit=limit_left(rank, stake, spans.length, spans),
+            takes=saved.per_step,
+            limit=saved.limit(saved.took),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="- model, images = model.cuda(), images.cuda()\n"
         "+ model = model.cuda().to(memory_format=torch.channels_last)\n"
         "+ images = images.cuda().to(memory_format=torch.channels_last)",
         why=say("These kernels go; at most {remains} of their time remains.", remains=share(_TIME_LEFT, 1)),
-        evidence=(rank.event(row, "the longest of them", "kernels"),),
-        time=spans,
-    )  # fmt: skip
+        evidence=rank.event(row, "the longest of them", "kernels"),
+    )
 
 
 def _copies_between_layouts(trace: Trace) -> Bools:

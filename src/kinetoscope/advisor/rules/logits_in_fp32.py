@@ -10,16 +10,13 @@ import numpy as np
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
     leave_only,
-    limit_left,
-    stake_by_time,
     unblocked_launches,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.views.sentences import measured, say
 
@@ -57,26 +54,24 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
     [bandwidth] = peak_rates(trace, device, ("memory",), np.zeros(1, np.int64))
     floor = np.nan_to_num(_BYTES_OF_FUSED_LOSS * logits.elements * len(rows) / bandwidth * 1e9)
     high.work[work] = min(float(floor) / max(int(took[work].sum()), 1), _LEFT_IN_16_BITS)
-    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
-    stake = stake_by_time(rank, rank.gains(low), rank.gains(high), spans)
-    if not is_worth_reporting(rank, stake):
+    spans = rank.work_time(work)
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
     tokens = logits.elements // logits.vocabulary
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Logits of {vocabulary} classes are made FP32 for the loss{where}. What reads and writes them takes {takes}"
             " of each step; those of {tokens} tokens are {size}.{limit}",
             vocabulary=measured(logits.vocabulary),
             where=in_source(where),
-            takes=rank.time_per_step(spans.length),
+            takes=saved.per_step,
             tokens=measured(tokens),
             size=measured(4 * logits.elements, "bytes"),
-            limit=limit_left(rank, stake, float((took * (1 - high.work))[work].sum()), spans),
+            limit=saved.limit(float((took * (1 - high.work))[work].sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="- loss = F.cross_entropy(logits.float(), labels)  # autocast casts likewise\n"
         "+ loss_of = torch.compile(lambda x, y: F.cross_entropy(x.float(), y))  # once\n"
         "+ loss = loss_of(logits, labels)  # or LigerFusedLinearCrossEntropyLoss, which needs no logits",
@@ -86,9 +81,8 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
             remains=share(_LEFT_IN_16_BITS, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(longest, "the longest of these soft-maxes", "fusion", where),),
-        time=spans,
-    )  # fmt: skip
+        evidence=rank.event(longest, "the longest of these soft-maxes", "fusion", where),
+    )
 
 
 RULE = Rule("DEVICE008", "Logits of a large vocabulary in FP32", logits_in_fp32_of_rank, needs="steps")

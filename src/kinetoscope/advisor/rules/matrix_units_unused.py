@@ -17,9 +17,9 @@ from kinetoscope.advisor.evidence.limits import (
     time_of,
     with_work,
 )
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
@@ -110,7 +110,7 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
     named = rows_containing(rank.trace, _WORDS, EventKind.KERNEL)[rank.work.rows] & on_capable & rank.work.of(
         WorkKind.COMPUTATION) & (limits.call[limits.unit] < 0)  # fmt: skip
     concerned = slow[limits.unit] | named
-    spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
+    spans = rank.work_time(concerned)
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     has_tf32 = _has_tf32(rank, numbers)
@@ -126,25 +126,26 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
     others = _others(rank, concerned | _long(rank, tf32) | _long(rank, by_three))  # those are other findings
     others &= spans.length > _FEW_BYTES_TIME_LEFT * rank.time.length
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
-    low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high, goes = with_work(rank, at_most), with_work(rank, at_least), merge(spans, _half_of(rank, others))
+    saved = saving(rank, low, high, spans, took=goes.length, goes=goes)
+    if saved is None:
         return
     row, name = _longest(rank, concerned)
-    unknown, goes = _without_peaks(rank, concerned), merge(spans, _half_of(rank, others))
-    yield Finding(
+    unknown = _without_peaks(rank, concerned)
+    yield saved.finding(
         message=say(
             "Matrix products run in FP32 without tensor cores. They take {part} of the step, in kernels such as"
             " {kernel}.{beside}{limit}",
             part=share(spans.length, rank.time.length),
             kernel=quoted(name),
             beside=_beside(rank, others),
-            limit=limit_left(rank, stake, _goes(rank, concerned, at_least), spans),
+            limit=saved.limit(_goes(rank, concerned, at_least)),
         ),
-        stake=stake,
-        takes=rank.per_step(goes.length),
-        change=("" if not helps else '+ torch.set_float32_matmul_precision("high")'
-                "  # TF32; and torch.backends.cudnn.allow_tf32 = True\n")
+        change=(
+            ""
+            if not helps
+            else '+ torch.set_float32_matmul_precision("high")  # TF32; and torch.backends.cudnn.allow_tf32 = True\n'
+        )
         + f'+ with torch.autocast("cuda", dtype=torch.bfloat16): ...{"  # or BF16" if helps else ""}'
         if has_tf32
         else '+ with torch.autocast("cuda", dtype=torch.float16): ...  # and torch.amp.GradScaler()',
@@ -155,9 +156,8 @@ def _in_fp32(rank: RankView, limits: Floors, numbers: list[int]) -> Iterator[Fin
             " (record_shapes=True), the ratio of the device's peaks counts."
         ),
         confidence="low" if unknown else "medium",
-        evidence=(rank.event(row, "the longest such kernel", "kernels"),),
-        time=goes,
-    )  # fmt: skip
+        evidence=rank.event(row, "the longest such kernel", "kernels"),
+    )
 
 
 def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Finding]:
@@ -171,7 +171,7 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
         named = rows_containing(rank.trace, _TF32_WORDS, EventKind.KERNEL)[rank.work.rows]
         named &= rank.scope.device_work_mask & (limits.call[limits.unit] < 0)
     concerned = slow[limits.unit] | named
-    spans = intersection(union(rank.work.start[concerned], rank.work.end[concerned]), rank.time)
+    spans = rank.work_time(concerned)
     if spans.length < _MIN_TF32_SHARE * rank.time.length:
         return
     half = _half(rank, limits)
@@ -186,19 +186,19 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
     plain = _in_units(rank, limits, limits.flop > 0, (*_WORDS, *_TF32_WORDS)) | of_three
     others = _others(rank, concerned | plain)  # other products are other findings
     at_least = np.where(others, _OTHER_TIME_LEFT, at_least)
-    low, high = rank.gains(with_work(rank, at_most)), rank.gains(with_work(rank, at_least))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high, goes = with_work(rank, at_most), with_work(rank, at_least), merge(spans, _half_of(rank, others))
+    saved = saving(rank, low, high, spans, took=goes.length, goes=goes)
+    if saved is None:
         return
     row, name = _longest(rank, concerned)
-    trains, goes = rank.program == "training", merge(spans, _half_of(rank, others))
+    trains = rank.program == "training"
     facts: dict[str, Quantity | str] = {
         "part": share(spans.length, rank.time.length),
         "kernel": quoted(name),
         "beside": _beside(rank, others),
-        "limit": limit_left(rank, stake, _goes(rank, concerned, at_least), spans),
+        "limit": saved.limit(_goes(rank, concerned, at_least)),
     }
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Attention computes in FP32, by three products in TF32 each. It takes {part} of the step, in kernels such"
             " as {kernel}.{beside}{limit}",
@@ -210,8 +210,6 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
             " such as {kernel}.{beside}{limit}",
             **facts,
         ),
-        stake=stake,
-        takes=rank.per_step(goes.length),
         change='+ with torch.autocast("cuda", dtype=torch.bfloat16): ...'
         + ("  # forward pass and loss" if trains else ""),
         why=unknown
@@ -223,16 +221,15 @@ def _in_tf32(rank: RankView, limits: Floors, *, by_three: bool) -> Iterator[Find
             result="loss" if trains else "outputs",
         ),
         confidence="low" if unknown else "medium",
-        evidence=(rank.event(row, "the longest such kernel", "kernels"),),
-        time=goes,
+        evidence=rank.event(row, "the longest such kernel", "kernels"),
         key="3xTF32" if by_three else "TF32",
         at_most="note",
-    )  # fmt: skip
+    )
 
 
 def _long(rank: RankView, work: Bools) -> Bools:
     """Work that is a finding of its own by the time that it takes in the selected steps, else none: bool [work]."""
-    spans = intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    spans = rank.work_time(work)
     return work & (spans.length >= _MIN_TF32_SHARE * rank.time.length)
 
 
@@ -249,7 +246,7 @@ def _half_of(rank: RankView, work: Bools) -> Intervals:
 
 def _beside(rank: RankView, others: Bools) -> Sentence:
     """What other kernels take that would move half the bytes, as a sentence after others; "" for none."""
-    time = intersection(union(rank.work.start[others], rank.work.end[others]), rank.time)
+    time = rank.work_time(others)
     if not time.length:
         return EMPTY
     return say(" Others, of half the bytes then, take {others}.",

@@ -9,15 +9,13 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
-    limit_left,
-    stake_by_time,
     without_calls,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, inside, outermost_ops
@@ -61,17 +59,17 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     rows = _needless(rank)
     if not len(rows):
         return
-    calls = np.zeros(len(trace), np.bool_)
-    calls[rows] = True
+    calls = marked(len(trace), rows)
     forward = backward_links(trace).forward
     calls |= (forward >= 0) & inside(trace, calls)[forward]  # their nodes of the backward pass, too
     gains, busy, time, _ = without_calls(rank, calls)
-    stake = stake_by_time(rank, 0.0 * gains, gains, busy)
-    if not is_worth_reporting(rank, stake):
+    took = intersection(merge(busy, time, rank.spans(calls)), rank.time).length
+    saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
+    if saved is None:
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "`contiguous()` copies tensors that could be read as they are{where}. It takes {takes} of each step"
             " ({part}; {copies}).{limit}",
@@ -79,17 +77,14 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
             takes=rank.time_per_step(busy.length),
             part=share(busy.length, rank.time.length),
             copies=rank.each_step(len(rows), "copy", "copies"),
-            limit=limit_left(rank, stake, busy.length, busy) if rank.has_device else "",
+            limit=saved.limit(busy.length) if rank.has_device else "",
         ),
-        stake=stake,
-        takes=rank.per_step(intersection(merge(busy, time, rank.spans(calls)), rank.time).length),
         change="- x = x.transpose(1, 2).contiguous()\n+ x = x.transpose(1, 2)",
         why=say(
             "The copies go; an operator that comes later may need the layout after all, so none of the gain is sure."
         ),
         confidence="medium",
-        evidence=(rank.event(longest, "the longest of these calls", "operators", where),),
-        time=time,
+        evidence=rank.event(longest, "the longest of these calls", "operators", where),
     )
 
 

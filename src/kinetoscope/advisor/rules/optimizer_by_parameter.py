@@ -16,13 +16,12 @@ from kinetoscope.advisor.evidence.optimizers import (
     works_on_all,
 )
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
     leave_only,
-    stake_by_time,
     unblocked_launches,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
@@ -171,11 +170,18 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
     most = _factors(rank, within, mine, at_least, _TINY_KERNEL_NS)
     _without_python(trace, most, rows, updates)
     spent, launched = union(*updates), launched_by(trace, within)
-    work = union(rank.work.start[launched], rank.work.end[launched])
-    stake = stake_by_time(rank, low, rank.gains(most), spent)
-    if not is_worth_reporting(rank, stake):
+    work = rank.work_spans(launched)
+    saved = saving(
+        rank,
+        low,
+        most,
+        spent,
+        took=merge(spent, work).length,
+        goes=intersection(merge(rank.exposed(spent), work), rank.time),
+    )
+    if saved is None:
         return
-    yield Finding(
+    yield saved.finding(
         message=say(
             "{optimizer} updates the parameters {how}. {operators} take {took} on the host{on_device}.",
             optimizer=quoted(name),
@@ -186,13 +192,10 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
             if work.length
             else "",
         ),
-        stake=stake,
-        takes=rank.per_step(merge(spent, work).length),
         change=_change(name, argument, remark),
         why=say("Part of the update's calls and kernels remains; the rule's page says how much."),
         confidence="medium",
-        evidence=(rank.event(rank.longest(rows), "the longest update", "operators"),),
-        time=intersection(merge(rank.exposed(spent), work), rank.time),
+        evidence=rank.event(rank.longest(rows), "the longest update", "operators"),
         key=name,
     )
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.limits import MIN_KERNEL_NS, left, with_work
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.model.serving.shares import SHARES
 from kinetoscope.views.sentences import measured, say
@@ -64,13 +63,13 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
     sure = limits.time - _CERTAIN_SHARE * (limits.time - _with_rows(limits, fewer, 1.0))
     least = rank.gains(with_work(rank, left(limits, chosen & limits.is_covered, sure)))
     of_units = chosen[limits.unit]
-    spans = intersection(union(rank.work.start[of_units], rank.work.end[of_units]), rank.time)
-    stake = stake_by_time(rank, least, most, spans)
-    if not is_worth_reporting(rank, stake):
+    spans = rank.work_time(of_units)
+    saved = saving(rank, least, most, spans)
+    if saved is None:
         return
     usual, of = float(np.median(batch[much])), int(np.median(padded[much]))
     sizes = sorted({-(-int(each) // 8) * 8 for each in batch[much].tolist()})
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Graphs compute for far more requests than there are: {padded} for {requests} in the middle. {share} of the"
             " steps replay a graph of half as many again or more.",
@@ -78,14 +77,11 @@ def padded_replays(rank: RankView) -> Iterator[Finding]:
             requests=measured(round(usual)),
             share=share(float(much.sum()), len(steps)),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change=setting(steps.engine, _SIZES).format(sizes=_listed(steps.engine, sizes)),
         why="The upper end is as many rows as requests, at today's share of the peak; at least half of it comes, as far"
         " as reading weights is not the limit then.",
         confidence="medium",
-        evidence=(rank.longest_of(steps.hosts(much), "the longest of these steps on the host", "serving_steps"),),
-        time=spans,
+        evidence=rank.longest_of(steps.hosts(much), "the longest of these steps on the host", "serving_steps"),
     )
 
 

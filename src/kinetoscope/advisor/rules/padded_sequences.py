@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
@@ -72,31 +72,28 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     else:
         for factors in (low, high):
             factors.host[(trace.kind == EventKind.HOST_OP) & ~others] = 1 - padding
-    stake = stake_by_time(rank, _CERTAIN_SHARE * rank.gains(low), rank.gains(high), rank.time)
-    if not is_worth_reporting(rank, stake):
+    gone = _part(rank, high)
+    saved = saving(rank, _CERTAIN_SHARE * rank.gains(low), high, rank.time, took=gone.length, goes=gone)
+    if saved is None:
         return
     longest = rank.longest(rows)
     where = user_source_of(trace, longest)
-    gone = _part(rank, high)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "{padding} of the batches is padding{where}. `pad_sequence` pads {batches} to the longest of their"
             " sequences, and what is computed for that takes up to {took} of each step.",
             padding=share(padding, 1.0),
             where=in_source(where),
             batches=rank.each_step(len(rows), "batch", "batches"),
-            took=rank.time_per_step(gone.length),
+            took=saved.per_step,
         ),
-        stake=stake,
-        takes=rank.per_step(gone.length),
-        time=gone,
         change="- DataLoader(dataset, shuffle=True, collate_fn=pad)\n"
         "+ DataLoader(dataset, batch_sampler=by_length, collate_fn=pad)  # similar lengths in a batch",
         why=say(
             "At most, work shrinks by the share of padding, attention by that of the squares; half of it is likely."
         ),
         confidence="medium",
-        evidence=(rank.event(longest, "the longest call that pads", "operators", where),),
+        evidence=rank.event(longest, "the longest call that pads", "operators", where),
     )
 
 

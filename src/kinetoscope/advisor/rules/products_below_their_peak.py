@@ -16,9 +16,9 @@ from kinetoscope.advisor.evidence.limits import (
     with_work,
 )
 from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.model.device.hardware import is_rocm
@@ -65,27 +65,25 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     at_most, at_least = _times(limits, large, efficiency)
-    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (at_most, at_least))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high = (with_work(rank, left(limits, chosen, each)) for each in (at_most, at_least))
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     units = np.flatnonzero(chosen)
     row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     where = user_source_of(rank.trace, row)
     floor, time = (float(each[chosen].sum()) for each in (limits.floor, limits.time))
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Large products reach {reached} of their peak{where}. They take {takes} of each step, {part} of it, and"
             " would take {floor} at the peak.{limit}",
             reached=share(floor, time),
             where=f", mostly{source}" if (source := in_source(where)) else "",
-            takes=rank.time_per_step(spans.length),
-            part=share(spans.length, rank.time.length),
+            takes=saved.per_step,
+            part=saved.part,
             floor=measured(rank.per_step(floor), "ns"),
-            limit=limit_left(rank, stake, float((limits.time - at_least)[chosen].clip(0).sum()), spans),
+            limit=saved.limit(float((limits.time - at_least)[chosen].clip(0).sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="+ PYTORCH_TUNABLEOP_ENABLED=1 python ...  # tries rocBLAS and hipBLASLt for each size, once\n"
         "+ TORCH_BLAS_PREFER_HIPBLASLT=1"
         if is_rocm(rank.trace)
@@ -97,8 +95,7 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
             kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the longest product there", "roofline", where),),
-        time=spans,
+        evidence=rank.event(row, "the longest product there", "roofline", where),
         at_most="note",
         overlap_priority=1,
     )

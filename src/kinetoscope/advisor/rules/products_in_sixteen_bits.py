@@ -19,9 +19,9 @@ from kinetoscope.advisor.evidence.limits import (
     with_work,
 )
 from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
@@ -67,24 +67,22 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     casts = _CASTS * limits.bytes / (TRAFFIC_REACHES * limits.bandwidth) * 1e9
     sure = limits.time * limits.peak / peak / KEPT_PEAK_SHARE + casts
     best = time_of(limits, peak, limits.bytes / 2)
-    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (sure, best))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high = (with_work(rank, left(limits, chosen, each)) for each in (sure, best))
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     units = np.flatnonzero(chosen)
     row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     where = user_source_of(rank.trace, row)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Large products run in half precision on a device that has FP8{where}. They take {part} of the step and"
             " reach {reached} of the peak: only fewer bits make them much faster.{limit}",
             where=f", mostly{source}" if (source := in_source(where)) else "",
-            part=share(spans.length, rank.time.length),
+            part=saved.part,
             reached=share(efficiency, 1.0),
-            limit=limit_left(rank, stake, float((limits.time - best)[chosen].clip(0).sum()), spans),
+            limit=saved.limit(float((limits.time - best)[chosen].clip(0).sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="+ from torchao.float8 import convert_to_float8_training\n+ convert_to_float8_training(model)"
         if rank.program == "training"
         else "+ from torchao.quantization import Float8DynamicActivationFloat8WeightConfig, quantize_\n"
@@ -95,8 +93,7 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
             kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the longest product there", "roofline", where),),
-        time=spans,
+        evidence=rank.event(row, "the longest product there", "roofline", where),
         at_most="note",
         overlap_priority=1,
     )

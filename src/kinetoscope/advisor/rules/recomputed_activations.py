@@ -12,12 +12,11 @@ from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     bridged,
-    is_worth_reporting,
-    stake_by_time,
     without_calls,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.intervals.intervals import intersection, merge
 from kinetoscope.model.execution.autograd import recomputed_ops
@@ -67,30 +66,28 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     if fits < _MIN_FITTING_SHARE:
         return
     gains, busy, time, _ = without_calls(rank, again)
-    stake = stake_by_time(rank, _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains, busy)
-    if not is_worth_reporting(rank, stake):
-        return
     took = intersection(bridged(busy), merge(intersection(busy, rank.time), rank.idle)).length
+    sure, best = _CERTAIN_SHARE * min(fits, 1.0) * gains, min(fits / _KEPT_OUTPUTS, 1.0) * gains
+    saved = saving(rank, sure, best, busy, took=took, goes=time)
+    if saved is None:
+        return
     first = int(np.flatnonzero(again)[0])
     where = user_source_of(trace, first)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Activations are computed again though memory has room{where}. The backward pass repeats {time} of the"
             " forward pass ({part} of the step) for up to {needed}; {room} are free.",
             where=in_source(where),
-            time=rank.time_per_step(took),
-            part=share(took, rank.time.length),
+            time=saved.per_step,
+            part=saved.part,
             needed=measured(needed, "bytes"),
             room=measured(max(room, 0.0), "bytes"),
         ),
-        takes=rank.per_step(took),
-        stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)"
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
         why="Results that fit into memory need not be computed again; at least, that saves nine tenths of their time.",
         confidence="medium",
-        evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
-        time=time,
+        evidence=rank.event(first, "the first operator that runs again", "flops", where),
     )
 
 
@@ -100,26 +97,23 @@ def _on_host(rank: RankView) -> Iterator[Finding]:
     if not again.any():
         return
     gains, busy, time, took = without_calls(rank, again)
-    stake = stake_by_time(rank, np.zeros(len(gains)), gains, busy)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
+    if saved is None:
         return
     first = int(np.flatnonzero(again)[0])
     where = user_source_of(rank.trace, first)
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Activations are computed again{where}. The backward pass repeats {time} of the forward pass ({part} of the"
             " step).",
             where=in_source(where),
-            time=rank.time_per_step(took),
-            part=share(took, rank.time.length),
+            time=saved.per_step,
+            part=saved.part,
         ),
-        takes=rank.per_step(took),
-        stake=stake,
         change="- x = checkpoint(block, x)\n+ x = block(x)  # as far as memory has room",
         why="Whether the machine has memory to keep them is not in the trace.",
         confidence="low",
-        evidence=(rank.event(first, "the first operator that runs again", "flops", where),),
-        time=time,
+        evidence=rank.event(first, "the first operator that runs again", "flops", where),
     )
 
 

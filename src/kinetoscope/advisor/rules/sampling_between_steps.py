@@ -10,13 +10,13 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.host_waits import fetches_tokens, stakes_of_sites, tokens_there, wait_sites
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules.waiting_for_the_device import waiting_claim
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
-from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.serving.shares import SHARES
 from kinetoscope.views.sentences import say
@@ -65,27 +65,24 @@ def sampling_between_steps(rank: RankView) -> Iterator[Finding]:
 
 def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
     chosen = (steps.share == SHARES.index("sampling")) & (steps.step >= 0)
-    time = intersection(union(rank.work.start[chosen], rank.work.end[chosen]), rank.time)
+    time = rank.work_time(chosen)
     if time.length < _MIN_SHARE * rank.time.length:
         return
     low, high = _gains(rank, chosen, _LEFT_AT_MOST, 1.0), _gains(rank, chosen, _LEFT_AT_LEAST, _LEFT_AT_LEAST)
-    stake = stake_by_time(rank, low, high, time)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, time)
+    if saved is None:
         return
     longest = int(np.flatnonzero(chosen)[np.argmax(rank.work.duration[chosen])])
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Sampling takes long. Choosing the tokens takes {share} of the step: {kernels}.",
             share=share(time.length, rank.time.length),
             kernels=rank.each_step(int(chosen.sum()), "kernel"),
         ),
-        stake=stake,
-        takes=rank.per_step(time.length),
         change=setting(steps.engine, _SAMPLERS),
         why="A kernel that draws without sorting takes a twentieth of the time at best, and surely no more than half.",
         confidence="medium",
-        evidence=(rank.event(int(rank.work.rows[longest]), "the longest kernel of sampling", "serving_steps"),),
-        time=time,
+        evidence=rank.event(int(rank.work.rows[longest]), "the longest kernel of sampling", "serving_steps"),
         key="sampling",
     )
 

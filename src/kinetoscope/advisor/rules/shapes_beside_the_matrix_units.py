@@ -15,11 +15,11 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s, marked
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.device.tensor_cores import NOT_ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.operators.unfused_attention import unfused_attention
@@ -66,29 +66,26 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     units, sizes = _unfit(rank, limits, products)
     if not len(units):
         return
-    chosen = np.zeros(len(limits), np.bool_)
-    chosen[units] = True
+    chosen = marked(len(limits), units)
     spans = time_of_units(rank, limits, chosen)
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
     at_most, at_least = _times(rank, limits, chosen, products[~chosen[products]])
-    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (at_most, at_least))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high = (with_work(rank, left(limits, chosen, each)) for each in (at_most, at_least))
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     longest = int(np.argmax(limits.time[units]))
     row, size = int(limits.row[units[longest]]), sizes[longest]
     better = -(-size // 64) * 64
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Matrix sizes do not fit tensor cores, such as {size}. {products} take {part} of the step.{limit}",
             size=measured(size),
             products=rank.each_step(len(units), "product"),
-            part=share(spans.length, rank.time.length),
-            limit=limit_left(rank, stake, float((limits.time - at_least)[chosen].clip(0).sum()), spans),
+            part=saved.part,
+            limit=saved.limit(float((limits.time - at_least)[chosen].clip(0).sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
         why=say(
             "At most, they come as near to their floors as the best product whose sizes fit; at least as near as {kept}"
@@ -96,8 +93,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
             kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the product that takes longest", "roofline"),),
-        time=spans,
+        evidence=rank.event(row, "the product that takes longest", "roofline"),
     )
 
 

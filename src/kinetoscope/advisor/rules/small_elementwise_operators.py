@@ -12,15 +12,14 @@ from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
     bridged,
-    is_worth_reporting,
     leave_only,
-    stake_by_time,
     unblocked_launches,
 )
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import quoted, share
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.model.critical_path.what_if import Factors
@@ -98,31 +97,27 @@ def small_elementwise_operators(rank: RankView) -> Iterator[Finding]:
     if not has_runs and not len(chains.places):
         return
     trace = rank.trace
-    gone = np.zeros(len(trace), np.bool_)
-    gone[runs.rows[~runs.kept]] = True
+    gone = marked(len(trace), runs.rows[~runs.kept])
     gone = inside(trace, gone)
     kernels = launched_by(trace, gone) & ~_is_large_and_known(rank)
     low = rank.gains(_some_left(rank, runs, gone, kernels, chains))
     high = rank.gains(_none_left(rank, runs, kernels, chains)) * (1.0 if rank.has_device else _UNSEEN)
     time = _time(rank, runs, kernels, chains)
-    stake = stake_by_time(rank, low, high, time)
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, low, high, time, took=_spent(rank, runs, gone, kernels, chains).length)
+    if saved is None:
         return
     took, is_large = rank.work.duration, rank.work.duration >= _TINY_KERNEL_NS
     is_traffic = not has_runs or 2 * took[chains.work & is_large].sum() > took[kernels | chains.work].sum()
     message, evidence = _about_chains(rank, chains) if is_traffic else _about_runs(rank, runs)
-    yield Finding(
+    yield saved.finding(
         message=message,
-        stake=stake,
-        takes=rank.per_step(_spent(rank, runs, gone, kernels, chains).length),
         change="+ torch.compile the functions that these operators stand in, too"
         if "compiled" in rank.uses
         else "- y = f(x)\n+ f = torch.compile(f)  # once\n+ y = f(x)",
         why=_why(rank),
         confidence="medium",
-        evidence=(evidence,),
-        time=time,
-    )  # fmt: skip
+        evidence=evidence,
+    )
 
 
 def _why(rank: RankView) -> Sentence:
@@ -173,7 +168,7 @@ def _about_runs(rank: RankView, runs: _Runs) -> tuple[Sentence, Evidence]:
 def _spent(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools, chains: ChainsOfRank) -> Intervals:
     """What the operators of runs and chains and the short pauses between them take, on the host and on devices."""
     changed = kernels | chains.work
-    work = intersection(union(rank.work.start[changed], rank.work.end[changed]), rank.time)
+    work = rank.work_time(changed)
     launches = rank.work.launch[chains.work]
     calls = np.concatenate([runs.rows, np.flatnonzero(gone), launches[launches >= 0]]).astype(np.int64)
     return merge(work, bridged(rank.spans(calls)))
@@ -265,7 +260,7 @@ def _stretches(rank: RankView, runs: _Runs) -> dict[int, Intervals]:
 def _time(rank: RankView, runs: _Runs, kernels: Bools, chains: ChainsOfRank) -> Intervals:
     exposed = rank.exposed(merge(*_stretches(rank, runs).values()))
     changed = kernels | chains.work
-    work = union(rank.work.start[changed], rank.work.end[changed])
+    work = rank.work_spans(changed)
     return intersection(merge(exposed, work), rank.time)
 
 

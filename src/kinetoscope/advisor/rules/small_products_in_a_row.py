@@ -16,9 +16,10 @@ from kinetoscope.advisor.evidence.limits import (
     time_of_units,
 )
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time, unblocked_launches
+from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.model.critical_path.what_if import Factors
@@ -55,28 +56,26 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
     spans = time_of_units(rank, limits, chosen)
     if spans.length < _MIN_STEP_SHARE * rank.time.length:
         return
-    low, high = (rank.gains(_factors(rank, limits, run, surely=surely)) for surely in (True, False))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high = (_factors(rank, limits, run, surely=surely) for surely in (True, False))
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     counts = np.bincount(run[chosen])
     units = np.flatnonzero(run == int(counts.argmax()))
     row = int(limits.row[units[0]])
     where = user_source_of(rank.trace, row)
     efficiency = float(limits.floor[chosen].sum() / limits.time[chosen].sum())
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Small products follow one another{where}. {products} form runs of up to {longest} of one size. They take"
             " {part} of the step, and their floors are {reached} of that.{limit}",
             where=in_source(where),
             products=rank.each_step(int(chosen.sum()), "product"),
             longest=measured(int(counts.max())),
-            part=share(spans.length, rank.time.length),
+            part=saved.part,
             reached=share(efficiency, 1.0),
-            limit=limit_left(rank, stake, float((limits.time - limits.floor)[chosen].sum()), spans),
+            limit=saved.limit(float((limits.time - limits.floor)[chosen].sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="- y = [a @ w for a, w in zip(parts, weights)]\n+ y = torch.bmm(torch.stack(parts), weights)",
         why=say(
             "At most, a run takes the sum of its floors; at least it reaches half of the peak and {traffic} of the"
@@ -84,8 +83,7 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
             traffic=share(TRAFFIC_REACHES, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the first product of the longest run", "roofline", where),),
-        time=spans,
+        evidence=rank.event(row, "the first product of the longest run", "roofline", where),
     )
 
 

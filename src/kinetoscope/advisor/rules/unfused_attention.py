@@ -11,16 +11,14 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import ATTENTION_REACHES, left
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
 from kinetoscope.advisor.evidence.stakes import (
-    is_worth_reporting,
     leave_only,
-    limit_left,
-    stake_by_time,
     unblocked_launches,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.device_work import launched_by
@@ -78,18 +76,18 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
     if not len(chosen):
         return
     time = _time(rank, unfused)
-    low, high = (rank.gains(_factors(rank, unfused, surely=surely)) for surely in (True, False))
-    stake = stake_by_time(rank, low, high, time)
-    if not is_worth_reporting(rank, stake):
+    every = merge(time, _products(rank, unfused))
+    low, high = (_factors(rank, unfused, surely=surely) for surely in (True, False))
+    saved = saving(rank, low, high, time, took=every.length, goes=every)
+    if saved is None:
         return
     first, last = unfused.first[chosen], unfused.last[chosen]
     spans = Intervals(trace.start[first], trace.end[last])
     softmax = int(unfused.softmax[chosen[np.argmax(spans.end - spans.start)]])
     where = user_source_of(trace, softmax)
-    every = merge(time, _products(rank, unfused))
     is_torchs = unfused.math * 2 > len(unfused.softmax)
     fallback = " (torch's own attention finds no fused kernel that fits)" if is_torchs else ""
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Attention runs operator by operator{fallback}{where}. It runs {times}, with {between} of each step between"
             " its products, and {products} in them.{limit}",
@@ -98,10 +96,8 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
             times=rank.each_step(len(chosen), "time"),
             between=rank.time_per_step(time.length),
             products=rank.time_per_step(every.length - time.length),
-            limit=limit_left(rank, stake, time.length, time) if rank.has_device else "",
+            limit=saved.limit(time.length) if rank.has_device else "",
         ),
-        stake=stake,
-        takes=rank.per_step(every.length),
         change=_FITTING_CHANGE if is_torchs else _FUSED_CHANGE,
         why=say(
             "At most, the time between the products goes, and they take their floor without the scores' traffic; at"
@@ -113,10 +109,9 @@ def unfused_attention(rank: RankView) -> Iterator[Finding]:
             " them remain, and the products take as long."
         ),
         confidence="medium",
-        evidence=(rank.longest_of(spans, "the longest of them", "operators", softmax, where),),
-        time=every,
+        evidence=rank.longest_of(spans, "the longest of them", "operators", softmax, where),
         at_most="note" if is_torchs else "critical",
-    )  # fmt: skip
+    )
 
 
 def _factors(rank: RankView, unfused: Attention, *, surely: bool) -> Factors:
@@ -162,7 +157,7 @@ def _time(rank: RankView, unfused: Attention) -> Intervals:
     if not rank.has_device:
         return intersection(rank.spans(_rows(rank, unfused)), rank.time)
     work = launched_by(rank.trace, unfused.between)
-    kernels = union(rank.work.start[work], rank.work.end[work])
+    kernels = rank.work_spans(work)
     return intersection(merge(kernels, rank.exposed(rank.spans(_rows(rank, unfused)))), rank.time)
 
 
@@ -171,7 +166,7 @@ def _products(rank: RankView, unfused: Attention) -> Intervals:
     if not rank.has_device:
         return intersection(rank.spans(np.flatnonzero(unfused.products & rank.scope.host_mask)), rank.time)
     work = launched_by(rank.trace, unfused.products)
-    return intersection(union(rank.work.start[work], rank.work.end[work]), rank.time)
+    return rank.work_time(work)
 
 
 def _rows(rank: RankView, unfused: Attention) -> Int64s:

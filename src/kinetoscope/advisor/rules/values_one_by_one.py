@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, leave_only, stake_by_time
+from kinetoscope.advisor.evidence.stakes import leave_only
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, merge, union
 from kinetoscope.model.execution.call_tree import inside, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import launched_by
@@ -64,8 +65,7 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
     last = np.concatenate([first[1:], [len(rows)]]) - 1
     loops = Intervals(trace.start[rows[first]], trace.end[rows[last]])
     values = int(_named(trace, _VALUES)[rows].sum())
-    calls = np.zeros(len(trace), np.bool_)
-    calls[rows] = True
+    calls = marked(len(trace), rows)
     within, factors = inside(trace, calls), rank.factors()
     waits = host_waits(trace).call
     factors.free[waits[within[waits]]] = True
@@ -73,26 +73,23 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
     factors.cut[track] = union(*loops)
     launched = launched_by(trace, within)
     leave_only(factors, launched, 0.0)
-    gains = rank.gains(factors)
     certain = _CERTAIN_SHARE if rank.has_device else _CERTAIN_SHARE_ON_HOST
-    stake = stake_by_time(rank, certain * gains, gains, union(*loops))
-    if not is_worth_reporting(rank, stake):
+    time, launches = union(*loops), rank.work_spans(launched)
+    took = merge(time, intersection(launches, rank.time)).length
+    saved = saving(rank, certain, factors, time, took=took, goes=merge(rank.exposed(time), launches))
+    if saved is None:
         return
     longest = int(first[np.argmax(loops.end - loops.start)])
     where = user_source_of(trace, int(rows[longest]))
-    launches = union(rank.work.start[launched], rank.work.end[launched])
-    spent = merge(union(*loops), intersection(launches, rank.time))
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Python goes through the elements of tensors one by one{where}. {values} are taken in loops of {each} each,"
             " {all} of each step.",
             where=in_source(where),
             values=rank.each_step(values, "value"),
             each=measured(loops.length / len(first), "ns"),
-            all=rank.time_per_step(spent.length),
+            all=saved.per_step,
         ),
-        stake=stake,
-        takes=rank.per_step(spent.length),
         change="- hits = sum(p == t for p, t in zip(predicted, target))\n+ hits = (predicted == target).sum()",
         why=say(
             "An operator on the whole tensor takes next to nothing; recording lengthens the loop's short operators, so"
@@ -100,8 +97,7 @@ def values_one_by_one(rank: RankView) -> Iterator[Finding]:
             certain=share(certain, 1.0),
         ),
         confidence="high" if rank.has_device else "medium",
-        evidence=(rank.longest_of(loops, "the longest of these loops", "operators", int(rows[longest]), where),),
-        time=merge(rank.exposed(union(*loops)), union(rank.work.start[launched], rank.work.end[launched])),
+        evidence=rank.longest_of(loops, "the longest of these loops", "operators", int(rows[longest]), where),
     )
 
 

@@ -20,7 +20,7 @@ from kinetoscope.advisor.evidence.source_location import source_of
 from kinetoscope.advisor.finding import Confidence, Evidence, Finding
 from kinetoscope.advisor.rule import NO_SERVER, RankView, Rule
 from kinetoscope.advisor.wording import quoted, share, wording
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.activities import computes_inside, takes_next_batch
@@ -147,8 +147,7 @@ def _in_queues(trace: Trace) -> Intervals:
 def _outermost(trace: Trace, rows: Int64s) -> Int64s:
     """Of calls on the main thread those that lie in no other of them."""
     rows = rows[trace.track[rows] == main_thread(trace)]
-    wanted = np.zeros(len(trace), np.bool_)
-    wanted[rows] = True
+    wanted = marked(len(trace), rows)
     parent = call_tree(trace).parent
     inside = (parent[rows] >= 0) & (ancestor(parent, wanted)[parent[rows]] >= 0)
     return rows[~inside]

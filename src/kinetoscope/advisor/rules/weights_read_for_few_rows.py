@@ -16,9 +16,9 @@ from kinetoscope.advisor.evidence.limits import (
     with_work,
 )
 from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, limit_left, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import counted, share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
@@ -57,27 +57,25 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
         return
     sure = limits.time / (2 * _KEPT_BANDWIDTH)
     best = np.maximum(limits.traffic / 2, MIN_KERNEL_NS)
-    low, high = (rank.gains(with_work(rank, left(limits, chosen, each))) for each in (sure, best))
-    stake = stake_by_time(rank, low, high, spans)
-    if not is_worth_reporting(rank, stake):
+    low, high = (with_work(rank, left(limits, chosen, each)) for each in (sure, best))
+    saved = saving(rank, low, high, spans)
+    if saved is None:
         return
     units = np.flatnonzero(chosen)
     row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     where = user_source_of(rank.trace, row)
     moved, flop = float(limits.bytes[chosen].sum()), float(limits.flop[chosen].sum())
     ridge = float(np.median(limits.peak[chosen] / limits.bandwidth[chosen]))
-    yield Finding(
+    yield saved.finding(
         message=say(
             "Weights are read for few rows at a time{where}. Such products take {part} of the step and read each weight"
             " for about {rows}; for up to {ridge} they would take about as long.{limit}",
             where=f", mostly{source}" if (source := in_source(where)) else "",
-            part=share(spans.length, rank.time.length),
+            part=saved.part,
             rows=counted(round(flop / moved), "row"),
             ridge=counted(round(ridge), "row"),
-            limit=limit_left(rank, stake, float((limits.time - best)[chosen].clip(0).sum()), spans),
+            limit=saved.limit(float((limits.time - best)[chosen].clip(0).sum())),
         ),
-        stake=stake,
-        takes=rank.per_step(spans.length),
         change="+ decode more sequences in one batch\n"
         "+ from torchao.quantization import Int8WeightOnlyConfig, quantize_\n"
         "+ quantize_(model, Int8WeightOnlyConfig())  # or Float8WeightOnlyConfig()",
@@ -87,11 +85,10 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
             kept=share(_KEPT_BANDWIDTH, 1),
         ),
         confidence="medium",
-        evidence=(rank.event(row, "the longest product there", "roofline", where),),
-        time=spans,
+        evidence=rank.event(row, "the longest product there", "roofline", where),
         at_most="note",
         overlap_priority=1,
-    )  # fmt: skip
+    )
 
 
 RULE = Rule(
