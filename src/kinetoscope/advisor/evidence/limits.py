@@ -10,7 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from kinetoscope.advisor.evidence.source_location import row_of_most, user_evidence
 from kinetoscope.advisor.evidence.stakes import unblocked_launches
+from kinetoscope.advisor.finding import Evidence
 from kinetoscope.advisor.rule import RankView
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals
@@ -85,6 +87,13 @@ def with_work(rank: RankView, share: Floats) -> Factors:
     factors = unblocked_launches(rank)
     factors.work[:] = share
     return factors
+
+
+def longest_product(rank: RankView, limits: Floors, chosen: Bools) -> Evidence:
+    """The longest of the products that take most time, of those that chosen units are, as evidence."""
+    units = np.flatnonzero(chosen)
+    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
+    return user_evidence(rank, row, "the longest product there", "roofline")
 
 
 def time_of_units(rank: RankView, limits: Floors, chosen: Bools) -> Intervals:

@@ -30,6 +30,11 @@ def in_source(source: CodeLocation | Evidence) -> str:
     return f" in {place(source.file, source.line or 0)}" if source.file else ""
 
 
+def mostly_in_source(source: CodeLocation | Evidence) -> str:
+    """The same of the place where most of several things are: `, mostly in `train.py:12``."""
+    return f", mostly{in_source(source)}" if source.file else ""
+
+
 def event_evidence(rank: RankView, row: int, text: str, analysis: str | None = None, **params: str) -> Evidence:
     """An event as evidence, with the line that it was called from; `text` says what is to be seen there."""
     return rank.event(row, text, analysis, source_of(rank.trace, row), **params)

@@ -71,14 +71,8 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     _without_stacks(rank, high)
     checks, work = rank.spans(is_check), rank.work_time(launched_by(trace, within))
     makers, between = rank.spans(_makers(rank)), _between(rank)
-    saved = saving(
-        rank,
-        low,
-        high,
-        rank.spans(spans),
-        took=merge(checks, work, makers, between).length,
-        goes=merge(rank.exposed(checks), work),
-    )
+    took, goes = merge(checks, work, makers, between).length, merge(rank.exposed(checks), work)
+    saved = saving(rank, low, high, rank.spans(spans), took=took, goes=goes)
     if saved is None:
         return
     longest = rank.longest(np.flatnonzero(is_check))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -49,13 +49,12 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, _CERTAIN_SHARE, gains, busy, took=took, goes=time)
     if saved is None:
         return
-    longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, rank.longest(rows), "the longest node that runs again", "operators")
     yield saved.finding(
         message=say(
             "Backward passes run the same nodes of the graph again{where}. {nodes} run a second time, which takes"
             " {took} ({part} of the step).",
-            where=in_source(where),
+            where=in_source(shown),
             nodes=rank.each_step(nodes, "node"),
             took=saved.per_step,
             part=saved.part,
@@ -65,7 +64,7 @@ def backward_twice(rank: RankView) -> Iterator[Finding]:
             "What the losses have in common is run once; where each loss needs its own gradient, nothing is gained."
         ),
         confidence="medium",
-        evidence=rank.event(longest, "the longest node that runs again", "operators", where),
+        evidence=shown,
     )
 
 

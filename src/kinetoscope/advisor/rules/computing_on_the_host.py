@@ -8,14 +8,14 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.host_islands import HostIslands, host_islands
-from kinetoscope.advisor.evidence.source_location import in_source, user_frame_of, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_by_time
-from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Finding, Stake
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence, user_frame_of
+from kinetoscope.advisor.finding import NEGLIGIBLE_STEP_SHARE, Finding
 from kinetoscope.advisor.rule import RankView, Rule
+from kinetoscope.advisor.saving import Saving, saving
 from kinetoscope.advisor.wording import quoted
 from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals, merge
+from kinetoscope.algorithms.intervals.intervals import merge
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.execution.call_tree import enclosing_module, enclosing_op, inside
 from kinetoscope.model.execution.calls import call_name
@@ -65,49 +65,44 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         calls = np.unique(calls[calls >= 0])
         low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(_without(rank, own, calls))
         time = merge(rank.spans(own), rank.spans(_around(trace, calls)))
-        stake = stake_by_time(rank, _CERTAIN_SHARE * np.minimum(low, high), high, time)
-        if is_worth_reporting(rank, stake):
-            copied = np.isin(rank.work.launch, calls)
-            copies = rank.work_time(copied)
-            yield _claim(rank, found, here, stake, merge(time, copies), merge(rank.exposed(time), copies))
+        copies = rank.work_time(np.isin(rank.work.launch, calls))
+        sure, goes = _CERTAIN_SHARE * np.minimum(low, high), merge(rank.exposed(time), copies)
+        saved = saving(rank, sure, high, time, took=merge(time, copies).length, goes=goes)
+        if saved is not None:
+            yield _claim(saved, found, here)
 
 
-def _claim(
-    rank: RankView, found: HostIslands, here: Int32s, stake: Stake, spent: Intervals, time: Intervals
-) -> Finding:
-    trace, own = rank.trace, found.rows[here]
+def _claim(saved: Saving, found: HostIslands, here: Int32s) -> Finding:
+    rank, trace, own = saved.rank, saved.rank.trace, found.rows[here]
     longest = rank.longest(own)
     name = call_name(trace.strings.glance(int(trace.name[longest])), EventKind.HOST_OP).strip()
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, longest, "the longest of these operators", "operators")
     module = int(enclosing_module(trace)[longest])
-    inner = f" of {quoted(trace.strings.label(int(trace.name[module])))}" if module >= 0 and not where.file else ""
+    inner = f" of {quoted(trace.strings.label(int(trace.name[module])))}" if module >= 0 and not shown.file else ""
     fetched, sent = (found.fetch[here] >= 0).any(), (found.send[here] >= 0).any()
     ways = " and ".join(
         ["fetched from the device for it"] * bool(fetched)
         + ["sent back after it" if fetched else "sent to the device after it"] * bool(sent)
     )
-    return Finding(
+    return saved.finding(
         message=say(
             "{name}{where} computes on the host while the device waits. It takes {own} of each step ({calls}), with the"
             " copies around it {all}; data is {ways}.",
             name=quoted(name),
-            where=in_source(where) or inner,
+            where=in_source(shown) or inner,
             own=rank.time_per_step(rank.spans(own).length),
             calls=rank.each_step(len(own), "call"),
-            all=rank.time_per_step(spent.length),
+            all=saved.per_step,
             ways=ways,
         ),
-        stake=stake,
-        takes=rank.per_step(spent.length),
         change=_change(name, fetched=bool(fetched)),
         why=say(
             "At most, the operator and the copies around it take no time; at least, seven tenths of what the steps gain"
             " without the operator alone."
         ),
         confidence="high" if fetched and sent else "medium",
-        evidence=(rank.event(longest, "the longest of these operators", "operators", where),),
-        time=time,
-        key=f"{name}{in_source(where)}",
+        evidence=shown,
+        key=f"{name}{in_source(shown)}",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import leave_only
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -82,14 +82,13 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
     if saved is None:
         return
     table = max(tables, key=lambda each: each.rows * each.width)
-    longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, rank.longest(rows), "the longest operator on the whole table", "operators")
     yield saved.finding(
         message=say(
             "The gradient of an embedding of {rows} rows is dense{where}. A batch touches {touched} of them at most;"
             " gradient and update take {time} ({part} of the step).",
             rows=measured(table.rows),
-            where=in_source(where),
+            where=in_source(shown),
             touched=share(table.touched, 1.0),
             time=saved.per_step,
             part=saved.part,
@@ -99,7 +98,7 @@ def dense_embedding_gradient(rank: RankView) -> Iterator[Finding]:
         why="The work on the table shrinks to the rows that a batch touches; at least three quarters of that come,"
         " as indices are sorted and summed then.",
         confidence="medium",
-        evidence=rank.event(longest, "the longest operator on the whole table", "operators", where),
+        evidence=shown,
     )
 
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded
-from kinetoscope.advisor.finding import Finding, Stake
+from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import joined, quoted, wording
 from kinetoscope.algorithms.intervals.intervals import intersection, union
 from kinetoscope.model.device.one_time import OneTimeKind, one_time_work
@@ -58,14 +58,13 @@ def done_once(rank: RankView) -> Iterator[Finding]:
     launched = np.isin(rank.work.launch, rows)  # it waits for the launch alone
     factors.delay[launched] = factors.gap[launched] = 0.0
     gains = np.minimum(rank.gains(factors), rank.by_step(time))
-    takes, stake = rank.per_step(time.length), stake_as_recorded(rank, _CERTAIN_SHARE * gains, gains)
-    stake = Stake(stake.low, min(stake.high, takes))
-    if not is_worth_reporting(rank, stake):
+    saved = saving(rank, _CERTAIN_SHARE, gains, time, as_recorded=True)
+    if saved is None:
         return
     longest = rank.longest(rows)
     took = union(trace.start[[longest]], trace.end[[longest]]).length
     steps = "the window" if rank.scope.steps.origin == "window" else "an average step"
-    yield Finding(
+    yield saved.finding(
         message=say(
             "{what} in the recorded steps, once. {count} {calls} {take} {time} of {steps}, the longest ({name})"
             " {longest}.",
@@ -73,17 +72,14 @@ def done_once(rank: RankView) -> Iterator[Finding]:
             count=measured(len(rows)),
             calls="call" if len(rows) == 1 else "calls",
             take="takes" if len(rows) == 1 else "take",
-            time=measured(takes, "ns"),
+            time=saved.per_step,
             steps=steps,
             name=quoted(trace.strings.label(int(trace.name[longest]))),
             longest=measured(took, "ns"),
         ).capitalized(),
-        stake=stake,
-        takes=takes,
         change=wording(rank.program).steps,
         why=say("Later steps do not have it: warm up before you measure."),
-        evidence=(rank.event(longest, "the longest of these calls", "step_breakdown"),),
-        time=time,
+        evidence=rank.event(longest, "the longest of these calls", "step_breakdown"),
         at_most="warning",
         overlap_priority=-1,
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.source_location import mostly_in_source, row_of_most, user_evidence
 from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -57,11 +57,11 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
     if saved is None:
         return
     row = row_of_most(trace, rows, trace.end[rows] - trace.start[rows])
-    where = user_source_of(trace, row)
+    shown = user_evidence(rank, row, "the longest of them", "operators")
     yield saved.finding(
         message=say(
             "The model computes in FP64{where}. {operators} on such tensors take {takes} of each step ({part}).",
-            where=f", mostly{source}" if (source := in_source(where)) else "",
+            where=mostly_in_source(shown),
             operators=rank.each_step(len(rows), "operator"),
             takes=rank.time_per_step(spans.length),
             part=share(spans.length, rank.time.length),
@@ -73,7 +73,7 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
             most=share(_TIME_LEFT[0], 1),
         ),
         confidence="medium",
-        evidence=rank.event(row, "the longest of them", "operators", where),
+        evidence=shown,
         at_most="warning",
     )
 

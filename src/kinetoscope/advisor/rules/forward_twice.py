@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -66,13 +66,12 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, (_CERTAIN_SHARE if is_sure else 0.0), gains, busy, took=took, goes=time)
     if saved is None:
         return
-    first = int(rows[0])
-    where = user_source_of(trace, first)
+    shown = user_evidence(rank, int(rows[0]), "the first operator of the second forward pass", "operators")
     yield saved.finding(
         message=say(
             "The forward pass runs a second time{where}. {operators} repeat what the same step trains, with inputs of"
             " the same sizes, in {took} ({part} of the step).",
-            where=in_source(where),
+            where=in_source(shown),
             operators=rank.each_step(len(rows), "operator"),
             took=saved.per_step,
             part=saved.part,
@@ -81,7 +80,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
         why=_WHY if is_sure else _WHY_NOT,
         confidence="medium",
-        evidence=rank.event(first, "the first operator of the second forward pass", "operators", where),
+        evidence=shown,
     )
 
 

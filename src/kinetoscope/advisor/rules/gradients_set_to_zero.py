@@ -75,14 +75,8 @@ def gradients_set_to_zero(rank: RankView) -> Iterator[Finding]:
     rows = np.flatnonzero(calls & rank.scope.host_mask)
     launched = launched_by(trace, zeros | additions)
     spent = merge(rank.spans(rows), rank.spans(additions), rank.work_spans(launched))
-    saved = saving(
-        rank,
-        _CERTAIN_SHARE * sure,
-        most,
-        rank.spans(rows),
-        took=spent.length,
-        goes=host_and_device_time(rank, rows, zeros | additions),
-    )
+    goes = host_and_device_time(rank, rows, zeros | additions)
+    saved = saving(rank, _CERTAIN_SHARE * sure, most, rank.spans(rows), took=spent.length, goes=goes)
     if saved is None:
         return
     longest = rank.longest(rows)

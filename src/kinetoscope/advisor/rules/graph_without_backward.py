@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.autograd_graph import graph_nodes
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -69,13 +69,12 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, low, high, spans, goes=rank.exposed(spans))
     if saved is None:
         return
-    first = int(np.flatnonzero(calls)[0])
-    where = user_source_of(trace, first)
+    shown = user_evidence(rank, int(np.flatnonzero(calls)[0]), "the first operator of such a forward pass", "operators")
     yield saved.finding(
         message=say(
             "A forward pass{where} builds a graph that no backward pass runs. {nodes} are made in {took} ({part} of the"
             " step).",
-            where=in_source(where),
+            where=in_source(shown),
             nodes=rank.each_step(nodes, "node"),
             took=rank.time_per_step(spans.length),
             part=share(spans.length, rank.time.length),
@@ -90,7 +89,7 @@ def graph_without_backward(rank: RankView) -> Iterator[Finding]:
             else say(", and the memory that is kept {part} of the time at most", part=share(_MEMORY_SHARE, 1.0)),
         ),
         confidence="medium",
-        evidence=rank.event(first, "the first operator of such a forward pass", "operators", where),
+        evidence=shown,
     )
 
 

@@ -63,14 +63,8 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
         factors.free[calls] = True
         gains.append(rank.gains(factors))
     exposed = rank.exposed(merge(*launching_time(rank).stretches.values()))
-    saved = saving(
-        rank,
-        _CERTAIN_SHARE * gains[0],
-        gains[1],
-        rank.spans(calls),
-        took=int(took.sum()),
-        goes=merge(rank.spans(calls), exposed),
-    )
+    time = rank.spans(calls)
+    saved = saving(rank, _CERTAIN_SHARE * gains[0], gains[1], time, took=int(took.sum()), goes=merge(time, exposed))
     if saved is None:
         return
     longest = int(calls[np.argmax(took)])
@@ -79,7 +73,7 @@ def launches_that_wait(rank: RankView) -> Iterator[Finding]:
             "Each launch waits until its kernel is over, as with `CUDA_LAUNCH_BLOCKING=1`. {launches} take {took};"
             " {part} of all end after their kernels.",
             launches=rank.each_step(len(calls), "launch", "launches"),
-            took=rank.time_per_step(int(took.sum())),
+            took=saved.per_step,
             part=share(float(waiting.mean()), 1.0),
         ),
         change="- CUDA_LAUNCH_BLOCKING=1  # in the environment",

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import (
     leave_only,
     unblocked_launches,
@@ -58,15 +58,14 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, low, high, spans)
     if saved is None:
         return
-    longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, rank.longest(rows), "the longest of these soft-maxes", "fusion")
     tokens = logits.elements // logits.vocabulary
     yield saved.finding(
         message=say(
             "Logits of {vocabulary} classes are made FP32 for the loss{where}. What reads and writes them takes {takes}"
             " of each step; those of {tokens} tokens are {size}.{limit}",
             vocabulary=measured(logits.vocabulary),
-            where=in_source(where),
+            where=in_source(shown),
             takes=saved.per_step,
             tokens=measured(tokens),
             size=measured(4 * logits.elements, "bytes"),
@@ -81,7 +80,7 @@ def logits_in_fp32_of_rank(rank: RankView) -> Iterator[Finding]:
             remains=share(_LEFT_IN_16_BITS, 1),
         ),
         confidence="medium",
-        evidence=rank.event(longest, "the longest of these soft-maxes", "fusion", where),
+        evidence=shown,
     )
 
 

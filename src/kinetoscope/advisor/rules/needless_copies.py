@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import (
     without_calls,
 )
@@ -67,13 +67,12 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
     if saved is None:
         return
-    longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, rank.longest(rows), "the longest of these calls", "operators")
     yield saved.finding(
         message=say(
             "`contiguous()` copies tensors that could be read as they are{where}. It takes {takes} of each step"
             " ({part}; {copies}).{limit}",
-            where=in_source(where),
+            where=in_source(shown),
             takes=rank.time_per_step(busy.length),
             part=share(busy.length, rank.time.length),
             copies=rank.each_step(len(rows), "copy", "copies"),
@@ -84,7 +83,7 @@ def needless_copies(rank: RankView) -> Iterator[Finding]:
             "The copies go; an operator that comes later may need the layout after all, so none of the gain is sure."
         ),
         confidence="medium",
-        evidence=rank.event(longest, "the longest of these calls", "operators", where),
+        evidence=shown,
     )
 
 

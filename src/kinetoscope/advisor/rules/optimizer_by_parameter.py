@@ -166,19 +166,13 @@ def _claims(rank: RankView, name: str) -> Iterator[Finding]:
             left._replace(large=share) for left, share in zip((at_most, at_least), shares, strict=True)
         )
     updates = update_times(trace, rows)
-    low = rank.gains(_factors(rank, within, mine, at_most, _FLOOR))
+    low = _factors(rank, within, mine, at_most, _FLOOR)
     most = _factors(rank, within, mine, at_least, _TINY_KERNEL_NS)
     _without_python(trace, most, rows, updates)
     spent, launched = union(*updates), launched_by(trace, within)
     work = rank.work_spans(launched)
-    saved = saving(
-        rank,
-        low,
-        most,
-        spent,
-        took=merge(spent, work).length,
-        goes=intersection(merge(rank.exposed(spent), work), rank.time),
-    )
+    goes = intersection(merge(rank.exposed(spent), work), rank.time)
+    saved = saving(rank, low, most, spent, took=merge(spent, work).length, goes=goes)
     if saved is None:
         return
     yield saved.finding(

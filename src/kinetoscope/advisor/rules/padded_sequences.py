@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -77,13 +77,13 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
     if saved is None:
         return
     longest = rank.longest(rows)
-    where = user_source_of(trace, longest)
+    shown = user_evidence(rank, longest, "the longest call that pads", "operators")
     yield saved.finding(
         message=say(
             "{padding} of the batches is padding{where}. `pad_sequence` pads {batches} to the longest of their"
             " sequences, and what is computed for that takes up to {took} of each step.",
             padding=share(padding, 1.0),
-            where=in_source(where),
+            where=in_source(shown),
             batches=rank.each_step(len(rows), "batch", "batches"),
             took=saved.per_step,
         ),
@@ -93,7 +93,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
             "At most, work shrinks by the share of padding, attention by that of the squares; half of it is likely."
         ),
         confidence="medium",
-        evidence=rank.event(longest, "the longest call that pads", "operators", where),
+        evidence=shown,
     )
 
 

@@ -11,11 +11,12 @@ from kinetoscope.advisor.evidence.limits import (
     KEPT_PEAK_SHARE,
     is_linear,
     left,
+    longest_product,
     selected_units,
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -69,16 +70,14 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, low, high, spans)
     if saved is None:
         return
-    units = np.flatnonzero(chosen)
-    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
-    where = user_source_of(rank.trace, row)
+    shown = longest_product(rank, limits, chosen)
     floor, time = (float(each[chosen].sum()) for each in (limits.floor, limits.time))
     yield saved.finding(
         message=say(
             "Large products reach {reached} of their peak{where}. They take {takes} of each step, {part} of it, and"
             " would take {floor} at the peak.{limit}",
             reached=share(floor, time),
-            where=f", mostly{source}" if (source := in_source(where)) else "",
+            where=mostly_in_source(shown),
             takes=saved.per_step,
             part=saved.part,
             floor=measured(rank.per_step(floor), "ns"),
@@ -95,7 +94,7 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
             kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
-        evidence=rank.event(row, "the longest product there", "roofline", where),
+        evidence=shown,
         at_most="note",
         overlap_priority=1,
     )

@@ -12,13 +12,14 @@ from kinetoscope.advisor.evidence.limits import (
     TRAFFIC_REACHES,
     is_linear,
     left,
+    longest_product,
     peak_in,
     selected_units,
     time_of,
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -71,14 +72,12 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, low, high, spans)
     if saved is None:
         return
-    units = np.flatnonzero(chosen)
-    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
-    where = user_source_of(rank.trace, row)
+    shown = longest_product(rank, limits, chosen)
     yield saved.finding(
         message=say(
             "Large products run in half precision on a device that has FP8{where}. They take {part} of the step and"
             " reach {reached} of the peak: only fewer bits make them much faster.{limit}",
-            where=f", mostly{source}" if (source := in_source(where)) else "",
+            where=mostly_in_source(shown),
             part=saved.part,
             reached=share(efficiency, 1.0),
             limit=saved.limit(float((limits.time - best)[chosen].clip(0).sum())),
@@ -93,7 +92,7 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
             kept=share(KEPT_PEAK_SHARE, 1),
         ),
         confidence="medium",
-        evidence=rank.event(row, "the longest product there", "roofline", where),
+        evidence=shown,
         at_most="note",
         overlap_priority=1,
     )

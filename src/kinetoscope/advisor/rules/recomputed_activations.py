@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.limits import selected_units
 from kinetoscope.advisor.evidence.memory import memory_use
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import (
     bridged,
     without_calls,
@@ -71,13 +71,12 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, sure, best, busy, took=took, goes=time)
     if saved is None:
         return
-    first = int(np.flatnonzero(again)[0])
-    where = user_source_of(trace, first)
+    shown = user_evidence(rank, int(np.flatnonzero(again)[0]), "the first operator that runs again", "flops")
     yield saved.finding(
         message=say(
             "Activations are computed again though memory has room{where}. The backward pass repeats {time} of the"
             " forward pass ({part} of the step) for up to {needed}; {room} are free.",
-            where=in_source(where),
+            where=in_source(shown),
             time=saved.per_step,
             part=saved.part,
             needed=measured(needed, "bytes"),
@@ -87,7 +86,7 @@ def recomputed_activations(rank: RankView) -> Iterator[Finding]:
         + ("" if fits >= 1 else f"  # in {share(fits, 1.0)} of the layers"),
         why="Results that fit into memory need not be computed again; at least, that saves nine tenths of their time.",
         confidence="medium",
-        evidence=rank.event(first, "the first operator that runs again", "flops", where),
+        evidence=shown,
     )
 
 
@@ -100,20 +99,19 @@ def _on_host(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, 0.0, gains, busy, took=took, goes=time)
     if saved is None:
         return
-    first = int(np.flatnonzero(again)[0])
-    where = user_source_of(rank.trace, first)
+    shown = user_evidence(rank, int(np.flatnonzero(again)[0]), "the first operator that runs again", "flops")
     yield saved.finding(
         message=say(
             "Activations are computed again{where}. The backward pass repeats {time} of the forward pass ({part} of the"
             " step).",
-            where=in_source(where),
+            where=in_source(shown),
             time=saved.per_step,
             part=saved.part,
         ),
         change="- x = checkpoint(block, x)\n+ x = block(x)  # as far as memory has room",
         why="Whether the machine has memory to keep them is not in the trace.",
         confidence="low",
-        evidence=rank.event(first, "the first operator that runs again", "flops", where),
+        evidence=shown,
     )
 
 

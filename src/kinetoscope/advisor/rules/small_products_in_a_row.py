@@ -15,7 +15,7 @@ from kinetoscope.advisor.evidence.limits import (
     selected_units,
     time_of_units,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
+from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
 from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
@@ -62,14 +62,13 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
         return
     counts = np.bincount(run[chosen])
     units = np.flatnonzero(run == int(counts.argmax()))
-    row = int(limits.row[units[0]])
-    where = user_source_of(rank.trace, row)
+    shown = user_evidence(rank, int(limits.row[units[0]]), "the first product of the longest run", "roofline")
     efficiency = float(limits.floor[chosen].sum() / limits.time[chosen].sum())
     yield saved.finding(
         message=say(
             "Small products follow one another{where}. {products} form runs of up to {longest} of one size. They take"
             " {part} of the step, and their floors are {reached} of that.{limit}",
-            where=in_source(where),
+            where=in_source(shown),
             products=rank.each_step(int(chosen.sum()), "product"),
             longest=measured(int(counts.max())),
             part=saved.part,
@@ -83,7 +82,7 @@ def small_products_in_a_row(rank: RankView) -> Iterator[Finding]:
             traffic=share(TRAFFIC_REACHES, 1),
         ),
         confidence="medium",
-        evidence=rank.event(row, "the first product of the longest run", "roofline", where),
+        evidence=shown,
     )
 
 

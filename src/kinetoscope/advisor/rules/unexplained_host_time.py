@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import is_worth_reporting, stake_as_recorded, stake_by_time
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import NO_PROGRAM, RankView, Rule
+from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.step_statistics import is_periodic
-from kinetoscope.advisor.wording import each_step, quoted, share
+from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
 from kinetoscope.algorithms.trees.tree import enclosing
@@ -273,42 +273,39 @@ def _claims(rank: RankView, gaps: Intervals, around: Int32s, label: str, track: 
     is_unrecorded, is_inside = label.startswith(_UNRECORDED), label.startswith(_IN_RANGE)
     may_wait = rank.program == "inference" and is_unrecorded and not is_inside and not has_stacks
     certain = 0.0 if may_wait else _CERTAIN_SHARE
-    stake = stake_by_time(rank, certain * gains, gains, gaps)
-    if seldom and regular:  # so it will go on, however uneven the steps are
-        stake = stake_as_recorded(rank, certain * gains, gains)
     took = gaps.end - gaps.start
-    by_chance = seldom and (np.mean(gains) < _CHANCE_SHARE * rank.step or (took.max() < _SLICE_NS and not regular))
-    if by_chance or not is_worth_reporting(rank, stake):
+    if seldom and (np.mean(gains) < _CHANCE_SHARE * rank.step or (took.max() < _SLICE_NS and not regular)):
+        return
+    free = _unexplained(rank)
+    places = np.unique(step_of(free, gaps.start))
+    whole = Intervals(free.start[places], free.end[places])
+    # What comes regularly will go on, however uneven the steps are.
+    saved = saving(rank, certain, gains, gaps, took=whole.length, as_recorded=seldom and regular)
+    if saved is None:
         return
     short, long = np.quantile(took, [0.25, 0.75])
     even = not is_unrecorded or bool(long <= _MAX_SPREAD * short and recurs)
     is_likely = rank.step_count >= _MIN_STEPS and (not seldom or regular) and even and not may_wait
     row = int(around[np.argmax(gaps.end - gaps.start)])
     where = user_source_of(trace, row)
-    count = len(gaps.start) / rank.step_count
-    free = _unexplained(rank)
-    places = np.unique(step_of(free, gaps.start))
-    whole = Intervals(free.start[places], free.end[places])
-    yield Finding(
+    yield saved.finding(
         message=say(
             "{label} runs while nothing is computed. It takes {took} of each step ({times}){idle}.",
             label=label,
-            took=rank.time_per_step(whole.length),
-            times=each_step(count, "time"),
+            took=saved.per_step,
+            times=rank.each_step(len(gaps.start), "time"),
             idle=say(", in {idle} of which no device works", idle=rank.time_per_step(gaps.length))
             if rank.has_device
             else "",
         ),
-        stake=stake,
-        takes=rank.per_step(whole.length),
+        change="",
         why=say(
             "The gain assumes that this runs beside the loop, or less often; {certain}.{unknown}",
             certain=_certainty(certain, is_likely=is_likely, may_wait=may_wait),
             unknown="" if has_stacks else f" {not_recorded('Python calls')}",
         ),
         confidence="medium" if is_likely else "low",
-        evidence=(rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),),
-        time=gaps,
+        evidence=rank.longest_of(gaps, "the longest of them", "step_breakdown", row, where),
         key=label,
         overlap_priority=1,
     )  # fmt: skip

@@ -11,11 +11,12 @@ from kinetoscope.advisor.evidence.limits import (
     MIN_KERNEL_NS,
     is_linear,
     left,
+    longest_product,
     selected_units,
     time_of_units,
     with_work,
 )
-from kinetoscope.advisor.evidence.source_location import in_source, row_of_most, user_source_of
+from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -61,16 +62,14 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
     saved = saving(rank, low, high, spans)
     if saved is None:
         return
-    units = np.flatnonzero(chosen)
-    row = row_of_most(rank.trace, limits.row[units], limits.time[units])
-    where = user_source_of(rank.trace, row)
+    shown = longest_product(rank, limits, chosen)
     moved, flop = float(limits.bytes[chosen].sum()), float(limits.flop[chosen].sum())
     ridge = float(np.median(limits.peak[chosen] / limits.bandwidth[chosen]))
     yield saved.finding(
         message=say(
             "Weights are read for few rows at a time{where}. Such products take {part} of the step and read each weight"
             " for about {rows}; for up to {ridge} they would take about as long.{limit}",
-            where=f", mostly{source}" if (source := in_source(where)) else "",
+            where=mostly_in_source(shown),
             part=saved.part,
             rows=counted(round(flop / moved), "row"),
             ridge=counted(round(ridge), "row"),
@@ -85,7 +84,7 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
             kept=share(_KEPT_BANDWIDTH, 1),
         ),
         confidence="medium",
-        evidence=rank.event(row, "the longest product there", "roofline", where),
+        evidence=shown,
         at_most="note",
         overlap_priority=1,
     )
