@@ -142,12 +142,12 @@ def costed_calls(trace: Trace) -> CostedCalls:
     variants, code = _variants(trace, candidates)
     is_known = np.array([variant is not None for variant in variants], np.bool_)[code] if len(code) else code > 0
     is_product = of_entries(trace, candidates, lambda entry: entry.is_product)
-    rows, kept = candidates[is_known], code[is_known]
+    rows, codes = candidates[is_known], code[is_known]
     innermost = ~(is_product[is_known] & _holds(trace, rows[is_product[is_known]])[rows])
-    rows, kept = rows[innermost], kept[innermost]
+    rows, codes = rows[innermost], codes[innermost]
     charged = _charged(trace, work, rows)
     used = _used(trace, rows, is_product[is_known][innermost], charged)
-    rows, kept = rows[used], kept[used]
+    rows, codes = rows[used], codes[used]
     place = np.full(len(trace) + 1, -1, np.int32)
     place[rows] = np.arange(len(rows), dtype=np.int32)
     call = place[charged]
@@ -162,8 +162,8 @@ def costed_calls(trace: Trace) -> CostedCalls:
         Variant(each.name, -1, None, cost, link=each.link) for each, cost in zip(moved.kinds, costs, strict=True)
     ]
     every: list[Variant | None] = [*variants, *transferred]
-    codes = np.concatenate([kept, moved.code[pieces] + len(variants)])
-    distinct, variant = np.unique(codes, return_inverse=True)
+    both = np.concatenate([codes, moved.code[pieces] + len(variants)])
+    distinct, variant = np.unique(both, return_inverse=True)
     return CostedCalls(
         rows=np.concatenate([rows, work.rows[pieces]]).astype(np.int32),
         variant=variant.astype(np.int32),
@@ -196,10 +196,12 @@ def _name(trace: Trace, row: int) -> str:
 
 def _variants(trace: Trace, rows: Int32s) -> tuple[list[Variant | None], Int32s]:
     """The distinct calls among some, None for those of unknown cost; and which of them each is: int32 [rows]."""
-    told = Contexts(trace, rows)
-    code, first = group(call_names(trace)[rows], *told.codes)
+    contexts = Contexts(trace, rows)
+    code, first = group(call_names(trace)[rows], *contexts.codes)
     places = first.tolist()
-    return [_variant(_name(trace, int(rows[each])), told.at(each), int(told.shapes[each])) for each in places], code
+    return [
+        _variant(_name(trace, int(rows[each])), contexts.at(each), int(contexts.shapes[each])) for each in places
+    ], code
 
 
 def _variant(name: str, given: Arguments | None, shapes: int) -> Variant | None:
@@ -229,9 +231,9 @@ def uncovered_operators(trace: Trace, rows: Int32s) -> Int8s:
     """Why some operators of a host have no known cost of their own, an `Uncovered`: int8 [rows]."""
     known = costed_calls(trace).rows
     registered = of_entries(trace, rows, lambda _: True) & ~_holds(trace, known)[rows]
-    told = arguments.has(trace, "input_dims", rows)
+    has_shapes = arguments.has(trace, "input_dims", rows)
     reasons = (Uncovered.NO_FORMULA, Uncovered.NO_SHAPES)
-    return np.select([~registered, ~told], reasons, Uncovered.NO_ARGUMENTS).astype(np.int8)
+    return np.select([~registered, ~has_shapes], reasons, Uncovered.NO_ARGUMENTS).astype(np.int8)
 
 
 def _used(trace: Trace, rows: Int32s, is_product: Bools, charged: Int32s) -> Bools:
@@ -277,9 +279,9 @@ def _holds(trace: Trace, rows: Int32s) -> Bools:
 def _reasons(trace: Trace, work: DeviceWork, call: Int32s, candidates: Int32s) -> Int8s:
     """Why each piece of work is charged to no call, an `Uncovered`: int8 [work]."""
     nearest = caller_among(trace, work, marked(trace, candidates))
-    told = np.append(arguments.has(trace, "input_dims"), np.False_)[nearest]
+    has_shapes = np.append(arguments.has(trace, "input_dims"), np.False_)[nearest]
     reason = np.select(
-        [call >= 0, work.op < 0, nearest < 0, ~told],
+        [call >= 0, work.op < 0, nearest < 0, ~has_shapes],
         [Uncovered.NOT, Uncovered.NO_OPERATOR, Uncovered.NO_FORMULA, Uncovered.NO_SHAPES],
         Uncovered.NO_ARGUMENTS,
     )

@@ -18,6 +18,7 @@ from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.operators.categories import categories_of_names, work_categories
 from kinetoscope.model.roofline.calls import Uncovered, costed_calls, uncovered_operators
+from kinetoscope.model.roofline.context import marked
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -41,7 +42,7 @@ class ChargedWork:
     on_host: bool
 
     def selected(self, view: Scope) -> Bools:
-        """Which of it is selected: bool [work]."""
+        """True for selected work: bool [work]."""
         return view.host_mask[self.work.rows] if self.on_host else view.device_work_mask
 
     def of_devices(self, values: Floats) -> Floats:
@@ -62,18 +63,16 @@ def charged_work(trace: Trace, *, on_host: bool = False) -> ChargedWork:
     if not on_host:
         return ChargedWork(device_work(trace), costed.call, costed.uncovered, on_host=False)
     work = _operators(trace)
-    is_known = np.zeros(len(trace), np.bool_)
-    is_known[costed.rows] = True
     place = np.full(len(trace) + 1, -1, np.int32)
     place[costed.rows] = np.arange(len(costed.rows), dtype=np.int32)
-    call = place[ancestor(call_tree(trace).parent, is_known)[work.rows]]
+    call = place[ancestor(call_tree(trace).parent, marked(trace, costed.rows))[work.rows]]
     uncovered = np.where(call >= 0, Uncovered.NOT, uncovered_operators(trace, work.rows)).astype(np.int8)
     return ChargedWork(work, call, uncovered, on_host=True)
 
 
 @derived
 def charged_categories(trace: Trace, *, on_host: bool) -> Int8s:
-    """What each piece of it computes, a place in `categories.CATEGORIES`: int8 [work]."""
+    """The category of each piece of it, a place in `categories.CATEGORIES`: int8 [work]."""
     if not on_host:
         return work_categories(trace)
     charged = charged_work(trace, on_host=True)

@@ -61,18 +61,18 @@ class Contexts:
         self._own = tuple(arguments.codes(trace, name, rows) for name in _COLUMNS)
         self.shapes = self._own[0]
         others = _other_calls(trace, rows, has_values=self._own[-1] >= 0)
-        self._beside = [*(self._of_others(need, each) for need, each in others), *_of_launches(trace, rows)]
+        self._others = [*(self._of_others(need, each) for need, each in others), *_of_launches(trace, rows)]
 
     @property
     def codes(self) -> list[Int64s]:
         """Codes that tell calls apart: int64 [calls] each."""
-        return [*self._own, *(codes for each in self._beside for codes in each.codes)]
+        return [*self._own, *(codes for each in self._others for codes in each.codes)]
 
     def at(self, place: int) -> Arguments | None:
         """All that is known of a call, None where its shapes were not recorded."""
         given = self._read(*(int(codes[place]) for codes in self._own))
         known: dict[str, Any] = {}
-        for each in self._beside if given is not None else ():
+        for each in self._others if given is not None else ():
             known |= each.attributes(*(int(codes[place]) for codes in each.codes))
         return None if given is None else replace(given, **known)
 
@@ -202,11 +202,11 @@ def _of_launches(trace: Trace, rows: Int32s) -> Iterator[Context]:
             yield Context((codes,), lambda code, need=need: {need: trace.strings.glance(code)})
     if len(places := _needing(trace, rows, "blocks")):
         owner = caller_among(trace, device_work(trace), marked(trace, rows[places]))
-        told = blocks_and_launches(trace, owner, names["kernel"][places], rows[places])
-        yield Context(tuple(_spread(rows, places, each, 0) for each in told), _launched(trace))
+        counts = blocks_and_launches(trace, owner, names["kernel"][places], rows[places])
+        yield Context(tuple(_spread(rows, places, each, 0) for each in counts), _launched(trace))
     if len(places := _needing(trace, rows, "estimate")):
-        told = estimates(trace, rows[places])
-        yield Context(tuple(_spread(rows, places, each, -1) for each in told), _estimated)
+        amounts = estimates(trace, rows[places])
+        yield Context(tuple(_spread(rows, places, each, -1) for each in amounts), _estimated)
     if len(places := _needing(trace, rows, "batch")):
         steps = rows_named(trace, _has_sums, EventKind.ANNOTATION, holding=STEP_WORDS)
         step = ancestor(call_tree(trace).parent, steps)[rows[places]]

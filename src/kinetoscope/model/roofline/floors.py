@@ -34,7 +34,7 @@ _SHORTEST_QUANTILE: Final = (1, 100)
 """Quantile of the durations of a device's kernels that counts as its shortest."""
 
 LINKS: Final = get_args(Link)
-"""What bytes pass."""
+"""Memory and links that bytes pass."""
 
 _RATES_OF_LINKS: Final = {"none": "memory", "host": "host_link", "device": "link", "network": "network"}
 
@@ -42,7 +42,7 @@ _VECTOR_RATES: Final = ("vector_fp32", "vector_fp64")
 
 
 class Bound(IntEnum):
-    """What keeps a call from being faster."""
+    """Limits of a call."""
 
     COMPUTE = 0
     MEMORY = 1
@@ -110,7 +110,7 @@ class Floors:
 
     @property
     def is_covered(self) -> Bools:
-        """Which units have a floor: bool [units]."""
+        """True for units with a floor: bool [units]."""
         return ~np.isnan(self.floor)
 
     @property
@@ -202,7 +202,7 @@ def floors(trace: Trace, *, on_host: bool = False) -> Floors:
 
 
 def shortest_kernels(trace: Trace, *, on_host: bool = False) -> Floats:
-    """What the device of each piece of work needs to begin and end a kernel, ns: float64 [work].
+    """The time that the device of each piece of work needs to begin and end a kernel, ns: float64 [work].
 
     It is the duration of its shortest kernels, and at most `MAX_LATENCY_NS`.
     """

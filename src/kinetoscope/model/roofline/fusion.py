@@ -25,6 +25,7 @@ from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.operators.categories import Category, category, view_ops
 from kinetoscope.model.roofline.calls import CostedCalls, Variant, costed_calls
+from kinetoscope.model.roofline.context import marked
 from kinetoscope.model.roofline.formulas.arguments import Shape, Tensor, arguments_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -116,10 +117,10 @@ def fusable_chains(trace: Trace) -> FusableChains:
     read = np.bincount(reader[reader >= 0], moved[reader >= 0], len(call)).astype(np.float64)
     read_surely = np.bincount(reader[sure], moved[sure], len(call)).astype(np.float64)
     written_surely = np.where(sure, moved, 0)[member]
-    kept = np.where(sure & ~_given_back(trace, costed, call, reader), moved, 0)[member]
-    order = np.lexsort((kept, chain))
+    still_needed = np.where(sure & ~_freed_after(trace, costed, call, reader), moved, 0)[member]
+    order = np.lexsort((still_needed, chain))
     largest = order[np.append(first[1:], len(order)) - 1] if len(order) else order
-    written_surely[largest] -= kept[largest]
+    written_surely[largest] -= still_needed[largest]
     nbytes, written = (
         costed.of_calls(values)[call[member]]
         for values in (
@@ -185,15 +186,14 @@ def _runs(trace: Trace, costed: CostedCalls) -> tuple[Int32s, Int64s]:
 
 
 def _is_inside(trace: Trace, costed: CostedCalls) -> Bools:
-    """Which calls lie in others of known cost: bool [calls]."""
-    parent, is_costed = call_tree(trace).parent, np.zeros(len(trace), np.bool_)
-    is_costed[costed.rows] = True
+    """True for calls in others of known cost: bool [calls]."""
+    parent = call_tree(trace).parent
     above = parent[costed.rows]
-    return np.asarray((above >= 0) & (ancestor(parent, is_costed)[above] >= 0))
+    return np.asarray((above >= 0) & (ancestor(parent, marked(trace, costed.rows))[above] >= 0))
 
 
 def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
-    """Which calls compute element by element, reduce or copy, and are not an optimizer's: bool [calls]."""
+    """True for calls that compute element by element, reduce or copy, and are not an optimizer's: bool [calls]."""
     kinds = [
         each.shapes >= 0
         and each.bytes is not None
@@ -207,14 +207,17 @@ def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
 
 
 def _in_one_pass(costed: CostedCalls, call: Int32s, reader: Int64s) -> Bools:
-    """Whose result one kernel surely reads only once: neither it nor its reader needs all of a large input first."""
+    """True for calls whose result one kernel surely reads only once.
+
+    Neither it nor its reader needs all of a large input first.
+    """
     fits = np.array([not _IN_TWO_PASSES.search(each.name) for each in costed.variants], np.bool_)
     fits = fits[costed.variant[call]] if len(call) else np.zeros(0, np.bool_)
     return np.asarray((reader >= 0) & fits & fits[reader])
 
 
 def _computes(costed: CostedCalls) -> Bools:
-    """Which calls do more than copy: bool [calls]."""
+    """True for calls that do more than copy: bool [calls]."""
     return costed.of_calls([category(each.name) != "copy" for each in costed.variants]) > 0
 
 
@@ -222,7 +225,7 @@ def _computes(costed: CostedCalls) -> Bools:
 
 
 class _Match(NamedTuple):
-    """What a call reads of another's results: bytes, and the result that must have been viewed in between."""
+    """Results of another call that a call reads: bytes, and the result that must have been viewed in between."""
 
     bytes: float
     viewed: Shape | None
@@ -269,7 +272,7 @@ def tensors_of(trace: Trace) -> tuple[tuple[Tensor, ...], ...]:
 
 
 def _match(before: Variant, behind: Variant, read: tuple[Tensor, ...]) -> _Match:
-    """What a call reads of the main result of another one. `read`: tensors among its arguments."""
+    """The part of the main result of another call that a call reads. `read`: tensors among its arguments."""
     if not before.cost.outputs or (before.name == behind.name and before.name.endswith("_")):
         return _NO_MATCH  # the same in place again, as copies of many parameters, is done to another tensor
     result = before.cost.outputs[0]
@@ -337,11 +340,11 @@ class _Views:
         return (thread * (len(self._number) + 1) + shape) * (len(self._start) + 1) + place
 
 
-# --- what is given back
+# --- what is freed
 
 
-def _given_back(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s) -> Bools:
-    """Whose result was freed before the next costed call behind its reader began: bool [calls].
+def _freed_after(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s) -> Bools:
+    """True for calls whose result was freed before the next costed call behind its reader began: bool [calls].
 
     So nothing else needs it. The result is the largest block that was allocated in the call and outlived it.
     """
@@ -350,20 +353,18 @@ def _given_back(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s)
     places = np.flatnonzero((blocks.allocated_at >= 0) & (blocks.freed_at >= 0))
     if not len(places) or not len(call):
         return surely
-    row = np.zeros(len(trace), np.bool_)
-    row[costed.rows[call]] = True
-    within = ancestor(call_tree(trace).parent, row)
+    within = ancestor(call_tree(trace).parent, marked(trace, costed.rows[call]))
     around = innermost_calls(trace)[blocks.allocated_at[places]]
     owner = np.where(around >= 0, within[around], -1)
     until = instants.time[blocks.freed_at[places]]
-    kept = (owner >= 0) & (until >= trace.end[owner])
+    outlives = (owner >= 0) & (until >= trace.end[owner])
     place_of = np.full(len(trace), -1, np.int64)
     place_of[costed.rows[call]] = np.arange(len(call))
-    owner, until, size = place_of[owner[kept]], until[kept], blocks.size[places][kept]
+    owner, until, size = place_of[owner[outlives]], until[outlives], blocks.size[places][outlives]
     order = np.argsort(size, kind="stable")
-    released = np.full(len(call), np.iinfo(np.int64).max)
-    released[owner[order]] = until[order]
+    freed = np.full(len(call), np.iinfo(np.int64).max)
+    freed[owner[order]] = until[order]
     operators = costed.rows[trace.kind[costed.rows] == EventKind.HOST_OP]
     start = np.append(np.sort(trace.start[operators]), np.iinfo(np.int64).max)
     behind = start[np.searchsorted(start, trace.end[costed.rows[call[reader]]])]
-    return np.asarray((reader >= 0) & (released <= behind))
+    return np.asarray((reader >= 0) & (freed <= behind))

@@ -34,8 +34,8 @@ def group_floors(
     limits, duration = floors(trace), device_work(trace).duration[work]
     part = np.where(time == duration, 1.0, time / np.maximum(duration, 1))
     floor = limits.floor[limits.unit[work]] * limits.share[work] * part
-    kept = (codes >= 0) & ~np.isnan(floor)
-    codes, floor, time = codes[kept], floor[kept], time[kept]
+    known = (codes >= 0) & ~np.isnan(floor)
+    codes, floor, time = codes[known], floor[known], time[known]
 
     def total(values: Floats) -> Int64s:
         whole = np.rint(np.minimum(np.bincount(codes, values, groups), MAX_FLOOR_NS)).astype(np.int64)

@@ -22,10 +22,10 @@ from kinetoscope.model.trace.trace import Trace
 
 
 class HeadroomPart(IntEnum):
-    """What device time is spent on."""
+    """Parts of the device time."""
 
     AT_LIMIT = 0
-    """What remains at the peaks of the device, if neighbouring operators are fused."""
+    """Time that remains at the peaks of the device, if neighbouring operators are fused."""
     FUSABLE = 1
     """Traffic of intermediate results that a fused kernel keeps on the chip, and that a fused optimizer spares."""
     UNFUSED_ATTENTION = 2
@@ -82,15 +82,15 @@ def parts(trace: Trace, *, on_host: bool = False) -> Floats:
 
 
 def _charge_attention(trace: Trace, limits: Floors, result: Floats) -> None:
-    """Of attention without a fused kernel only the arithmetic of its products would remain: scores stay on the chip."""
+    """Charges attention without a fused kernel: only the arithmetic of its products would remain with one."""
     unfused = unfused_attention(trace)
     is_product = unfused.products[limits.row] & (limits.flop > 0) & (limits.traffic > limits.compute)
     chosen = np.flatnonzero(unfused.between[limits.row] | is_product)
     time = limits.time[chosen].astype(np.float64)
-    kept = np.where(is_product[chosen], np.minimum(limits.compute[chosen], time), 0.0)
+    at_limit = np.where(is_product[chosen], np.minimum(limits.compute[chosen], time), 0.0)
     result[chosen] = 0.0
-    result[chosen, HeadroomPart.AT_LIMIT] = kept
-    result[chosen, HeadroomPart.UNFUSED_ATTENTION] = time - kept
+    result[chosen, HeadroomPart.AT_LIMIT] = at_limit
+    result[chosen, HeadroomPart.UNFUSED_ATTENTION] = time - at_limit
 
 
 def unfilled_share(trace: Trace, kernels: Int32s) -> Floats:

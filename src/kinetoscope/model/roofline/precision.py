@@ -65,8 +65,10 @@ def _with_tf32(trace: Trace, counts: CostedCalls, of_variant: Int8s, *, amd: boo
     result[call[order]] = by_name[order]  # of several writes the last one stays
     is_known = np.zeros(len(counts), np.bool_)
     is_known[call] = True
-    alike = reduce_by(np.where(is_known, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64))
-    agreed = np.where((alike.rows > 0) & (alike.least == alike.greatest), alike.least, of_variant)
+    of_equals = reduce_by(
+        np.where(is_known, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64)
+    )
+    agreed = np.where((of_equals.rows > 0) & (of_equals.least == of_equals.greatest), of_equals.least, of_variant)
     return np.where(is_known | ~is_fp32, result, agreed[counts.variant]).astype(np.int8) if len(agreed) else result
 
 

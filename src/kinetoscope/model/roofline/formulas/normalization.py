@@ -24,8 +24,8 @@ def layer_norm(
     parts = [each for each in (weight, bias) if each is not None]
     normalized = len(normalized_shape) or (len(parts[0].shape) if parts else 1)
     rows = input.shape[: max(0, len(input.shape) - normalized)]
-    kept = Tensor((*rows, *(1,) * (len(input.shape) - len(rows))), None, accumulated(input.type))
-    return streamed(input, *parts, out=(input.new(), *(kept,) * statistics), flop=operations * input.elements)
+    saved = Tensor((*rows, *(1,) * (len(input.shape) - len(rows))), None, accumulated(input.type))
+    return streamed(input, *parts, out=(input.new(), *(saved,) * statistics), flop=operations * input.elements)
 
 
 @formula("native_group_norm", names={"images": "N"})
@@ -33,8 +33,8 @@ def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, images: int | None, group: int | None
 ) -> Cost:
     """Two statistics a group of channels and image."""
-    kept = input.new((max(0, images or 0), max(0, group or 0)))
-    return streamed(input, weight, bias, out=(input.new(), kept, kept), flop=8 * input.elements)
+    saved = input.new((max(0, images or 0), max(0, group or 0)))
+    return streamed(input, weight, bias, out=(input.new(), saved, saved), flop=8 * input.elements)
 
 
 @formula("_softmax _log_softmax")
@@ -66,10 +66,10 @@ def batch_norm(
     """Batch normalization; in training it keeps the statistics of each channel and updates the running ones."""
     if len(input.shape) < 2:
         return None
-    kept = (Tensor(input.shape[1:2], None, accumulated(input.type)),) * 2 if training else ()
+    saved = (Tensor(input.shape[1:2], None, accumulated(input.type)),) * 2 if training else ()
     updated = (running_mean, running_var) if training else ()
-    moved = traffic(input, input.new(), weight, bias, running_mean, running_var, *updated, *kept)
-    return Cost(vector_flop=8 * input.elements, bytes=moved, outputs=(input.new(), *kept))
+    moved = traffic(input, input.new(), weight, bias, running_mean, running_var, *updated, *saved)
+    return Cost(vector_flop=8 * input.elements, bytes=moved, outputs=(input.new(), *saved))
 
 
 @formula("batch_norm_stats batch_norm_backward_reduce")

@@ -255,22 +255,25 @@ def matmul_4bit(input: Tensor, packed_weights: Tensor | None, absmax: Tensor | N
 
 @formula(
     "_sparse_semi_structured_linear",
-    names={"kept": "weight", "by": "input", "others": "meta", "added": "bias"},
+    names={"sparse": "weight", "dense": "input", "metadata": "meta", "added": "bias"},
     is_linear=True,
 )
-@formula("_sparse_semi_structured_mm", names={"kept": "mat1", "by": "mat2", "others": "mat1_meta"})
-@formula("_sparse_semi_structured_addmm", names={"kept": "mat1", "by": "mat2", "others": "mat1_meta", "added": "input"})
+@formula("_sparse_semi_structured_mm", names={"sparse": "mat1", "dense": "mat2", "metadata": "mat1_meta"})
+@formula(
+    "_sparse_semi_structured_addmm",
+    names={"sparse": "mat1", "dense": "mat2", "metadata": "mat1_meta", "added": "input"},
+)
 def half_sparse(
-    kept: Tensor, by: Tensor, others: Tensor | None, added: Tensor | None, is_linear: bool = False
+    sparse: Tensor, dense: Tensor, metadata: Tensor | None, added: Tensor | None, is_linear: bool = False
 ) -> Cost | None:
     """A matrix of which 2:4 sparsity keeps half, stored as half as many columns and metadata, times a dense one."""
-    if len(kept.shape) != 2 or len(by.shape) < (1 if is_linear else 2):
+    if len(sparse.shape) != 2 or len(dense.shape) < (1 if is_linear else 2):
         return None
-    rows, half = kept.shape
-    if by.shape[-1 if is_linear else -2] != 2 * half:
+    rows, half = sparse.shape
+    if dense.shape[-1 if is_linear else -2] != 2 * half:
         return None
-    out = by.new((*by.shape[:-1], rows) if is_linear else (*by.shape[:-2], rows, by.shape[-1]))
-    return Cost(2 * out.elements * half, bytes=traffic(kept, by, others, added, out), outputs=(out,))
+    out = dense.new((*dense.shape[:-1], rows) if is_linear else (*dense.shape[:-2], rows, dense.shape[-1]))
+    return Cost(2 * out.elements * half, bytes=traffic(sparse, dense, metadata, added, out), outputs=(out,))
 
 
 @formula("_cslt_sparse_mm", names={"compressed": "compressed_A", "dense": "dense_B"})

@@ -71,8 +71,8 @@ def _reduced(given: Arguments, shape: Shape) -> Shape | None:
         place = next((each for each in reversed(given.values) if isinstance(each, Tensor)), None)
         return place.shape if place is not None and place is not given.values[0] else None
     dimensions = {each % len(shape) for each in given.integers("dim")} or set(range(len(shape)))
-    kept = given.flag("keepdim") is True
-    return tuple(1 if k in dimensions else size for k, size in enumerate(shape) if kept or k not in dimensions)
+    keepdim = given.flag("keepdim") is True
+    return tuple(1 if k in dimensions else size for k, size in enumerate(shape) if keepdim or k not in dimensions)
 
 
 def _type(kind: ElementType | None, output: Output) -> ElementType | None:
