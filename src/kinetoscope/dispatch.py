@@ -11,12 +11,12 @@ from typing import Any, Final
 
 FUNCTIONS: Final[dict[str, dict[str, str]]] = {
     "Advice": {"text": "screens.values.advice_text", "html": "screens.values.advice_html"},
-    "Diff": {"text": "screens.diff.text", "html": "screens.values.diff_html"},
+    "Diff": {"text": "screens.values.diff_text", "html": "screens.values.diff_html"},
     "Digest": {"text": "screens.summary.text", "html": "screens.values.digest_html"},
     "Gate": {
-        "text": "compare.gate.report.text",
+        "text": "screens.values.gate_text",
         "html": "screens.values.gate_html",
-        "sentence": "compare.gate.report.sentence",
+        "sentence": "pages.sentences.gate.sentence",
     },
     "Job": {"html": "screens.values.job_html", "sql": "model.tables.sql.sql"},
     "Page": {"text": "screens.terminal.text", "html": "screens.html.html", "markdown": "screens.markdown.text"},

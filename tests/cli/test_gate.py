@@ -90,7 +90,7 @@ def test_the_summary_is_added_to_files(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(of_workflow))
     assert gated("--base", base, "--new", slower, "--summary", str(named)) == 3
     made = named.read_text(encoding="utf-8")
-    assert made.startswith("## Performance gate: failed\n")
+    assert made.startswith("# The gate failed: step_time is worse")
     assert "| `gemm` |" in made
     assert of_workflow.read_text(encoding="utf-8") == f"before\n{made}"
 

@@ -4,7 +4,9 @@ import pytest
 
 from kinetoscope import advise, diff, read
 from kinetoscope.errors import UsageError
-from kinetoscope.pages.documents import document, of_advice, of_diff
+from kinetoscope.pages.answers.diff import of_diff
+from kinetoscope.pages.documents import document, of_advice
+from kinetoscope.screens.markdown import parts
 from kinetoscope.views.exports.budget import tokens
 from tests.cli.run import TRACES
 
@@ -25,7 +27,7 @@ def test_findings_are_numbered_and_each_place_has_an_id_and_a_command() -> None:
 
 
 def test_what_does_not_fit_goes_from_the_end_and_is_counted() -> None:
-    blocks = of_diff(diff(read(BEFORE), read(AFTER)))
+    blocks = list(parts(of_diff(diff(read(BEFORE), read(AFTER)))))
     whole = document(blocks)
     cut = document(blocks, tokens(whole) - 50)
     assert cut.splitlines()[0] == whole.splitlines()[0]
@@ -37,6 +39,6 @@ def test_what_does_not_fit_goes_from_the_end_and_is_counted() -> None:
 def test_the_kinds_of_time_sum_to_the_change() -> None:
     difference = diff(read(BEFORE), read(AFTER))
     frame = difference.waterfall.frame
-    text = document(of_diff(difference))
+    text = of_diff(difference).to_markdown()
     assert text.startswith("# A step takes ")
     assert frame.filter(frame["part"].is_null())["change"].sum() == difference.new - difference.base

@@ -37,6 +37,7 @@ from kinetoscope.pages.blocks import (
     Stack,
     TimelinesBlock,
 )
+from kinetoscope.pages.grid import Grid, GridBlock, GridRow
 from kinetoscope.screens import html, markdown, terminal
 from kinetoscope.screens.grid import grid, note_of
 from kinetoscope.screens.html import html as html_of
@@ -60,6 +61,8 @@ HOSTILE: tuple[Block, ...] = (
     IcicleBlock(EVIL, [EVIL, EVIL], [-1, 0], [2.0, 1.0], ["host", "host"]),
     ChartBlock(EVIL, {}, sketch=[Sketch(EVIL, EVIL, "host", [0, 1], [1, 2]), Sketch("", EVIL, "")]),
     SourceBlock(EVIL, EVIL, [blocks.LineTime(1, 1.0, 1.0, EVIL)]),
+    GridBlock(EVIL, Grid((EVIL, EVIL), [GridRow((EVIL, EVIL), "host", about=(EVIL,))], named=True, rest=EVIL)),
+    GridBlock(EVIL, Grid(("", ""), [GridRow((EVIL, EVIL), "host", 1.0, 2.0, strong=True)], start=0.5)),
     ControlsBlock([Control(EVIL, EVIL, EVIL, [(EVIL, EVIL), ("other", EVIL)])], EVIL),
 )
 

@@ -32,6 +32,7 @@ def run(arguments: list[str]) -> int:
     from kinetoscope.compare.diff.run_profile import run_profile
     from kinetoscope.errors import UsageError
     from kinetoscope.model.steps.selection import ALL
+    from kinetoscope.pages.answers.diff import of_diff
 
     select = selection(args).get("select", ALL)
     of_base = select if args.base_steps is None else replace(select, steps=args.base_steps)
@@ -49,15 +50,13 @@ def run(arguments: list[str]) -> int:
     difference = between(*profiles)
     kept = delivery_of_advice([args.base, args.new], advice, facts) if promised else None
     if screen:
-        from kinetoscope.screens.diff import lines
+        from kinetoscope.screens.terminal import lines
 
-        frame = None if kept is None else kept.frame
-        write_lines(lines(difference, frame, width=width(), limit=args.limit), args.output)
+        page = of_diff(difference, None if kept is None else kept.frame, limit=args.limit)
+        write_lines(lines(page, width=width()), args.output)
         return 0
     if form_of(args) == "markdown" and args.table is None:
-        from kinetoscope.pages.documents import document, of_diff
-
-        write_text(document(of_diff(difference), budget_of(args)), args.output)
+        write_text(of_diff(difference, limit=args.limit).to_markdown(budget_of(args)), args.output)
         return 0
     tables = {
         "waterfall": difference.waterfall,

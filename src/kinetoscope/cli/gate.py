@@ -143,20 +143,22 @@ def _write(args: Namespace, paths: list[str], limits: tuple[Any, ...]) -> int:
 
 
 def _say(args: Namespace, outcome: Gate) -> None:
-    from kinetoscope.cli.shared.output import deliver, form_of, width_of, write_lines, write_text
-    from kinetoscope.compare.gate.report import lines, markdown
+    from kinetoscope.cli.shared.output import budget_of, deliver, form_of, width_of, write_lines, write_text
+    from kinetoscope.pages.answers.gate import of_gate
+    from kinetoscope.screens.terminal import lines
 
     files = [*filter(None, (args.summary, os.environ.get(_SUMMARY)))]
     form = form_of(args)
     causes = _causes(args, outcome) if not outcome.passed and (files or form in ("table", "markdown")) else None
+    page = of_gate(outcome, causes)
     if form == "table":
-        write_lines(lines(outcome, causes, width=width_of(args.output)), args.output)
+        write_lines(lines(page, width=width_of(args.output)), args.output)
     elif form == "markdown":
-        write_text(markdown(outcome, causes), args.output)
+        write_text(page.to_markdown(budget_of(args)), args.output)
     else:
         deliver(outcome.result, args)
     for file in dict.fromkeys(files):
-        _append(file, markdown(outcome, causes))
+        _append(file, page.to_markdown())
 
 
 def _causes(args: Namespace, outcome: Gate) -> Causes:

@@ -33,9 +33,10 @@ def run(arguments: list[str]) -> int:
     result = result_of_entries(entries)
     kept = delivery_of_advice([each.path for each in entries], advice, facts) if promised else None
     if screen:
-        from kinetoscope.screens.ledger import lines
+        from kinetoscope.pages.answers.ledger import of_ledger
+        from kinetoscope.screens.terminal import lines
 
-        write_lines(lines(result, None if kept is None else kept.frame, width=width()), args.output)
+        write_lines(lines(of_ledger(result, None if kept is None else kept.frame), width=width()), args.output)
     else:
         deliver(result if kept is None else kept, args)
     return 0

@@ -83,8 +83,9 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         from kinetoscope.compare.gate.causes import causes
         from kinetoscope.compare.gate.gate import gate
         from kinetoscope.compare.gate.limits import limits_of
-        from kinetoscope.compare.gate.report import sentence, text
         from kinetoscope.errors import KinetoscopeError
+        from kinetoscope.pages.sentences.gate import sentence
+        from kinetoscope.screens.values import gate_text
 
         file = request.path.parent / baseline
         try:
@@ -99,7 +100,7 @@ def perf_gate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             advice = "" if file.exists() else f"\npytest {_OPTION} writes it."
             pytest.fail(f"perf_gate: {error}{advice}", pytrace=False)
         if not verdict.passed:
-            pytest.fail(text(verdict, causes(verdict)), pytrace=False)
+            pytest.fail(gate_text(verdict, causes(verdict)), pytrace=False)
         if verdict.doubtful:
             _tell(request, sentence(verdict))
         return verdict

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import polars as pl
-
 from kinetoscope.advisor.advice import METHOD, Advice, stake_text
 from kinetoscope.advisor.commands import command
 from kinetoscope.advisor.finding import Finding
-from kinetoscope.compare.diff.diff import Diff, signed
-from kinetoscope.compare.diff.waterfall import LABELS
 from kinetoscope.errors import UsageError
 from kinetoscope.pages.digest import Digest
 from kinetoscope.views.exports.budget import tokens
@@ -27,9 +23,6 @@ Lines = Sequence[str]
 
 _MIN_PART_SHARE: Final = 0.001
 """Share of the step below which a kind of time has no row."""
-
-_MAX_CALLS: Final = 20
-"""Calls of a comparison."""
 
 
 def document(blocks: Sequence[Lines], budget: int | None = None) -> str:
@@ -83,42 +76,6 @@ def of_advice(advice: Advice) -> list[Lines]:
     return [[f"# {sentence(advice.headline)}", "", f"{advice.measure}."], *_findings(advice)]
 
 
-def of_diff(difference: Diff) -> list[Lines]:
-    """What changed between two runs: by kind of time, which sums to the whole, and by call."""
-    before, after = (code(run, 200) for run in difference.runs)
-    fall = difference.waterfall.frame.filter(pl.col("part").is_null() & (pl.col("change") != 0))
-    kinds = [
-        [LABELS.get(row["category"], row["category"]), *_changed(row)]
-        for row in fall.sort(pl.col("change").abs(), descending=True).to_dicts()
-    ]
-    changed = difference.rows.frame.filter(pl.col("change") != 0)
-    calls = [[code(row["name"]), escaped(row["status"]), *_changed(row)] for row in changed.head(_MAX_CALLS).to_dicts()]
-    more = [f"… {grouped(changed.height - _MAX_CALLS)} more calls changed"] if changed.height > _MAX_CALLS else []
-    heads = ["before", "now", "change"]
-    return [
-        [f"# {sentence(difference.sentence)}", "", f"{before} → {after}"],
-        ["## By kind of time", "", *_table(["", *heads], kinds)],
-        *([["## By call", "", *_table(["call", "status", *heads], calls), *more]] if calls else []),
-        *_by_device(difference),
-        *([["## Notes", "", *notes(difference.notes)]] if difference.notes else []),
-    ]
-
-
-def _by_device(difference: Diff) -> Iterator[Lines]:
-    """What the peaks of two devices explain of each operator."""
-    if difference.hardware is None:
-        return
-    known = difference.hardware.frame.filter(pl.col("unexplained").is_not_null()).head(_MAX_CALLS)
-    times = ("base_time", "new_time", "expected_time")
-    rows = [
-        [code(row["name"]), code(row["input_shapes"] or ""), *(shown(row[name], "ns") for name in times),
-         signed(row["unexplained"])]
-        for row in known.to_dicts()
-    ]  # fmt: skip
-    heads = ["operator", "shapes", "before", "now", "peaks suggest", "slower"]
-    yield ["## By device", "", sentence(difference.hardware.notes[0]), "", *_table(heads, rows)]
-
-
 def _joined(blocks: Sequence[Lines]) -> str:
     return lines([line for block in blocks for line in (*block, "")])
 
@@ -164,15 +121,6 @@ def finding_lines(finding: Finding, advice: Advice) -> Iterator[str]:
         place = f" ({code(f'{each.file}:{each.line}')})" if each.file else ""
         shown_by = command(each, advice.path, advice.ranks)
         yield f"- {number}.{at} {sentence(each.text)}{place}{f': {code(shown_by, 300)}' if shown_by else ''}"
-
-
-def _changed(row: dict[str, int]) -> list[str]:
-    change = row["change"]
-    return [
-        shown(row["base"], "ns"),
-        shown(row["new"], "ns"),
-        f"{'+' if change > 0 else '−'}{shown(abs(change), 'ns')}",
-    ]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

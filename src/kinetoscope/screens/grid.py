@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from kinetoscope.pages.blocks import (
     Sketch,
     SourceBlock,
 )
+from kinetoscope.pages.grid import Grid, GridBlock, GridRow
 from kinetoscope.views.charts.series import ChartLine, columns
 from kinetoscope.views.numbers import MISSING, grouped, scale, shown
 from kinetoscope.views.terminal.bars import sparkline
@@ -35,40 +35,6 @@ CURVE_CELLS: Final = 32
 
 MAX_ROWS: Final = 16
 """Lines of a tree, of columns or of a file."""
-
-_INDENT: Final = "  "
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """A line of a grid.
-
-    Attributes:
-        cells: its texts; the first one is what it is.
-        kind: the colour of its bar.
-        low, high: from where to where its bar reaches, on one scale for all lines; equal for none.
-        indent: how deep it stands in a tree.
-        strong: one of the lines that the others stand between.
-        about: words beneath it.
-    """
-
-    cells: Sequence[str]
-    kind: str = ""
-    low: float = 0.0
-    high: float = 0.0
-    indent: int = 0
-    strong: bool = False
-    about: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Heads and rows; `named`: the first cell of each row is a name from a trace. `rest`: words on what is left out."""
-
-    heads: Sequence[str]
-    rows: Sequence[GridRow]
-    named: bool = False
-    rest: str = ""
 
 
 def grid(block: Block) -> Grid | None:
@@ -149,7 +115,7 @@ def _of_columns(block: ColumnsBlock) -> Grid:
 def _of_facts(block: FactsBlock) -> Grid:
     rows = [GridRow([fact.label, *(cell_text(cell) for cell in fact.cells)]) for fact in block.facts]
     wide = max((len(row.cells) for row in rows), default=1) - 1
-    return Grid(["", *block.heads, *[""] * (wide - len(block.heads))], rows)
+    return Grid(["", *block.heads, *[""] * (wide - len(block.heads))], rows, whole=True)
 
 
 def cell_text(cell: Cell) -> str:
@@ -272,6 +238,7 @@ _MAKERS: Final[dict[type[Block], Callable[[Any], Grid]]] = {
     RibbonBlock: _of_ribbon,
     AllocatorBlock: _of_allocator,
     SourceBlock: _of_source,
+    GridBlock: lambda block: block.grid,
 }
 """Functions that make a grid of each kind of block."""
 

@@ -15,9 +15,10 @@ from kinetoscope.advisor.advice import Advice, is_part_sure, stake_text
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.pages.blocks import Block, FindingsBlock, NoteBlock, Page, Part, PartsBlock, RooflineBlock, RowsBlock
+from kinetoscope.pages.grid import Grid
 from kinetoscope.schema import Unit
 from kinetoscope.screens.findings import mark
-from kinetoscope.screens.grid import Grid, grid, note_of
+from kinetoscope.screens.grid import grid, note_of
 from kinetoscope.screens.terminal import result_of
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.charts.spans import Span, proportions, spans
@@ -100,8 +101,7 @@ def _grid(of: Grid) -> str:
         )
         for name, row in zip(names, of.rows, strict=True)
     ]
-    low, high = min(0.0, *(line.low for line in lines)), max(line.high for line in lines)
-    return spans(lines, low, high) + rest
+    return spans(lines, of.start, max(line.high for line in lines)) + rest
 
 
 # --- findings

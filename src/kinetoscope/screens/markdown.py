@@ -17,8 +17,9 @@ from kinetoscope.pages.blocks import (
     RowsBlock,
 )
 from kinetoscope.pages.documents import Lines, document, finding_lines
+from kinetoscope.pages.grid import Grid
 from kinetoscope.schema import Unit
-from kinetoscope.screens.grid import EMPTY_CELLS, Grid, grid, note_of, share_text
+from kinetoscope.screens.grid import EMPTY_CELLS, grid, note_of, share_text
 from kinetoscope.screens.terminal import result_of
 from kinetoscope.views.markdown import code, escaped, notes, sentence, table, table_row
 from kinetoscope.views.numbers import shown

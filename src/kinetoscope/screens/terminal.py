@@ -21,15 +21,16 @@ from kinetoscope.pages.blocks import (
     RooflineBlock,
     RowsBlock,
 )
+from kinetoscope.pages.grid import Grid, GridRow
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.screens.findings import findings
-from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, Grid, GridRow, grid, note_of, share_text
+from kinetoscope.screens.grid import EMPTY_CELLS, MIN_SHOWN_SHARE, grid, note_of, share_text
 from kinetoscope.views.charts.palette import KINDS, kind_of
 from kinetoscope.views.names import briefs
 from kinetoscope.views.numbers import scale
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.bars import bar
-from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of, without_colour
+from kinetoscope.views.terminal.lines import FILL, MARK, THIN, Line, Piece, plain, width_of, without_colour
 from kinetoscope.views.text import brief, cells, middle, padded, printable, wrapped
 
 MAX_PROSE_CELLS: Final = 100
@@ -54,10 +55,10 @@ def lines(page: Page, *, width: int) -> Iterator[Line]:
     damage = [note for note in page.cannot if DAMAGED in note]
     for note in damage:
         yield from _wrapped(f"! {note}", prose, "warn", indent="  ")
-    before: Block = NoteBlock("")
+    before: Block | None = NoteBlock("") if page.sentence else None
     for block in page.blocks:
         drawn = list(_block(block, width, prose))
-        if drawn and not (_is_prose(before) and _is_prose(block)):
+        if drawn and before is not None and not (_is_prose(before) and _is_prose(block)):
             yield plain()
         yield from drawn
         before = block if drawn else before
@@ -187,13 +188,14 @@ def _right(texts: Sequence[str]) -> list[str]:
 
 def grid_lines(of: Grid, width: int) -> Iterator[Line]:
     """Names at the left, numbers at the right of their columns, and a bar for each line in the room that is left."""
-    width = min(width, MAX_PROSE_CELLS)
+    drawn = any(row.high > row.low for row in of.rows)
+    width = min(width, MAX_PROSE_CELLS if drawn else MAX_LINE_CELLS)
     table = [list(map(printable, of.heads)), *([*map(printable, row.cells)] for row in of.rows)]
     columns = [_column(texts) for texts in list(zip(*table, strict=True))[1:]]
-    indents = [2 * row.indent for row in of.rows]
+    marks = [[] if drawn or not row.kind else [_mark(row.kind), (" ", "")] for row in of.rows]
+    indents = [2 * row.indent + 2 * bool(mark) for row, mark in zip(of.rows, marks, strict=True)]
     longest = max(cells(row[0]) + indent for row, indent in zip(table[1:], indents, strict=True))
-    drawn = any(row.high > row.low for row in of.rows)
-    while columns and _wide(columns) + _MIN_NAME_CELLS > width:  # the last columns have no room
+    while columns and not of.whole and _wide(columns) + _MIN_NAME_CELLS > width:  # the last columns have no room
         columns.pop()
     numbers = _wide(columns)
     name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (_MIN_BAR_CELLS + 2), _MIN_NAME_CELLS))
@@ -201,13 +203,13 @@ def grid_lines(of: Grid, width: int) -> Iterator[Line]:
     if any(table[0]):
         yield plain("  ".join([padded(middle(table[0][0], name), name), *(column[0] for column in columns)]), "dim")
     names = _names(of, table, [name - indent for indent in indents])
-    ends = [at for row in of.rows for at in (row.low, row.high)]
-    low, high = min(0.0, *ends), max(ends)
-    for place, (row, label) in enumerate(zip(of.rows, names, strict=True), 1):
-        texts = [padded(" " * (2 * row.indent) + label, name), *(column[place] for column in columns)]
-        yield (("  ".join(texts), "bold" if row.strong else ""), *_bar(row, low, high, room))
+    low, high = of.start, max(row.high for row in of.rows)
+    for place, (row, label, mark) in enumerate(zip(of.rows, names, marks, strict=True), 1):
+        first = padded(" " * (2 * row.indent) + label, name - 2 * bool(mark))
+        text = "  ".join([first, *(column[place] for column in columns)])
+        yield [*mark, (text, "bold" if row.strong else ""), *_bar(row, low, high, room)]
         for words in row.about:
-            yield from _wrapped(f"  {words}", width, "dim", indent="    ")
+            yield from _wrapped(f"  {words}", min(width, MAX_PROSE_CELLS), "dim", indent="    ")
     if of.rest:
         yield from _wrapped(f"… {of.rest}" if of.named else of.rest, width, "dim")
 
@@ -234,16 +236,21 @@ def _names(of: Grid, table: Sequence[Sequence[str]], rooms: Sequence[int]) -> li
 
 
 def _bar(row: GridRow, low: float, high: float, room: int) -> Iterator[Piece]:
+    """A line from 0 on, or a block from somewhere to somewhere; what begins before the axis is cut."""
     if room < _MIN_BAR_CELLS or not row.high > row.low:
         return
     kind = kind_of(row.kind) or "host"
-    if not any((low, row.low)):
+    if not low and not row.low and not row.strong:
         yield (f"  {bar(row.high, high, room)}", kind)
         return
-    start, end = (round((at - low) / (high - low) * room) for at in (row.low, row.high))
+    start, end = (round((max(at, low) - low) / (high - low) * room) for at in (row.low, row.high))
     start = min(start, room - 1)
     yield ("  " + " " * start, "")
-    yield (KINDS[kind].glyph * max(end - start, 1), f"{FILL} {kind}")
+    length, form = max(end - start, 1), THIN if row.indent else FILL
+    if row.low < low:
+        yield ("┄┄", "dim")
+        length -= 2
+    yield (KINDS[kind].glyph * length, f"{form} {kind}")
 
 
 _DRAW: Final[dict[type[Block], Callable[[Any, int], Iterator[Line]]]] = {

@@ -10,29 +10,28 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-import polars as pl
-
 from kinetoscope.advisor.advice import Advice, stake_of
 from kinetoscope.analyses import NAMES, named
 from kinetoscope.compare.diff.diff import Diff
+from kinetoscope.compare.gate.causes import Causes
 from kinetoscope.compare.gate.gate import Gate
-from kinetoscope.compare.gate.report import sentence, table
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
+from kinetoscope.pages.answers.diff import of_diff
+from kinetoscope.pages.answers.gate import of_gate
 from kinetoscope.pages.digest import Digest, TopRow, average_step
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.sentences import recorded
 from kinetoscope.pages.sentences.steps import TimePart, headline
 from kinetoscope.schema import Result
 from kinetoscope.screens import terminal
-from kinetoscope.screens.diff import axis, bars
 from kinetoscope.screens.html import SOFT, badge, bold, html, paragraph, prose, safe
 from kinetoscope.views.charts.palette import KINDS
 from kinetoscope.views.charts.spans import Span, proportions, spans
 from kinetoscope.views.names import shortened
-from kinetoscope.views.notebook import boxed, grid, notes, to_html
+from kinetoscope.views.notebook import boxed
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.terminal.bars import sparkline
 
@@ -45,9 +44,6 @@ MAX_CALLS: Final = 15
 READ_FOR_A_CELL: Final = 16, 200_000_000
 """Traces, and their bytes as stored, up to which a job that is merely shown is read whole; else its first trace."""
 
-_CALL_COLUMNS: Final = (
-    *("category", "name", "status", "base", "new", "change", "share", "base_calls", "new_calls", "verdict"),
-)
 _MAX_REMARKS: Final = 3
 _NAME_CELLS: Final = 64
 
@@ -175,32 +171,24 @@ def advice_html(advice: Advice) -> str:
 # --- several runs
 
 
-def diff_html(diff: Diff) -> str:
-    """The sentence, the fall from the one step to the other, the change of each kind of time, what changed most.
+def diff_text(difference: Diff) -> str:
+    """The sentence, the fall from the one step to the other, what changed most."""
+    return terminal.text(of_diff(difference))
 
-    Of runs on different devices also what their peaks explain.
-    """
-    lines = list(bars(diff))
-    low, high = axis(diff, lines)
-    fall = [Span(bar.label, bar.number, KINDS[bar.kind].light, bar.low, bar.high, strong=bar.is_step) for bar in lines]
-    kinds = diff.waterfall.frame.filter(pl.col("part").is_null()).sort("base", descending=True)
-    schema = diff.waterfall.schema.only(["category", "base", "new", "change", "share"])
-    calls = diff.rows.schema.only(_CALL_COLUMNS)
-    rows = Result(diff.rows.frame.select(calls.names), calls, diff.rows.notes)
-    return boxed(
-        bold(diff.sentence),
-        paragraph(" → ".join(diff.runs), SOFT),
-        spans(fall, low, high),
-        paragraph(f"The axis begins at {shown(low, 'ns')}." if low else "", SOFT),
-        to_html(Result(kinds.select(schema.names), schema)),
-        to_html(rows, limit=MAX_CALLS),
-        "" if diff.hardware is None else to_html(diff.hardware, limit=MAX_CALLS),
-    )
+
+def diff_html(difference: Diff) -> str:
+    """The same in a cell."""
+    return html(of_diff(difference, limit=MAX_CALLS))
+
+
+def gate_text(gate: Gate, causes: Causes | None = None) -> str:
+    """The sentence, a line for each metric, and the causes of a failure."""
+    return terminal.text(of_gate(gate, causes))
 
 
 def gate_html(gate: Gate) -> str:
-    """The sentence, and a row for each metric."""
-    return boxed(bold(sentence(gate)), grid(table(gate)), notes(gate.notes))
+    """The same in a cell."""
+    return html(of_gate(gate))
 
 
 # --- words

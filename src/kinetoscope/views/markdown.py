@@ -53,7 +53,7 @@ def lines(texts: Sequence[str]) -> str:
 
 def table_row(cells: Sequence[str]) -> str:
     """A row of a table; its cells are Markdown already."""
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |")
+    return re.sub(r"\|  (?=\|)", "| ", f"| {' | '.join(cells)} |")
 
 
 def notes(of: Sequence[str]) -> list[str]:

@@ -13,10 +13,9 @@ from kinetoscope.compare.diff.diff import diff
 from kinetoscope.compare.diff.hardware import OF_RANK, across_hardware, limits_of_rank, sentence
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
+from kinetoscope.pages.answers.diff import of_diff
 from kinetoscope.pages.compare import page
-from kinetoscope.pages.documents import document, of_diff
 from kinetoscope.reading import read
-from kinetoscope.screens.diff import text
 from tests.compare.drawing import call, loop
 from tests.drawn import Event
 
@@ -63,13 +62,11 @@ def test_what_the_peaks_do_not_explain(tmp_path: Path) -> None:
     assert difference.hardware is not None
     said = difference.hardware.notes[0].replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("MI300X instead of H100 SXM: device work takes 350 ns a step instead of 500 ns;")
-    assert said in " ".join(text(difference).split())
+    assert said in " ".join(str(difference).split())
     assert "instead of H100 SXM" in difference._repr_html_()
-    written = document(of_diff(difference))
+    written = of_diff(difference).to_markdown()
     assert "## By device" in written
-    assert "| `aten::mm` | `[[4096, 4096], [4096, 4096]]` | 300 ns | 150 ns |" in written.replace(
-        "\N{NO-BREAK SPACE}", " "
-    )
+    assert "| `aten::mm 4096×4096, 4096×4096` | 300 ns | 150 ns |" in written.replace("\N{NO-BREAK SPACE}", " ")
     titles = [getattr(block, "title", "") for block in page(new, ALL, {}, base=base).blocks]
     assert "What the hardware explains" in titles
 
@@ -80,7 +77,7 @@ def test_alike_devices_and_unknown_ones_have_no_such_table(tmp_path: Path) -> No
     for device in (H100, [{"id": 0, "name": "Unheard Of"}], []):
         other = diff(base, run(tmp_path / "b", device, events))
         assert other.hardware is None
-        assert "instead of" not in text(other)
+        assert "instead of" not in str(other)
 
 
 def test_backends_of_an_operator_are_one(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 from kinetoscope.compare.diff.diff import Diff, diff
 from kinetoscope.compare.gate.causes import causes
 from kinetoscope.compare.gate.gate import gate
-from kinetoscope.compare.gate.report import markdown, text
 from kinetoscope.model.job import Job
+from kinetoscope.pages.answers.gate import of_gate
 from kinetoscope.reading import read
+from kinetoscope.screens.values import gate_text
 from tests.compare.drawing import loop
 from tests.drawn import Event, kernel, launch, op
 
@@ -100,5 +101,5 @@ def test_a_gate_says_it_where_it_fails(tmp_path: Path) -> None:
     verdict = gate(run(tmp_path / "base", step(same, same)), [new], ["kernel:ncclDevKernel_AllReduce_Sum"])
     assert not verdict.passed
     why = causes(verdict, read)
-    assert "the host became slower" in text(verdict, why)
-    assert "the host became slower" in markdown(verdict, why)
+    assert "the host became slower" in gate_text(verdict, why)
+    assert "the host became slower" in of_gate(verdict, why).to_markdown()
