@@ -203,11 +203,11 @@ def grid_lines(of: Grid, width: int) -> Iterator[Line]:
     if any(table[0]):
         yield plain("  ".join([padded(middle(table[0][0], name), name), *(column[0] for column in columns)]), "dim")
     names = _names(of, table, [name - indent for indent in indents])
-    low, high = of.start, max(row.high for row in of.rows)
+    low, high, falls = of.start, max(row.high for row in of.rows), any(row.low for row in of.rows)
     for place, (row, label, mark) in enumerate(zip(of.rows, names, marks, strict=True), 1):
         first = padded(" " * (2 * row.indent) + label, name - 2 * bool(mark))
         text = "  ".join([first, *(column[place] for column in columns)])
-        yield [*mark, (text, "bold" if row.strong else ""), *_bar(row, low, high, room)]
+        yield [*mark, (text, "bold" if row.strong else ""), *_bar(row, low, high, room, falls=falls)]
         for words in row.about:
             yield from _wrapped(f"  {words}", min(width, MAX_PROSE_CELLS), "dim", indent="    ")
     if of.rest:
@@ -235,12 +235,12 @@ def _names(of: Grid, table: Sequence[Sequence[str]], rooms: Sequence[int]) -> li
     return [brief(text, room) if of.named else middle(text, room) for text, room in zip(texts, rooms, strict=True)]
 
 
-def _bar(row: GridRow, low: float, high: float, room: int) -> Iterator[Piece]:
+def _bar(row: GridRow, low: float, high: float, room: int, *, falls: bool) -> Iterator[Piece]:
     """A line from 0 on, or a block from somewhere to somewhere; what begins before the axis is cut."""
     if room < _MIN_BAR_CELLS or not row.high > row.low:
         return
     kind = kind_of(row.kind) or "host"
-    if not low and not row.low and not row.strong:
+    if not falls:
         yield (f"  {bar(row.high, high, room)}", kind)
         return
     start, end = (round((max(at, low) - low) / (high - low) * room) for at in (row.low, row.high))
