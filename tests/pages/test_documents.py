@@ -5,7 +5,8 @@ import pytest
 from kinetoscope import advise, diff, read
 from kinetoscope.errors import UsageError
 from kinetoscope.pages.answers.diff import of_diff
-from kinetoscope.pages.documents import document, of_advice
+from kinetoscope.pages.documents import document
+from kinetoscope.pages.findings import of_advice
 from kinetoscope.screens.markdown import parts
 from kinetoscope.views.exports.budget import tokens
 from tests.cli.run import TRACES
@@ -15,7 +16,7 @@ BEFORE, AFTER = TRACES / "dataloader.pt.trace.json.gz", TRACES / "dataloader_wor
 
 def test_findings_are_numbered_and_each_place_has_an_id_and_a_command() -> None:
     advice = advise(read(BEFORE))
-    text = document(of_advice(advice))
+    text = of_advice(advice, limit=0).to_markdown()
     assert advice.findings
     rows = advice.result.frame.rows(named=True)
     for row in rows:

@@ -42,9 +42,7 @@ def run(arguments: list[str]) -> int:
 
     form = form_of(args)
     if form == "markdown":
-        from kinetoscope.pages import documents
-
-        write_text(documents.document(documents.of_advice(advice), budget_of(args)), args.output)
+        write_text(of_advice(advice, limit=0).to_markdown(budget_of(args)), args.output)
     elif form == "table":
         seen = lines(of_advice(advice, limit=args.limit), width=width_of(args.output))
         write_lines(seen, args.output)

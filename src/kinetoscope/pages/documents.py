@@ -71,11 +71,6 @@ def of_run(digest: Digest) -> list[Lines]:
     return blocks
 
 
-def of_advice(advice: Advice) -> list[Lines]:
-    """The findings alone."""
-    return [[f"# {sentence(advice.headline)}", "", f"{advice.measure}."], *_findings(advice)]
-
-
 def _joined(blocks: Sequence[Lines]) -> str:
     return lines([line for block in blocks for line in (*block, "")])
 

@@ -51,7 +51,12 @@ def of_advice(advice: Advice, *, limit: int | None = None) -> Page:
     )
     rows = [_row(each, {}, advice, advice.ranks) for each in advice.findings[:limit]]
     block = FindingsBlock(
-        "", rows, advice.step, advice, max(len(advice.findings) - limit, 0), note=METHOD if advice.timed else ""
+        "",
+        rows,
+        advice.step,
+        advice,
+        max(len(advice.findings) - limit, 0),
+        note=METHOD if advice.timed else "",
     )
     facts = (f"{advice.measure}{': ' if said else ''}{said}.",)
     return Page("findings", "", advice.headline, facts, (block,), advice.notes)

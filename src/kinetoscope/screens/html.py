@@ -43,15 +43,16 @@ def html(page: Page) -> str:
     """The whole page."""
     facts = paragraph(" · ".join(page.facts), SOFT)
     head = [bold(page.title), facts, bold(page.sentence)] if page.title else [bold(page.sentence), facts]
-    return boxed(*head, *map(_block, page.blocks), notes(page.cannot))
+    return boxed(*head, *map(drawn, page.blocks), notes(page.cannot))
 
 
-def _block(block: Block) -> str:
+def drawn(block: Block) -> str:
+    """A block with its title and its note."""
     draw: Callable[[Any], str] | None = _DRAW.get(type(block))
     made = grid(block) if draw is None else None
-    drawn = draw(block) if draw is not None else _grid(made) if made is not None else ""
+    body = draw(block) if draw is not None else _grid(made) if made is not None else ""
     title = getattr(block, "title", "")
-    return f"{paragraph(title) if title else ''}{drawn}{paragraph(note_of(block), SOFT)}" if drawn else ""
+    return f"{paragraph(title) if title else ''}{body}{paragraph(note_of(block), SOFT)}" if body else ""
 
 
 def _note(block: NoteBlock) -> str:
@@ -93,7 +94,7 @@ def _grid(of: Grid) -> str:
     lines = [
         Span(
             "  " * row.indent + name,
-            ", ".join(filter(None, row.cells[1:])),
+            ", ".join(_labelled(head, text) for head, text in zip(of.heads[1:], row.cells[1:], strict=True) if text),
             KINDS[kind_of(row.kind) or "host"].light,
             row.low,
             row.high,
@@ -102,6 +103,13 @@ def _grid(of: Grid) -> str:
         for name, row in zip(names, of.rows, strict=True)
     ]
     return spans(lines, of.start, max(line.high for line in lines)) + rest
+
+
+def _labelled(head: str, text: str) -> str:
+    """A number beside a bar, where no head says what it is: a count and a time of before say it themselves."""
+    if head == "before":
+        return f"before {text}"
+    return f"{text} {head}" if text.replace(",", "").isdecimal() else text
 
 
 # --- findings

@@ -6,25 +6,23 @@ Draws a `digest`, and computes nothing but lengths.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 
 from kinetoscope.advisor.advice import stake_of
+from kinetoscope.pages.blocks import Part
 from kinetoscope.pages.digest import Digest, TopRow
-from kinetoscope.pages.sentences.steps import TimePart
 from kinetoscope.screens.findings import LOOKS
-from kinetoscope.views.charts.palette import KINDS
+from kinetoscope.screens.grid import share_text
+from kinetoscope.screens.terminal import parts_lines, right
 from kinetoscope.views.names import briefs
-from kinetoscope.views.numbers import scale, shown
+from kinetoscope.views.numbers import scale
 from kinetoscope.views.terminal.bars import bar, sparkline
-from kinetoscope.views.terminal.lines import FILL, MARK, Line, Piece, plain, width_of, without_colour
-from kinetoscope.views.terminal.screen import stack
+from kinetoscope.views.terminal.lines import Line, Piece, plain, without_colour
 from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
 MAX_COLUMNS = 100
 """Cells; longer lines are hard to read."""
 
 _SAID = 3  # remarks on health that are shown; doctor shows all
-_SEEN = 0.001  # share of the step under which a kind of time is not in the legend
 _LABELLED = 4, 16  # cells of a step, and how many steps have their number below
 
 
@@ -73,7 +71,7 @@ def _changes(digest: Digest, width: int) -> Iterator[Line]:
     if digest.first:
         yield from (plain(line, "bold") for line in wrapped(f"What to change: {printable(said)}", width))
     others = digest.changes[1:]
-    stakes = _right([stake_of(change) for change in others])
+    stakes = right([stake_of(change) for change in others])
     marks = [f"{change.severity}, {change.certainty}" for change in others]
     wide = max(map(cells, marks), default=0)
     for stake, mark, change in zip(stakes, marks, others, strict=True):
@@ -87,40 +85,8 @@ def _changes(digest: Digest, width: int) -> Iterator[Line]:
 
 
 def _step(digest: Digest, width: int) -> Iterator[Line]:
-    """One bar for the average step, and under it what its colours mean, the largest first."""
-    parts = [part for part in digest.parts if part.time > 0]
-    if parts:
-        yield stack([part.kind for part in parts], [part.time for part in parts], width, form=FILL)
-        total = sum(part.time for part in parts)
-        seen = [part for part in parts if part.time >= _SEEN * total]
-        yield from _legend(sorted(seen, key=lambda part: -part.time), total, width)
-
-
-def _legend(parts: Sequence[TimePart], total: float, width: int) -> Iterator[Line]:
-    """Meanings of the colours, in as many columns as fit, each as wide as it needs."""
-    for across in range(len(parts), 0, -1):
-        down = -(-len(parts) // across)
-        columns = [_entries(parts[start : start + down], parts, total) for start in range(0, len(parts), down)]
-        if sum(width_of(column[0]) + 4 for column in columns) - 4 <= width:
-            break
-    for row in zip_longest(*columns, fillvalue=()):
-        yield [piece for entry in row for piece in (*entry, ("    ", ""))]
-
-
-def _entries(parts: Sequence[TimePart], legend: Sequence[TimePart], total: float) -> list[Line]:
-    """One column of the legend."""
-    unit = scale([part.time for part in legend], "ns")
-    times = _right([unit.with_unit(part.time) for part in parts])
-    shares = _right([_share(part.time / total) for part in parts])
-    label = max(cells(part.label) for part in parts)
-    return [
-        [_mark(part), (f" {padded(part.label, label)}  {time}  ", ""), (share, "dim")]
-        for part, time, share in zip(parts, times, shares, strict=True)
-    ]
-
-
-def _mark(part: TimePart) -> Piece:
-    return KINDS[part.kind].glyph, f"{MARK} {part.kind}"
+    """One bar for the average step, and under it the meanings of its colours."""
+    return parts_lines([Part(part.kind, part.label, part.time) for part in digest.parts], "ns", width)
 
 
 def _spread(digest: Digest, width: int) -> Iterator[Line]:
@@ -161,9 +127,9 @@ def _tops(digest: Digest, width: int) -> Iterator[Line]:
 def _top(title: str, rows: Sequence[TopRow], width: int) -> Iterator[Line]:
     unit = scale([row.time for row in rows], rows[0].unit)
     counted = all(row.calls is not None for row in rows)
-    calls = _right(["calls" if counted else "", *(row.count for row in rows)])
-    times = _right(["time" if counted else "size", *(unit.with_unit(row.time) for row in rows)])
-    shares = _right(["share", *(_share(row.share) for row in rows)])
+    calls = right(["calls" if counted else "", *(row.count for row in rows)])
+    times = right(["time" if counted else "size", *(unit.with_unit(row.time) for row in rows)])
+    shares = right(["share", *(share_text(row.share) for row in rows)])
     picture = width // 6
     name = width - picture - cells(calls[0]) - cells(times[0]) - cells(shares[0]) - 8
     numbers = [f"  {call}  {time}  {share}  " for call, time, share in zip(calls, times, shares, strict=True)]
@@ -192,13 +158,3 @@ def _next(digest: Digest, width: int) -> Iterator[Line]:
     for command, why in commands:
         text = middle(padded(command, room), width)
         yield ((text, ""), (middle("   " + why, width - cells(text)), "dim"))
-
-
-def _share(share: float) -> str:
-    return shown(share, "fraction") if share >= _SEEN or share == 0 else "<0.1%"
-
-
-def _right(texts: Sequence[str]) -> list[str]:
-    """The texts, as wide as the widest, at the right."""
-    size = max(map(cells, texts), default=0)
-    return [padded(text, size, right=True) for text in texts]

@@ -164,8 +164,8 @@ def _legend(parts: Sequence[Part], total: float, unit: Unit, width: int) -> Iter
 def _entries(parts: Sequence[Part], legend: Sequence[Part], total: float, unit: Unit) -> list[Line]:
     """One column of the legend."""
     of = scale([part.value for part in legend], unit)
-    values = _right([of.with_unit(part.value) for part in parts])
-    shares = _right([share_text(part.value / total) for part in parts])
+    values = right([of.with_unit(part.value) for part in parts])
+    shares = right([share_text(part.value / total) for part in parts])
     label = max(cells(printable(part.label)) for part in parts)
     return [
         [_mark(part.kind), (f" {padded(printable(part.label), label)}  {value}  ", ""), (share, "dim")]
@@ -177,7 +177,7 @@ def _mark(kind: str) -> Piece:
     return KINDS[kind_of(kind) or "idle"].glyph, f"{MARK} {kind_of(kind) or 'idle'}"
 
 
-def _right(texts: Sequence[str]) -> list[str]:
+def right(texts: Sequence[str]) -> list[str]:
     """The texts, as wide as the widest, at the right."""
     size = max(map(cells, texts), default=0)
     return [padded(text, size, right=True) for text in texts]

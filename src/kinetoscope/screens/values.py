@@ -21,18 +21,15 @@ from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.pages.answers.diff import of_diff
 from kinetoscope.pages.answers.gate import of_gate
+from kinetoscope.pages.blocks import Bar, BarsBlock, Part, PartsBlock
 from kinetoscope.pages.digest import Digest, TopRow, average_step
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.sentences import recorded
 from kinetoscope.pages.sentences.steps import TimePart, headline
 from kinetoscope.schema import Result
 from kinetoscope.screens import terminal
-from kinetoscope.screens.html import SOFT, badge, bold, html, paragraph, prose, safe
-from kinetoscope.views.charts.palette import KINDS
-from kinetoscope.views.charts.spans import Span, proportions, spans
-from kinetoscope.views.names import shortened
+from kinetoscope.screens.html import SOFT, badge, bold, drawn, html, paragraph, prose, safe
 from kinetoscope.views.notebook import boxed
-from kinetoscope.views.numbers import shown
 from kinetoscope.views.terminal.bars import sparkline
 
 MAX_FINDINGS: Final = 8
@@ -129,30 +126,13 @@ def digest_html(digest: Digest) -> str:
 
 
 def _average(parts: Sequence[TimePart]) -> str:
-    """The average step as one bar, with what its colours mean."""
-    of_step = [part for part in parts if part.time > 0]
-    total = sum(part.time for part in of_step)
-    return proportions(
-        [
-            (part.label, f"{shown(part.time, 'ns')}, {shown(part.time / total, 'fraction')}", part.time, part.kind)
-            for part in sorted(of_step, key=lambda part: -part.time)
-        ]
-    )
+    """The average step as one bar, with the meanings of its colours."""
+    return drawn(PartsBlock("", [Part(part.kind, part.label, part.time) for part in parts]))
 
 
 def _top(title: str, rows: Sequence[TopRow]) -> str:
-    names = shortened([row.name for row in rows], _NAME_CELLS)
-    lines = [
-        Span(
-            name,
-            f"{shown(row.time, row.unit)}, {shown(row.share, 'fraction')}{row.count and f', {row.count} calls'}",
-            KINDS[row.kind].light,
-            0,
-            row.share,
-        )
-        for name, row in zip(names, rows, strict=True)
-    ]
-    return f"<p>{safe(title)}</p>{spans(lines, 0, max(row.share for row in rows))}"
+    bars = [Bar(row.name, row.kind, row.time, row.share, name=row.name, calls=row.calls) for row in rows]
+    return drawn(BarsBlock(title, bars, rows[0].unit))
 
 
 # --- advice

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group_in_order
-from kinetoscope.model.snapshot.allocator import private_pools
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import CATEGORIES
-from kinetoscope.model.snapshot.replay import SnapshotHistory, level
+from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
-from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, Snapshot
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.pages.sentences.heap import heap_sentences
 from kinetoscope.server.http.endpoint import JsonResponse, rows_response
 from kinetoscope.server.memory.answers import HeapSegments, MemoryHeap
-from kinetoscope.views.numbers import grouped, shown
+from kinetoscope.views.numbers import shown
 
 MAX_PIECES: Final = 200_000
 """Blocks and holes of a picture."""
@@ -46,7 +45,7 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
     head = MemoryHeap(
         event=event,
         time=int(instants[event]) if event >= 0 and len(instants) else None,
-        sentence=" ".join(_sentences(trace, snapshot, past, state, event)),
+        sentence=" ".join(heap_sentences(trace, snapshot, past, state, event)),
         groups=names,
         segments=HeapSegments(
             address=[f"0x{address:x}" for address in segments.address.tolist()],
@@ -120,34 +119,3 @@ def _name(snapshot: Snapshot, segments: SegmentHistory, at: int, streams: bool) 
     if pool != NONE and snapshot.pools[pool] != (0, 0):
         words += f", private pool {snapshot.pools[pool]}"
     return f"{words}, stream {f'0x{stream:x}' if stream else 'default'}" if streams else words
-
-
-def _sentences(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, state: Heap, event: int) -> Iterator[str]:
-    instants = event_instants(trace, past.device)
-    when = f"{shown(int(instants[event]), 'ns')} into the trace" if event >= 0 and len(instants) else ""
-    number = f"event {grouped(event)} ({_action(past, event)})" if event >= 0 else "Before the first event"
-    of = {name: int(level(trace, past.device, name)[event + 1]) for name in ("requested", "active", "reserved")}
-    place = ", ".join(filter(None, (when, number)))
-    place = place[:1].upper() + place[1:]
-    yield f"{place}: {shown(of['requested'], 'bytes')} requested, {shown(of['reserved'], 'bytes')} reserved."
-    used = state.bytes_of(~state.is_hole)
-    holes = state.bytes_of(state.is_hole)
-    private = private_pools(snapshot)[state.segments.pool]
-    split, whole = (int(holes[~private & which].sum()) for which in (used > 0, used == 0))
-    count = int((state.is_hole & (~private & (used > 0))[state.segment]).sum())
-    if split:
-        yield f"{shown(split, 'bytes')} are free in {grouped(count)} holes of segments in use."
-    if whole:
-        yield f"{shown(whole, 'bytes')} are free in whole segments."
-    if private.any():  # what looks free there is written by the replays of graphs
-        yield f"{shown(int(holes[private].sum()), 'bytes')} are not in use in private pools."
-    pending = int(state.size[state.is_pending].sum())
-    if pending:
-        yield f"{shown(pending, 'bytes')} were freed and wait for another stream."
-
-
-def _action(past: SnapshotHistory, event: int) -> str:
-    action = int(past.events.action[event])
-    words: dict[str, Any] = {"free_completed": "free", "oom": "out of memory"}
-    name = ACTIONS[action] if action >= 0 else "other"
-    return f"{words.get(name, name)} of {shown(int(past.events.size[event]), 'bytes')}"
