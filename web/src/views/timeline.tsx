@@ -7,16 +7,16 @@ import { useKeys } from "../base/keyboard";
 import { shown } from "../base/numbers";
 import type { ViewProps } from "../base/props";
 import { printable, words } from "../base/text";
-import { lanesFrom, textOfLanes } from "../draw/timeline/area";
-import { AreaTable } from "../draw/timeline/areatable";
-import { wholeTile } from "../draw/timeline/engine";
-import { Headline } from "../draw/timeline/headline";
-import { type Colouring, colouringOf, COLOURINGS } from "../draw/timeline/hues";
-import { Hovering } from "../draw/timeline/hovering";
-import { type Arrangement, ARRANGED, arrangedParams } from "../draw/timeline/arrange";
-import { HitList } from "../draw/timeline/hitlist";
-import { type Alike, Panel } from "../draw/timeline/panel";
-import { openOwn, openPublic } from "../draw/timeline/perfetto";
+import { lanesFrom, textOfLanes } from "../draw/timeline/engine/area";
+import { AreaTable } from "../draw/timeline/instruments/areatable";
+import { wholeTile } from "../draw/timeline/engine/engine";
+import { Headline } from "../draw/timeline/beside/headline";
+import { type Colouring, colouringOf, COLOURINGS } from "../draw/timeline/engine/hues";
+import { Hovering } from "../draw/timeline/stage/hovering";
+import { type Arrangement, ARRANGED, arrangedParams } from "../draw/timeline/engine/arrange";
+import { HitList } from "../draw/timeline/instruments/hitlist";
+import { type Alike, Panel } from "../draw/timeline/beside/panel";
+import { openOwn, openPublic } from "../draw/timeline/instruments/perfetto";
 import {
   along,
   arrangementOf,
@@ -30,20 +30,21 @@ import {
   stepsSpan,
   textOf,
   within,
-} from "../draw/timeline/places";
-import { useSearch } from "../draw/timeline/searching";
-import { NoteList } from "../draw/timeline/notelist";
-import { useNotes } from "../draw/timeline/notekeeping";
-import { flagsOf, newId } from "../draw/timeline/notes";
-import { Border, usePlace } from "../draw/timeline/below";
-import { useQueryLanes, withQuery } from "../draw/timeline/querylane";
-import { Side } from "../draw/timeline/side";
-import { Stage, type Told } from "../draw/timeline/stage";
-import { Folded, Summary } from "../draw/timeline/summary";
-import { kindWords, themeOf } from "../draw/timeline/theme";
+} from "../draw/timeline/engine/places";
+import { useSearch } from "../draw/timeline/instruments/searching";
+import { NoteList } from "../draw/timeline/instruments/notelist";
+import { useNotes } from "../draw/timeline/instruments/notekeeping";
+import { flagsOf, newId } from "../draw/timeline/instruments/notes";
+import { Border, usePlace } from "../draw/timeline/beside/below";
+import { useQueryLanes, withQuery } from "../draw/timeline/instruments/querylane";
+import { Side } from "../draw/timeline/beside/side";
+import type { Told } from "../draw/timeline/stage/picture";
+import { Stage } from "../draw/timeline/stage/stage";
+import { Folded, Summary } from "../draw/timeline/beside/summary";
+import { kindWords, themeOf } from "../draw/timeline/stage/theme";
 import "../draw/timeline/timeline.css";
-import { LanesMenu } from "../draw/timeline/lanesmenu";
-import { ColourMenu, Export, Search } from "../draw/timeline/tools";
+import { LanesMenu } from "../draw/timeline/instruments/lanesmenu";
+import { ColourMenu, Export, Search } from "../draw/timeline/instruments/tools";
 import type {
   EventDetails,
   PathRuns,
@@ -53,12 +54,12 @@ import type {
   TimelineNote,
   TimelineStep,
 } from "../api/answers";
-import type { Mark, Span } from "../draw/timeline/types";
-import { centred, fitted, stepBeside } from "../draw/timeline/view";
+import type { Mark, Span } from "../draw/timeline/engine/types";
+import { centred, fitted, stepBeside } from "../draw/timeline/engine/view";
 import type { TableAnswer } from "../api/answers";
 import { Failed, FailedHere, Waiting } from "../frame/states";
 
-export { Beside } from "../draw/timeline/beside";
+export { Beside } from "../draw/timeline/beside/beside";
 
 type Query = Record<string, string>;
 

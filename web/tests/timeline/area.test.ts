@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { lanesBetween, lanesFrom, textOfLanes } from "../../src/draw/timeline/area";
-import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
-import { layout } from "../../src/draw/timeline/layout";
+import { lanesBetween, lanesFrom, textOfLanes } from "../../src/draw/timeline/engine/area";
+import { keyOf, PLAIN } from "../../src/draw/timeline/engine/arrange";
+import { layout } from "../../src/draw/timeline/engine/layout";
 import type { RankLanes } from "../../src/api/answers";
 import { rankLanes, timelineLanes } from "./answers";
 

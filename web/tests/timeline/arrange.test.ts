@@ -10,10 +10,10 @@ import {
   PLAIN,
   resized,
   shownLanes,
-} from "../../src/draw/timeline/arrange";
-import { layout, stripsOf, unfolded } from "../../src/draw/timeline/layout";
+} from "../../src/draw/timeline/engine/arrange";
+import { layout, stripsOf, unfolded } from "../../src/draw/timeline/engine/layout";
 import type { RankLanes } from "../../src/api/answers";
-import type { Item } from "../../src/draw/timeline/types";
+import type { Item } from "../../src/draw/timeline/engine/types";
 import { rankLanes, timelineLanes } from "./answers";
 
 const rank = (number: number): RankLanes =>

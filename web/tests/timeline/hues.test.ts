@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { INK } from "../../src/base/colour";
-import { hueColour } from "../../src/draw/timeline/hues";
-import { inkOn, luminance } from "../../src/draw/timeline/inks";
+import { hueColour } from "../../src/draw/timeline/engine/hues";
+import { inkOn, luminance } from "../../src/draw/timeline/engine/inks";
 
 const contrast = (one: string, other: string): number => {
   const [high = 0, low = 0] = [luminance(one), luminance(other)].sort((a, b) => b - a);

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { inView } from "../../src/draw/timeline/inview";
-import { PLAIN } from "../../src/draw/timeline/arrange";
-import { layout } from "../../src/draw/timeline/layout";
-import { Store } from "../../src/draw/timeline/store";
-import { decode, UNITS } from "../../src/draw/timeline/tile";
-import type { Scene } from "../../src/draw/timeline/types";
+import { inView } from "../../src/draw/timeline/engine/inview";
+import { PLAIN } from "../../src/draw/timeline/engine/arrange";
+import { layout } from "../../src/draw/timeline/engine/layout";
+import { Store } from "../../src/draw/timeline/engine/store";
+import { decode, UNITS } from "../../src/draw/timeline/engine/tile";
+import type { Scene } from "../../src/draw/timeline/engine/types";
 import { type DrawnMark, packed } from "./drawn";
 import { timelineLanes } from "./answers";
 

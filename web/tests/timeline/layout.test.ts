@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { keyOf, PLAIN } from "../../src/draw/timeline/arrange";
-import { drawnDepths, layout, lineOf, rowAt, spotAt, unfolded } from "../../src/draw/timeline/layout";
+import { keyOf, PLAIN } from "../../src/draw/timeline/engine/arrange";
+import { drawnDepths, layout, lineOf, rowAt, spotAt, unfolded } from "../../src/draw/timeline/engine/layout";
 import type { RankLanes } from "../../src/api/answers";
 import { group, rankLanes, timelineLanes } from "./answers";
 

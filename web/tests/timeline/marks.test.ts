@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { Inks, inkOn, LEVELS, luminance, mix, Rects } from "../../src/draw/timeline/inks";
-import { type Frame, type Label, Rows } from "../../src/draw/timeline/marks";
-import type { Piece } from "../../src/draw/timeline/store";
-import { decode } from "../../src/draw/timeline/tile";
-import type { Theme } from "../../src/draw/timeline/types";
+import { Inks, inkOn, LEVELS, luminance, mix, Rects } from "../../src/draw/timeline/engine/inks";
+import { type Frame, type Label, Rows } from "../../src/draw/timeline/engine/marks";
+import type { Piece } from "../../src/draw/timeline/engine/store";
+import { decode } from "../../src/draw/timeline/engine/tile";
+import type { Theme } from "../../src/draw/timeline/engine/types";
 import { type DrawnMark, packed } from "./drawn";
 
 const theme = { ground: "#ffffff", kinds: { host: "#8a94a6", computation: "#0072b2" } } as unknown as Theme;

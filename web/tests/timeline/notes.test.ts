@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { flagAt, flagBoxes } from "../../src/draw/timeline/flags";
-import { layout } from "../../src/draw/timeline/layout";
-import { PLAIN } from "../../src/draw/timeline/arrange";
-import { UNKNOWN } from "../../src/draw/timeline/layout";
-import { flagsOf, notesOf, textOfNotes } from "../../src/draw/timeline/notes";
+import { flagAt, flagBoxes } from "../../src/draw/timeline/engine/flags";
+import { layout } from "../../src/draw/timeline/engine/layout";
+import { PLAIN } from "../../src/draw/timeline/engine/arrange";
+import { UNKNOWN } from "../../src/draw/timeline/engine/layout";
+import { flagsOf, notesOf, textOfNotes } from "../../src/draw/timeline/instruments/notes";
 import type { TimelineNote } from "../../src/api/answers";
 import { timelineLanes } from "./answers";
 

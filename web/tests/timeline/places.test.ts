@@ -1,6 +1,6 @@
-import { along } from "../../src/draw/timeline/places";
+import { along } from "../../src/draw/timeline/engine/places";
 import { expect, test } from "vitest";
-import { arrangedParams, keyOf } from "../../src/draw/timeline/arrange";
+import { arrangedParams, keyOf } from "../../src/draw/timeline/engine/arrange";
 import {
   arrangementOf,
   markOf,
@@ -10,7 +10,7 @@ import {
   startOf,
   startView,
   textOf,
-} from "../../src/draw/timeline/places";
+} from "../../src/draw/timeline/engine/places";
 import { arrowEnd, eventDetails, timelineLanes } from "./answers";
 
 const lanes = timelineLanes({

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { instant, niceStep, ticks } from "../../src/draw/timeline/ruler";
+import { instant, niceStep, ticks } from "../../src/draw/timeline/engine/ruler";
 
 test("ticks are round, apart, inside, and in one unit", () => {
   for (const [start, end] of [

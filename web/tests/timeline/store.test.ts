@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { Store } from "../../src/draw/timeline/store";
-import { decode } from "../../src/draw/timeline/tile";
-import type { Wanted } from "../../src/draw/timeline/types";
+import { Store } from "../../src/draw/timeline/engine/store";
+import { decode } from "../../src/draw/timeline/engine/tile";
+import type { Wanted } from "../../src/draw/timeline/engine/types";
 import { packed } from "./drawn";
 
 const bytesOf = ({ z, i }: Wanted) =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decode, markAt, tilesIn, UNITS, zFor } from "../../src/draw/timeline/tile";
+import { decode, markAt, tilesIn, UNITS, zFor } from "../../src/draw/timeline/engine/tile";
 import { packed } from "./drawn";
 
 describe("a tile", () => {

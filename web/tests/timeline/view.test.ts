@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clamp, eased, fitted, limits, panned, shown, stepBeside, zoomed } from "../../src/draw/timeline/view";
+import { clamp, eased, fitted, limits, panned, shown, stepBeside, zoomed } from "../../src/draw/timeline/engine/view";
 
 const whole = { start: 0, end: 1e9 };
 

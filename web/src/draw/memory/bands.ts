@@ -4,7 +4,7 @@ import type { MemoryBands } from "../../api/answers";
 import { INK } from "../../base/colour";
 import { scale, withUnit } from "../../base/numbers";
 import type { Pen } from "../../blocks/pen";
-import { niceStep, ticks } from "../timeline/ruler";
+import { niceStep, ticks } from "../timeline/engine/ruler";
 
 export const [LEFT, RIGHT, TOP, BOTTOM] = [64, 2, 22, 22];
 const [EVENT, AT, RESERVED, LEVELS] = [0, 1, 2, 3];
