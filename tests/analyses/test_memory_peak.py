@@ -247,7 +247,7 @@ def test_by_use_module_line_and_stack_of_a_trace(tmp_path: Path) -> None:
     lines = memory_peak(job(tmp_path, where, *DRAWN), group_by="line").frame
     here = ("train.py:3", "line", "train.py:3")
     assert lines.select("name", "kind", "line", "use", "size").rows()[1:] == [
-        (*here, "kept", 100),
+        (*here, "unknown", 100),
         (*here, "temporary", 72),
     ]
     assert peak(tmp_path, where, *DRAWN, group_by="module")[1:] == [

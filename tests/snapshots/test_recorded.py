@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kinetoscope import memory_curve, memory_peak
-from kinetoscope.model.snapshot.replay import Level, history_of, level_of
+from kinetoscope.model.memory.record import Level
+from kinetoscope.model.snapshot.replay import history_of, level_of
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.outputs.summary import summary
 from kinetoscope.readers.snapshot import load

@@ -8,25 +8,17 @@ from typing import Annotated
 import numpy as np
 import polars as pl
 
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import (
-    CUDA,
-    NONE_SELECTED,
-    NOT_RECORDED,
-    Instants,
-    device_name,
-    instants_in,
-    memory_instants,
-    out_of_memory,
-)
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
-from kinetoscope.model.snapshot.replay import history, level
-from kinetoscope.model.snapshot.snapshot import NONE
-from kinetoscope.model.steps.scope import Scope, origin_of_time
+from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, Instants, memory_instants, out_of_memory
+from kinetoscope.model.memory.record import MemoryRecord
+from kinetoscope.model.memory_records.records import memory_records
+from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot
+from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
@@ -84,48 +76,27 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection, *, points: int = 2000) -> Partial:
-    view, snapshot = memory_scope(trace, select), snapshot_of(trace)
-    instants = memory_instants(trace)
-    told = () if snapshot is None else snapshot.devices
-    rows = np.flatnonzero(instants_in(view))
-    rows = rows[np.argsort(instants.device[rows], kind="stable")]
-    if told:  # of these the snapshot has all, and exactly
-        rows = rows[~instants.of_devices(CUDA, told)[instants.device[rows]]]
-    frame = pl.DataFrame(
-        {
-            "device": polars_columns.labelled(instants.device[rows], instants.device_name).cast(pl.String),
-            "time": instants.time[rows] - origin_of_time(trace),
-            "allocated": instants.allocated[rows],
-            "reserved": polars_columns.rows(instants.reserved[rows]),
-            "change": instants.size[rows],
-        }
-    ).with_columns(requested=pl.lit(None, pl.Int64), source=pl.lit("trace"))
-    chosen = [device for device in told if select.devices is None or device in select.devices]
-    frames = [each for device in chosen if (each := _of_snapshot(view, device, points)) is not None]
-    frame = pl.concat([*frames, frame])
-    return Partial(frame, (*_notes(view, instants, frame), *(() if snapshot is None else snapshot.notes)))
+    view = memory_scope(trace, select)
+    frames = [_curve(record, record.selected(view), points) for record in memory_records(view, select.devices)]
+    frame = pl.concat([RESULT.per_rank.empty(), *frames])
+    return Partial(frame, (*_notes(view, memory_instants(trace), frame), *notes_of_snapshot(trace)))
 
 
-def _of_snapshot(view: Scope, device: int, points: int) -> pl.DataFrame | None:
-    trace, past = view.trace, history(view.trace, device)
-    if past is None:
-        return None
-    time = past.events.time - trace.base
-    chosen = np.flatnonzero(events_in(view, time))
-    requested, allocated, reserved = (level(trace, device, of) for of in ("requested", "allocated", "reserved"))
-    if points:
-        chosen = chosen[highest_places(requested[chosen + 1], points)]
+def _curve(record: MemoryRecord, chosen: Int64s, points: int) -> pl.DataFrame:
+    if points and record.source == "snapshot":
+        chosen = chosen[highest_places(record.in_use[chosen + 1], points)]
+    levels = record.levels()
+    total = np.concatenate([[0], np.cumsum(record.change)])
     before = np.concatenate([chosen[:1], chosen[:-1] + 1])
-    return pl.DataFrame(
-        {
-            "device": pl.Series([device_name(CUDA, device)], dtype=pl.String).new_from_index(0, len(chosen)),
-            "time": polars_columns.column(time[chosen] - origin_of_time(trace), past.events.time[chosen] != NONE),
-            "allocated": allocated[chosen + 1],
-            "reserved": reserved[chosen + 1],
-            "change": allocated[chosen + 1] - allocated[before],
-            "requested": requested[chosen + 1],
-        }
-    ).with_columns(source=pl.lit("snapshot"))
+    columns = {
+        "time": record.instants(chosen),
+        "allocated": levels["allocated"][chosen + 1],
+        "reserved": polars_columns.rows(levels["reserved"][chosen + 1]),
+        "change": total[chosen + 1] - total[before],
+        "requested": record.in_use[chosen + 1] if "requested" in levels else None,
+    }
+    facts = {"device": pl.lit(record.device), "source": pl.lit(record.source)}
+    return polars_columns.fitted(pl.DataFrame(columns).with_columns(**facts), RESULT.per_rank.types)
 
 
 def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[str]:

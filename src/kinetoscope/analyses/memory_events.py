@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_module, enclosing_op
-from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import (
-    CUDA,
-    NO_ADDRESS,
-    NONE_SELECTED,
-    NOT_RECORDED,
-    device_name,
-    gather_parent,
-    innermost_calls,
-    instants_in,
-    memory_instants,
-    names_of_modules,
-)
-from kinetoscope.model.memory.blocks import MemoryBlocks, memory_blocks
-from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES, owners
-from kinetoscope.model.snapshot.replay import history
-from kinetoscope.model.snapshot.sites import stack_sites
-from kinetoscope.model.snapshot.snapshot import NONE
-from kinetoscope.model.steps.scope import Scope, origin_of_time
+from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, memory_instants
+from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.memory.categories import CATEGORIES
+from kinetoscope.model.memory.record import MemoryRecord
+from kinetoscope.model.memory_records.records import memory_records
+from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
+from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace import polars_columns
@@ -101,110 +86,54 @@ ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False
 
 
 def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Partial:
-    instants, blocks = memory_instants(trace), memory_blocks(trace)
-    view, snapshot = memory_scope(trace, select), snapshot_of(trace)
-    chosen = np.flatnonzero(instants_in(view)[blocks.shown_at])
-    if snapshot is not None:  # of its devices it has all, and exactly
-        chosen = chosen[~instants.of_devices(CUDA, snapshot.devices)[instants.device[blocks.shown_at[chosen]]]]
-    shown = blocks.shown_at[chosen]
-    chosen = chosen[np.lexsort((shown, -blocks.size[chosen], instants.device[shown]))]
-    times, callers = _times(trace, blocks, chosen, select), _callers(trace, blocks, chosen)
-    frames = [_fitted(pl.DataFrame({**times, **callers}).with_columns(source=pl.lit("trace")))]
-    notes: list[str] = []
-    for device in snapshot.devices if snapshot is not None else ():
-        if select.devices is None or device in select.devices:
-            frame, count = _of_snapshot(view, device, largest)
-            frames.append(frame)
-            if count > len(frame):
-                name = device_name(CUDA, device)
-                notes.append(f"Of {name} the {len(frame):,} largest of {count:,} blocks; --largest 0 shows all.")
+    view, frames, notes = memory_scope(trace, select), [RESULT.per_rank.empty()], []
+    for record in memory_records(view, select.devices):
+        blocks = _chosen(record, view)
+        shown = blocks
+        if record.source == "snapshot" and 0 < largest < len(blocks):
+            shown = blocks[np.argpartition(-record.requested[blocks], largest - 1)[:largest]]
+            notes.append(
+                f"Of {record.device} the {largest:,} largest of {len(blocks):,} blocks; --largest 0 shows all."
+            )
+        frames.append(_rows(record, shown[np.lexsort((_shown_at(record)[shown], -record.requested[shown]))], select))
     frame = pl.concat(frames)
-    return Partial(frame, (*_notes(trace, blocks, frame, select, snapshot is not None), *notes))
+    return Partial(frame, (*_notes(trace, frame, select), *notes))
 
 
-def _fitted(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(kind) for name, kind in RESULT.per_rank.types.items())
+def _shown_at(record: MemoryRecord) -> Int32s:
+    """The change at which each block was allocated, else freed; −1 for one that was there all the time."""
+    return np.where(record.allocated_at >= 0, record.allocated_at, record.freed_at)
 
 
-def _of_snapshot(view: Scope, device: int, largest: int) -> tuple[pl.DataFrame, int]:
-    """The blocks of a device of a snapshot, the largest first, and how many there are."""
-    trace, past = view.trace, history(view.trace, device)
-    sites, categories = stack_sites(trace), owners(trace, device)
-    assert past is not None  # the snapshot has the device
-    assert sites is not None
-    assert categories is not None
-    event = np.where(past.allocated_at != NONE, past.allocated_at, past.freed_at)
-    whole = view.select.steps is None and view.clip is None
-    is_chosen = np.ones(len(past), np.bool_) if whole else event != NONE
-    if not whole:
-        is_chosen[is_chosen] = events_in(view, past.events.time - trace.base)[event[is_chosen]]
-    rows = np.flatnonzero(is_chosen)
-    count = len(rows)
-    if largest and count > largest:
-        rows = rows[np.argpartition(-past.requested[rows], largest - 1)[:largest]]
-    rows = rows[np.lexsort((event[rows], -past.requested[rows]))]
-    known, ended = past.allocated_at[rows] != NONE, past.freed_at[rows] != NONE
-    times = past.events.time if len(past.events) else np.full(1, NONE, np.int64)
-    begin, end = (times[np.maximum(each[rows], 0)] - trace.base for each in (past.allocated_at, past.freed_at))
-    windows = steps(trace, view.select.steps_by)
-    step = np.where(known, step_of(windows.host, begin), NONE)
-    stack = past.stack[rows]
+def _chosen(record: MemoryRecord, view: Scope) -> Int64s:
+    """Blocks that are selected; all the time are those of the whole recording."""
+    is_selected = np.zeros(len(record.time) + 1, np.bool_)
+    is_selected[record.selected(view)] = True
+    is_selected[-1] = view.select.steps is None and view.clip is None
+    return np.flatnonzero(is_selected[_shown_at(record)])
 
-    def told(text: Callable[[int], str]) -> pl.Series:
-        return polars_columns.labelled(stack, text).cast(pl.String).replace("", None)
 
-    origin, has_times = origin_of_time(trace), bool((past.events.time != NONE).all())
+def _rows(record: MemoryRecord, blocks: Int64s, select: Selection) -> pl.DataFrame:
+    begin, end = record.allocated_at[blocks], record.freed_at[blocks]
+    allocated_at, freed_at = (record.instants(each).set(pl.Series(each < 0), None) for each in (begin, end))
+    time = np.append(record.time, 0)
+    windows = steps(record.trace, select.steps_by)
+    step = np.where(begin >= 0, step_of(windows.host, time[begin]), NO_ROW)
     columns = {
-        "operator": told(lambda each: sites.operator_of(int(sites.operator[each]))),
-        "size": polars_columns.column(past.requested[rows]),
-        "allocated_at": polars_columns.column(begin - origin, known & has_times),
-        "freed_at": polars_columns.column(end - origin, ended & has_times),
-        "duration": polars_columns.column(end - begin, known & ended & has_times),
+        "size": polars_columns.column(record.requested[blocks]),
+        "allocated_at": allocated_at,
+        "freed_at": freed_at,
+        "duration": freed_at - allocated_at,
         "step": polars_columns.column(windows.number[step], step >= 0),
-        "module": told(lambda each: sites.line_of(int(sites.module[each]))),
-        "python": told(sites.line),
-        "use": polars_columns.labelled(categories.category[rows], CATEGORIES.__getitem__),
+        "use": polars_columns.labelled(record.category[blocks], CATEGORIES.__getitem__),
+        **record.callers(blocks),
     }
-    none = {name: pl.lit(None) for name in ("parent", "thread")}
-    facts = {"device": pl.lit(device_name(CUDA, device)), "source": pl.lit("snapshot"), **none}
-    return _fitted(pl.DataFrame(columns).with_columns(**facts)), count
+    facts = {"device": pl.lit(record.device), "source": pl.lit(record.source)}
+    return polars_columns.fitted(pl.DataFrame(columns).with_columns(**facts), RESULT.per_rank.types)
 
 
-def _times(trace: Trace, blocks: MemoryBlocks, chosen: Int64s, select: Selection) -> dict[str, pl.Series]:
-    instants, origin = memory_instants(trace), origin_of_time(trace)
-    allocated_at, freed_at, shown = blocks.allocated_at[chosen], blocks.freed_at[chosen], blocks.shown_at[chosen]
-    known, ended = allocated_at >= 0, freed_at >= 0
-    windows = steps(trace, select.steps_by)
-    step = np.where(known, step_of(windows.host, instants.time[allocated_at]), -1)
-    return {
-        "device": polars_columns.labelled(instants.device[shown], instants.device_name),
-        "size": polars_columns.column(blocks.size[chosen]),
-        "allocated_at": polars_columns.column(instants.time[allocated_at] - origin, known),
-        "freed_at": polars_columns.column(instants.time[freed_at] - origin, ended),
-        "duration": polars_columns.column(instants.time[freed_at] - instants.time[allocated_at], known & ended),
-        "step": polars_columns.column(windows.number[step], step >= 0),
-        "thread": polars_columns.rows(trace.tracks.integer_tids()[trace.track[instants.rows[shown]]]),
-    }
-
-
-def _callers(trace: Trace, blocks: MemoryBlocks, chosen: Int64s) -> dict[str, pl.Series]:
-    allocated_at = blocks.allocated_at[chosen]
-    row = np.where(allocated_at >= 0, innermost_calls(trace)[allocated_at], np.int32(NO_ROW))
-    op = gather_parent(enclosing_op(trace), row)
-    nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
-    return {
-        "operator": names_of_calls(trace, op),
-        "parent": names_of_calls(trace, gather_parent(nested.parent, gather_parent(nested.around, op))),
-        "module": names_of_modules(trace, gather_parent(enclosing_module(trace), row)),
-        "python": names_of_calls(trace, gather_parent(enclosing_frame(trace), row)),
-        "use": polars_columns.labelled(block_uses(trace)[chosen], lambda use: USES[use]),
-    }
-
-
-def _notes(
-    trace: Trace, blocks: MemoryBlocks, frame: pl.DataFrame, select: Selection, has_snapshot: bool
-) -> Iterator[str]:
-    records = len(memory_instants(trace))
+def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
+    records, blocks = len(memory_instants(trace)), memory_blocks(trace)
     if not len(frame):
         yield NOT_RECORDED if not records else NONE_SELECTED if len(blocks) else NO_ADDRESS
         return
@@ -212,5 +141,5 @@ def _notes(
         yield note
     if blocks.addressless:
         yield f"{blocks.addressless:,} of {records:,} records of memory have no address and are in no row."
-    if not has_snapshot and not (trace.kind == EventKind.PYTHON).any():
+    if snapshot_of(trace) is None and not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")

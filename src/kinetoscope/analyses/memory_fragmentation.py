@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -14,13 +14,14 @@ from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import CUDA, HOST, device_name, instants_in, memory_instants
-from kinetoscope.model.snapshot.fragmentation import default_pools, unused_levels
+from kinetoscope.model.memory.categories import CATEGORIES
+from kinetoscope.model.memory.record import MemoryRecord
+from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
+from kinetoscope.model.memory_records.records import memory_records
+from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap, releasable_bytes
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES, owners
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
-from kinetoscope.model.snapshot.sites import stack_sites
+from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, snapshot_of
+from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
@@ -65,6 +66,10 @@ RESULT = Schema(
 
 _POINTS: Final = 1000
 """Instants of the answer by time."""
+
+_UNTOLD: Final = (
+    "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used."
+)
 
 _MAX_TIME_NS: Final = 1 << 62
 _COLUMNS: Final = RESULT.without("rank", "device", "time", "source").types
@@ -122,89 +127,62 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By = "pool", at: int | None = None) -> Partial:
-    snapshot, view = snapshot_of(trace), memory_scope(trace, select)
-    if snapshot is None:
-        return _of_kineto(view, by, at)
-    frames, notes = [RESULT.per_rank.empty()], list(snapshot.notes)
-    for device in snapshot.devices:
-        past = history(trace, device)
-        if past is None or (select.devices is not None and device not in select.devices):
-            continue
-        chosen = _chosen(trace, view, past, at)
-        if chosen is None:
-            notes.append(f"The history of {device_name(CUDA, device)} has nothing in what is selected.")
+    view = memory_scope(trace, select)
+    frames, notes = [RESULT.per_rank.empty()], list(notes_of_snapshot(trace))
+    records = memory_records(view, select.devices)
+    for record in records:
+        levels = record.levels()
+        chosen = _chosen(record, view, at)
+        chosen = chosen[levels["reserved"][chosen + 1] >= 0]
+        if not len(chosen):
+            if record.source == "snapshot":
+                notes.append(f"The history of {record.device} has nothing in what is selected.")
             continue
         if by == "time":
-            frame = _by_time(trace, past, chosen)
+            chosen = chosen[highest_places((levels["reserved"] - record.in_use)[chosen + 1], _POINTS)]
+            frame = _at_places(record, chosen)
+        elif isinstance(record, SnapshotRecord):
+            frame = _at_instant(trace, record, int(chosen[-1]), by)
         else:
-            frame = _at_instant(trace, snapshot, past, int(chosen[-1]), by)
-        whose = pl.lit(device_name(CUDA, device)).alias("device")
-        frames.append(_fitted(frame.with_columns(whose, source=pl.lit("snapshot"))))
+            frame = _at_places(record, chosen[-1:])
+        frames.append(
+            polars_columns.fitted(
+                frame.with_columns(device=pl.lit(record.device), source=pl.lit(record.source)), RESULT.per_rank.types
+            )
+        )
+    if any(frame.get_column("source")[0] == "trace" for frame in frames if len(frame)):
+        notes.append(_UNTOLD)
+    elif snapshot_of(trace) is None:
+        notes.append(not_recorded("memory"))
     return Partial(pl.concat(frames), tuple(notes))
 
 
-def _fitted(frame: pl.DataFrame) -> pl.DataFrame:
-    """All columns, null where the frame has none."""
-    types = RESULT.per_rank.types
-    missing = [pl.lit(None, kind).alias(name) for name, kind in types.items() if name not in frame.columns]
-    return frame.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in types.items())
+def _chosen(record: MemoryRecord, view: Scope, at: int | None) -> Int64s:
+    """Changes that are selected, −1 among them where the beginning is."""
+    whole = view.select.steps is None and view.clip is None
+    chosen = np.arange(-1, len(record.time)) if whole else record.selected(view)
+    if at is None:
+        return chosen
+    return np.array([np.searchsorted(record.time, origin_of_time(view.trace) + at, side="right") - 1], np.int64)
 
 
-def _chosen(trace: Trace, view: Scope, past: SnapshotHistory, at: int | None) -> Int64s | None:
-    """Events that are selected, −1 among them where the beginning is; None where there are none."""
-    time = past.events.time - trace.base
-    if at is not None:
-        event = int(np.searchsorted(np.maximum.accumulate(time), origin_of_time(trace) + at, side="right")) - 1
-        return np.array([event], np.int64)
-    if view.select.steps is None and view.clip is None:
-        return np.arange(-1, len(time), dtype=np.int64)
-    events = np.flatnonzero(events_in(view, time))
-    return events if len(events) else None
-
-
-def _time_of(trace: Trace, past: SnapshotHistory, event: Int64s) -> pl.Series:
-    """When events were, on the trace's axis; null where the file has no times."""
-    if not len(past.events):
-        return pl.Series([None] * len(event), dtype=pl.Int64)
-    time = past.events.time[np.maximum(event, 0)]
-    return polars_columns.column(time - trace.base - origin_of_time(trace), time != NONE)
-
-
-# --- over time
-
-
-def _by_time(trace: Trace, past: SnapshotHistory, chosen: Int64s) -> pl.DataFrame:
-    reserved, requested, allocated, active = (
-        level(trace, past.device, name) for name in ("reserved", "requested", "allocated", "active")
-    )
-    unused = unused_levels(trace, past.device)
-    places = chosen + 1
-    shown = places[highest_places((reserved - requested)[places], _POINTS)]
-    columns = {
-        "reserved": reserved,
-        "allocated": allocated,
-        "requested": requested - (active - allocated),
-        "internal_loss": active - requested,
-        "pending": active - allocated,
-        "inactive_split": unused.split,
-        "releasable": unused.releasable,
-        "private": unused.private,
-    }
-    frame = pl.DataFrame({name: values[shown] for name, values in columns.items()})
-    return frame.with_columns(_time_of(trace, past, shown - 1).alias("time"))
+def _at_places(record: MemoryRecord, places: Int64s) -> pl.DataFrame:
+    """The levels after some changes, as far as they are known."""
+    columns = {name: values[places + 1] for name, values in record.levels().items()}
+    return pl.DataFrame({"time": record.instants(places), **columns})
 
 
 # --- at an instant
 
 
-def _at_instant(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, event: int, by: By) -> pl.DataFrame:
-    state = heap(trace, past.device, event)
+def _at_instant(trace: Trace, record: SnapshotRecord, event: int, by: By) -> pl.DataFrame:
+    snapshot, past, state = record.sites.snapshot, record.past, heap(trace, record.past.device, event)
     assert state is not None  # there is a history
     frame = _segments(snapshot, past, state).with_columns(
-        _time_of(trace, past, np.full(len(state.segments), event, np.int64)).alias("time")
+        time=record.instants(np.full(len(state.segments), event, np.int64))
     )
     if by == "segment":
-        frame = frame.with_columns(**_pins(trace, past, state))
+        frame = frame.with_columns(**_pins(record, state))
         unused = pl.sum_horizontal("inactive_split", "private", "releasable")
         return frame.sort(unused, "address", descending=[True, False])
     sums = [name for name in _SUMS if name in frame.columns]
@@ -258,11 +236,9 @@ def pool_name(snapshot: Snapshot, pool: int) -> str:
     return "default" if pool in default_pools(snapshot) else ",".join(map(str, snapshot.pools[pool]))
 
 
-def _pins(trace: Trace, past: SnapshotHistory, state: Heap) -> dict[str, pl.Series]:
+def _pins(record: SnapshotRecord, state: Heap) -> dict[str, pl.Series]:
     """Of each segment the allocation in use that stays longest, and of those the smallest."""
-    sites, categories = stack_sites(trace), owners(trace, past.device)
-    assert sites is not None  # there is a snapshot
-    assert categories is not None
+    past, sites = record.past, record.sites
     pieces = np.flatnonzero(~state.is_hole)
     rows = state.allocation[pieces]
     until = np.where(past.freed_at[rows] == NONE, len(past.events), past.freed_at[rows])
@@ -272,40 +248,9 @@ def _pins(trace: Trace, past: SnapshotHistory, state: Heap) -> dict[str, pl.Seri
     row[state.segment[pieces[first]]] = state.allocation[pieces[first]]
     stacks = [int(past.stack[each]) if each != NONE else None for each in row.tolist()]
     lines = [None if stack is None else sites.line(stack) or "[no line]" for stack in stacks]
-    uses = [None if each == NONE else CATEGORIES[int(categories.category[each])] for each in row.tolist()]
+    uses = [None if each == NONE else CATEGORIES[int(record.category[each])] for each in row.tolist()]
     return {
         "pin": pl.Series("pin", lines, dtype=pl.String),
         "pin_size": polars_columns.column(past.size[row] if len(past) else row, row != NONE),
         "pin_use": pl.Series("pin_use", uses, dtype=pl.String),
     }
-
-
-# --- from Kineto's records
-
-
-def _of_kineto(view: Scope, by: By, at: int | None) -> Partial:
-    instants, origin = memory_instants(view.trace), origin_of_time(view.trace)
-    chosen = instants_in(view)
-    rows: list[dict[str, Any]] = []
-    for device, (kind, _) in enumerate(instants.devices):
-        here = np.flatnonzero(chosen & (instants.device == device) & (instants.reserved >= 0))
-        if at is not None:
-            here = here[instants.time[here] <= origin + at]
-        if kind == HOST or not len(here):
-            continue
-        unused = instants.reserved[here] - instants.allocated[here]
-        shown = here[highest_places(unused, _POINTS)] if by == "time" else here[-1:]
-        rows += [
-            {
-                "device": instants.device_name(device),
-                "time": int(instants.time[place]) - origin,
-                "reserved": int(instants.reserved[place]),
-                "allocated": int(instants.allocated[place]),
-                "source": "trace",
-            }
-            for place in shown.tolist()
-        ]
-    note = "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used."
-    return Partial(
-        _fitted(pl.DataFrame(rows, schema_overrides={"source": pl.String})), (note if rows else not_recorded("memory"),)
-    )

@@ -11,23 +11,19 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import HOST, NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
-from kinetoscope.model.memory.blocks import grouped, memory_blocks
-from kinetoscope.model.snapshot.growth import HOLDERS, StepAllocations, carried_over, step_allocations
-from kinetoscope.model.snapshot.growth import kept as kept_allocations
+from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
+from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.memory.record import MemoryRecord, StepAllocations
+from kinetoscope.model.memory.windows import MemoryWindows
+from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history
-from kinetoscope.model.snapshot.sites import StackSites, stack_sites
-from kinetoscope.model.snapshot.windows import HistoryWindows
-from kinetoscope.model.snapshot.windows import windows as history_windows
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.steps.steps import Steps, step_of
+from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Param, Result, Schema
 
@@ -118,45 +114,62 @@ ANALYSIS = Analysis(
 def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     if warmup < 0:
         raise UsageError(f"warmup is {warmup}; it is a number of steps, from 0")
-    snapshot = snapshot_of(trace)
-    numbers = [] if snapshot is None else [each for each in snapshot.devices if _is_selected(each, select)]
-    frames = [RESULT.per_rank.empty()]
-    notes: list[str] = []
-    for number in numbers:
-        frame, note = _of_snapshot(trace, number, select, warmup)
-        frames.append(_named(frame, f"cuda:{number}", "snapshot"))
-        notes += filter(None, [note])
-    instants = memory_instants(trace)
-    view = memory_scope(trace, select)
-    used = view.places >= warmup
-    spans = Intervals(view.steps.host.start[used], view.steps.host.end[used])
-    for device, (kind, number) in enumerate(instants.devices):
-        if not _is_selected(number, select) or (kind != HOST and number in numbers):
-            continue
-        whole = _of_device(instants, device, spans.end, view.places[used])
-        rows = pl.concat([pl.DataFrame([whole], schema=_COLUMNS), _kept(trace, device, spans)])
-        frames.append(_named(rows, instants.device_name(device), "trace"))
-    if len(instants) or snapshot is None:
+    view, instants = memory_scope(trace, select), memory_instants(trace)
+    frames, notes = [RESULT.per_rank.empty()], []
+    for record in memory_records(view, select.devices):
+        every = record.windows(view)
+        frames.append(_of_record(record, every.at(every.places >= warmup)))
+        if record.source == "snapshot" and every.note:
+            notes.append(every.note)
+    if len(instants) or snapshot_of(trace) is None:
         notes += _notes(trace, instants, view.steps)
     return Partial(pl.concat(frames), tuple(dict.fromkeys(notes)))
 
 
-def _is_selected(number: int, select: Selection) -> bool:
-    return select.devices is None or number in select.devices
+def _of_record(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:
+    """The row of a device, and those of what outlives its step."""
+    growth, rows = _growth(np.zeros(len(steps), np.int64), steps.places), pl.DataFrame(schema=_COLUMNS)
+    if len(steps) >= _MIN_STEPS:
+        growth = _growth(record.carried_over(steps), steps.places)
+        rows = _kept(record, steps)
+        if growth["verdict"] != "leak" and (own := record.step_allocations(steps)) is not None:
+            held, others = (_growth(each, steps.places) for each in (own.held, own.others))
+            larger = others["verdict"] == "leak"
+            if held["verdict"] == "leak" and not (larger and others["per_step"] >= held["per_step"]):
+                growth = held | {"verdict": "unclear" if larger else "leak"}
+                rows = pl.concat([_replaced(own, len(steps)), rows])
+    whole = pl.DataFrame([{"kind": "device", "name": record.device, **growth}], schema=_COLUMNS)
+    facts = {"device": pl.lit(record.device), "source": pl.lit(record.source)}
+    return pl.concat([whole, rows]).with_columns(**facts).select(RESULT.names[1:])
 
 
-def _named(rows: pl.DataFrame, device: str, source: str) -> pl.DataFrame:
-    return rows.with_columns(device=pl.lit(device), source=pl.lit(source)).select(RESULT.names[1:])
+def _replaced(own: StepAllocations, steps: int) -> pl.DataFrame:
+    """Stacks of which each step leaves more, by how much."""
+    frame = own.owners.with_columns(per_step=own.growth / (steps - 1), size=own.growth, blocks=own.blocks)
+    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal_relaxed").cast(_COLUMNS)
+
+
+def _kept(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:
+    """Blocks of a step but the last that are in use at the end of the last: by what allocated them, largest first."""
+    rows = np.flatnonzero(record.active(int(steps.end[-1]) - 1))
+    step = steps.of(record.allocated_at[rows])
+    earlier = (step >= 0) & (step < len(steps) - 1)
+    rows, step = rows[earlier], step[earlier]
+    codes, frame = record.kept_by(rows, steps)
+    size = sum_by(codes, len(frame), record.size[rows])
+    _, first = group(codes, step)  # one for each step in which a group has blocks
+    frame = frame.with_columns(
+        size=pl.Series(size, dtype=pl.Int64),
+        per_step=pl.Series(size / (len(steps) - 1), dtype=pl.Float64),
+        blocks=pl.Series(np.bincount(codes, minlength=len(frame)), dtype=pl.Int64),
+        steps=pl.Series(np.bincount(codes[first], minlength=len(frame)), dtype=pl.Int64),
+    )
+    frame = pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal")
+    order = ["size", "name", "kind", "module", "stack"]
+    return frame.sort(order, descending=[True, *[False] * 4], nulls_last=True)
 
 
 # --- the line through the levels at the ends of the steps
-
-
-def _of_device(instants: Instants, device: int, ends: Int64s, places: Int64s) -> dict[str, Any]:
-    here = instants.of_device(device)
-    last = np.searchsorted(instants.time[here], ends, side="left") - 1
-    level = np.where(last >= 0, instants.allocated[here[last]], instants.before(int(here[0])))
-    return {"kind": "device", "name": instants.device_name(device), **_growth(level, places)}
 
 
 def _growth(level: Int64s, places: Int64s) -> dict[str, Any]:
@@ -195,102 +208,6 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
     risen = int(np.flatnonzero(np.diff(level) > 0).max(initial=-1)) + 1
     stopped = len(level) - 1 - risen >= max(_MIN_STEPS, 1.5 * risen)
     return "no growth" if constant or falls_back or stopped else "unclear"
-
-
-# --- the same from a snapshot
-
-
-def _of_snapshot(trace: Trace, device: int, select: Selection, warmup: int) -> tuple[pl.DataFrame, str]:
-    """The rows of a device, and the note on its steps."""
-    sites, past = stack_sites(trace), history(trace, device)
-    every = history_windows(trace, device, select)
-    steps = every.at(every.places >= warmup)
-    whole = {"kind": "device", "name": f"cuda:{device}"}
-    if sites is None or past is None or len(steps) < _MIN_STEPS:
-        none = np.zeros(len(steps), np.int64)
-        return pl.DataFrame([whole | _growth(none, none)], schema=_COLUMNS), every.note
-    growth = _growth(carried_over(past, steps), steps.places)
-    rows = _stacks(sites, past, steps)
-    if growth["verdict"] != "leak":
-        own = step_allocations(past, steps)
-        held = _growth(own.held, steps.places)
-        others = _growth(own.others, steps.places)
-        larger = others["verdict"] == "leak"
-        if held["verdict"] == "leak" and not (larger and others["per_step"] >= held["per_step"]):
-            growth = held | {"verdict": "unclear" if larger else "leak"}
-            rows = pl.concat([_replaced(sites, own, len(steps)), rows])
-    return pl.concat([pl.DataFrame([whole | growth], schema=_COLUMNS), rows]), every.note
-
-
-def _replaced(sites: StackSites, own: StepAllocations, steps: int) -> pl.DataFrame:
-    """Stacks of which each step holds more of its own, by how much."""
-    stacks = own.growing.tolist()
-    frame = pl.DataFrame(
-        {
-            "kind": ["stack"] * len(stacks),
-            "name": [_site(sites, stack) for stack in stacks],
-            "per_step": own.growth / (steps - 1),
-            "size": own.growth,
-            "blocks": own.blocks,
-            "held_by": [HOLDERS[0]] * len(stacks),
-            "stack": [sites.folded(stack) or None for stack in stacks],
-        }
-    )
-    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal_relaxed").cast(_COLUMNS)
-
-
-def _stacks(sites: StackSites, past: SnapshotHistory, steps: HistoryWindows) -> pl.DataFrame:
-    """What outlives its step, by the stack that allocated it and what holds it, largest first."""
-    rows, step, holder = kept_allocations(sites.snapshot, past, steps)
-    codes, first = group(past.stack[rows], holder)
-    stacks = past.stack[rows[first]].tolist()
-    size = sum_by(codes, len(first), past.size[rows])
-    _, taken_in = group(codes, step)
-    frame = pl.DataFrame(
-        {
-            "kind": "stack",
-            "name": [_site(sites, stack) for stack in stacks],
-            "per_step": size / (len(steps) - 1),
-            "size": size,
-            "blocks": np.bincount(codes, minlength=len(first)),
-            "steps": np.bincount(codes[taken_in], minlength=len(first)),
-            "held_by": [HOLDERS[each] for each in holder[first].tolist()],
-            "stack": [sites.folded(stack) or None for stack in stacks],
-        }
-    ).sort("size", "name", "stack", descending=[True, False, False], nulls_last=True)
-    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame.cast({"kind": pl.String})], how="diagonal")
-
-
-# --- blocks that outlive their step
-
-
-def _kept(trace: Trace, device: int, windows: Intervals) -> pl.DataFrame:
-    """Blocks allocated in a step but the last, and in use at the end of the last: by what allocated, largest first."""
-    instants, blocks = memory_instants(trace), memory_blocks(trace)
-    if len(windows.start) < _MIN_STEPS:
-        return pl.DataFrame(schema=_COLUMNS)
-    until = int(np.searchsorted(instants.time, windows.end[-1], side="left")) - 1
-    alive = np.flatnonzero(blocks.active_after(until) & (instants.device[blocks.shown_at] == device))
-    step = step_of(windows, instants.time[blocks.allocated_at[alive]])
-    earlier = (step >= 0) & (step < len(windows.start) - 1)
-    alive, step = alive[earlier], step[earlier]
-    codes, frame = grouped(trace, blocks.allocated_at[alive])
-    size = sum_by(codes, len(frame), blocks.size[alive])
-    _, first = group(codes, step)  # one for each step in which a group has blocks
-    frame = frame.with_columns(
-        size=pl.Series(size, dtype=pl.Int64),
-        per_step=pl.Series(size / (len(windows.start) - 1), dtype=pl.Float64),
-        blocks=pl.Series(np.bincount(codes, minlength=len(frame)), dtype=pl.Int64),
-        steps=pl.Series(np.bincount(codes[first], minlength=len(frame)), dtype=pl.Int64),
-    )
-    order = ["size", "name", "kind", "module"]
-    frame = frame.sort(order, descending=[True, False, False, False], nulls_last=True)
-    return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal")
-
-
-def _site(sites: StackSites, stack: int) -> str:
-    """`train.py:12`, the line of the user; of a stack without one the operator that allocated the memory."""
-    return sites.line(stack) or sites.operator_of(int(sites.operator[stack])) or "[no stack]"
 
 
 def _notes(trace: Trace, instants: Instants, steps: Steps) -> Iterator[str]:

@@ -15,11 +15,12 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
 from kinetoscope.model.memory.failed_requests import FailedRequest, Judgement, judged
 from kinetoscope.model.snapshot.failures import Obstacles, RefusedRequest, failures, obstacles
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES, owners
+from kinetoscope.model.snapshot.owners import owners
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
-from typing import Annotated, Final, Literal, cast
+from collections.abc import Iterator
+from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.health.snapshots import contradictions
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import (
-    CUDA,
-    NO_ADDRESS,
-    NONE_SELECTED,
-    NOT_RECORDED,
-    Instants,
-    device_name,
-    innermost_calls,
-    instants_in,
-    memory_instants,
-)
-from kinetoscope.model.memory.blocks import block_keys, charged_calls, grouped, memory_blocks
-from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.operators.call_stacks import call_stacks
-from kinetoscope.model.snapshot.active import OwnerKind, active_by_owner
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of, time_beside
-from kinetoscope.model.snapshot.replay import history, level
-from kinetoscope.model.snapshot.snapshot import NONE
+from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, Instants, memory_instants
+from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.memory.record import GroupBy, MemoryRecord, highest_in
+from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
+from kinetoscope.model.memory_records.records import memory_records
+from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, time_beside
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
-
-GroupBy = Literal["call", "class", "shapes", "use", "module", "line", "stack"]
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -89,10 +71,6 @@ RESULT = Schema(
 
 APART: Final = "The memory snapshot is of another time than the trace, or of another run: it has no instants here."
 
-_NAME_OF_EARLIER: Final = "[before the recording]"
-_NAME_WITHOUT_ADDRESS: Final = "[without address]"
-_OWNERS: Final = ("use", "module", "line", "stack")
-_NO_PLACE: Final = -1
 _MAX_TIME_NS: Final = 1 << 62
 
 
@@ -156,28 +134,35 @@ ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name"
 def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
     if at is not None and not 0 <= at < _MAX_TIME_NS:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
-    view = memory_scope(trace, select)
-    instants, origin = memory_instants(trace), origin_of_time(trace)
-    chosen = instants_in(view)
-    frames, notes = _of_snapshot(trace, view, select, at, group_by)
-    recorded = {str(frame.get_column("device")[0]) for frame in frames if len(frame)}
-    chosen &= np.array([instants.device_name(each) not in recorded for each in range(len(instants.devices))], np.bool_)[
-        instants.device
-    ]
-    for device in np.unique(instants.device[chosen]).tolist():
-        name = instants.device_name(device)
-        if at is None:
-            place = _peak(instants, chosen, device)
-            first = view.clip[0] if view.clip else origin
-            time = max(int(instants.time[place]) if place >= 0 else origin, first) - origin
-        else:
-            place, time = _last(instants, device, origin + at), at
-        frames.append(_placed(_in_use(trace, device, place, group_by), name, time, "trace"))
-        if not len(frames[-1]):
-            notes.append(f"Nothing was in use on {name}.")
-    if chosen.any() or not frames:
-        notes = [*_notes(view, instants, bool(chosen.any())), *notes]
-    return Partial(pl.concat([RESULT.per_rank.empty(), *frames]), tuple(notes))
+    view, records = memory_scope(trace, select), []
+    frames, notes = [RESULT.per_rank.empty()], list(_snapshot_notes(trace))
+    for record in memory_records(view, select.devices):
+        chosen = record.selected(view)
+        if not len(chosen) and (at is None or record.source == "trace") and len(record.time):
+            if record.source == "snapshot":
+                notes.append(f"The history of {record.device} has nothing in what is selected.")
+            continue
+        place, time = _instant(record, view, chosen, at)
+        frames.append(_placed(record.owners(place, group_by), str(record.device), time, record.source))
+        records.append(record.source)
+        notes += _device_notes(trace, record, len(frames[-1]))
+    if "trace" in records or not records:
+        notes = [*_notes(view, memory_instants(trace), "trace" in records), *notes]
+    return Partial(pl.concat(frames), tuple(notes))
+
+
+def _instant(record: MemoryRecord, view: Scope, chosen: Int64s, at: int | None) -> tuple[int, int | None]:
+    """The change after which most is in use, or that is the last up to a time (−1 is before all), and its time."""
+    origin = origin_of_time(view.trace)
+    if at is not None:
+        place = int(np.searchsorted(record.time, origin + at, side="right")) - 1
+    else:
+        place = highest_in(record.in_use, chosen)
+    is_timed = not len(record.time) or record.instants(np.array([place], np.int64)).null_count() == 0
+    if at is not None or not is_timed:
+        return place, at if is_timed else None
+    first = view.clip[0] if view.clip else origin
+    return place, max(int(record.time[place]) if place >= 0 else origin, first) - origin
 
 
 def _placed(frame: pl.DataFrame, device: str, time: int | None, source: str) -> pl.DataFrame:
@@ -188,152 +173,20 @@ def _placed(frame: pl.DataFrame, device: str, time: int | None, source: str) -> 
     return _shared(placed).select(pl.col(column.name).cast(column.dtype) for column in RESULT.per_rank)
 
 
-def _peak(instants: Instants, chosen: Bools, device: int) -> int:
-    """Where most is in use on a device, of the places selected and those right before them; −1 is before all."""
-    here = instants.of_device(device)
-    after = instants.allocated[here]
-    before = np.concatenate([[instants.before(int(here[0]))], after[:-1]])
-    selected = np.flatnonzero(chosen[here])
-    high, high_before = selected[after[selected].argmax()], selected[before[selected].argmax()]
-    if before[high_before] > after[high]:
-        return int(here[high_before - 1]) if high_before else _NO_PLACE
-    return int(here[high])
-
-
-def _of_snapshot(
-    trace: Trace, view: Scope, select: Selection, at: int | None, group_by: GroupBy
-) -> tuple[list[pl.DataFrame], list[str]]:
-    """The frame of each device of the rank's snapshot, and notes."""
-    snapshot, origin = snapshot_of(trace), origin_of_time(trace)
-    frames: list[pl.DataFrame] = []
-    if snapshot is None:
-        return frames, []
-    notes = list(snapshot.notes)
+def _snapshot_notes(trace: Trace) -> Iterator[str]:
+    yield from notes_of_snapshot(trace)
     if time_beside(trace):
-        notes.append(APART)
-    for device in snapshot.devices:
-        past = history(trace, device)
-        if past is None or (select.devices is not None and device not in select.devices):
-            continue
-        time = past.events.time - trace.base
-        height, name = level(trace, device, "requested"), device_name(CUDA, device)
-        if at is not None:
-            event = int(np.searchsorted(np.maximum.accumulate(time), origin + at, side="right")) - 1
-        else:
-            is_chosen = events_in(view, time)
-            touched = np.append(is_chosen, False) | np.concatenate([[False], is_chosen])
-            touched |= not len(is_chosen)
-            if not touched.any():
-                notes.append(f"The history of {name} has nothing in what is selected.")
-                continue
-            event = int(np.where(touched, height, -1).argmax()) - 1
-        when: int | None = at if at is not None else max(int(time[max(event, 0)]) - origin, 0) if len(time) else 0
-        if len(time) and past.events.time[max(event, 0)] == NONE:  # torch wrote no times before 2.2
-            when = None
-        kinds: dict[GroupBy, OwnerKind] = {"class": "module", "shapes": "call"}
-        owned = active_by_owner(trace, device, event, kinds.get(group_by, cast("OwnerKind", group_by)))
-        frames.append(_placed(owned, name, when, "snapshot"))
-        notes += [message for message, _ in contradictions(trace, past)]
-        if past.is_truncated:
-            notes.append(f"The history of {name} is truncated: its ring of {len(past.events):,} entries was full.")
-    return frames, notes
+        yield APART
 
 
-def _last(instants: Instants, device: int, time: int) -> int:
-    """The last place of a device up to a time, −1 for none."""
-    here = instants.of_device(device)
-    count = int(np.searchsorted(instants.time[here], time, side="right"))
-    return int(here[count - 1]) if count else _NO_PLACE
-
-
-def _in_use(trace: Trace, device: int, place: int, group_by: GroupBy) -> pl.DataFrame:
-    """What was in use on a device after an instant: rows that sum to what its allocator says."""
-    instants, blocks = memory_instants(trace), memory_blocks(trace)
-    here = instants.of_device(device)
-    total = int(instants.allocated[place]) if place >= 0 else instants.before(int(here[0]))
-    alive = np.flatnonzero(blocks.active_after(place) & (instants.device[blocks.shown_at] == device))
-    calls, frame = grouped(trace, blocks.allocated_at[alive])
-    use = block_uses(trace)[alive]
-    inputs = _inputs(trace, blocks.allocated_at[alive], group_by)
-    place_of, texts = _places(trace, blocks.allocated_at[alive], group_by)
-    codes, first = group(calls, use, *inputs, place_of)
-    shapes, types = (each[first] for each in inputs)
-    size = sum_by(codes, len(first), blocks.size[alive])
-    frame = frame[calls[first]].with_columns(
-        modules=pl.lit(None, pl.Int64),
-        input_shapes=polars_columns.json_texts(trace.strings, shapes),
-        input_types=polars_columns.json_texts(trace.strings, types),
-        place=polars_columns.labelled(place_of[first], texts.__getitem__).cast(pl.String).replace("", None),
-        use=pl.Series([USES[each] for each in use[first].tolist()], dtype=pl.String),
-        blocks=pl.Series(np.bincount(codes, minlength=len(first)), dtype=pl.Int64),
-        size=pl.Series(size, dtype=pl.Int64),
-    )
-    if group_by == "class":
-        frame = _by_class(frame)
-    elif group_by in _OWNERS:
-        frame = _by_owner(frame, group_by)
-    else:
-        frame = frame.drop("place")
-    past = here[here <= place]
-    unpaired = instants.size[past[block_keys(trace)[past] < 0]]
-    before = np.concatenate([[total], -size, -unpaired]).sum()
-    rest = [(_NAME_WITHOUT_ADDRESS, "unpaired", int(unpaired.sum())), (_NAME_OF_EARLIER, "before", int(before))]
-    rows = [{"name": name, "kind": kind, "size": size} for name, kind, size in rest if size]
-    columns = {"name": pl.String, "kind": pl.String, "size": pl.Int64}
-    return pl.concat([frame, pl.DataFrame(rows, schema=columns)], how="diagonal")
-
-
-def _inputs(trace: Trace, place: Int32s, group_by: GroupBy) -> tuple[Int64s, Int64s]:
-    """Shapes and types of the inputs of operators that allocated, codes: int64 [blocks], −1 where not asked for."""
-    nothing = np.full(len(place), -1, np.int64)
-    if group_by != "shapes" or not len(trace):
-        return nothing, nothing
-    call = charged_calls(trace)[place]
-    shapes, types = (arguments.codes(trace, name, call) for name in ("input_dims", "input_types"))
-    known = (call >= 0) & (place >= 0)
-    return np.where(known, shapes, -1), np.where(known, types, -1)
-
-
-def _places(trace: Trace, allocated_at: Int32s, group_by: GroupBy) -> tuple[Int32s, Sequence[str]]:
-    """The line or stack that allocated each block, −1 where it was not asked for or recorded, and their texts."""
-    if group_by not in ("line", "stack"):
-        return np.full(len(allocated_at), -1, np.int32), ()
-    call = innermost_calls(trace)[allocated_at] if len(trace) else allocated_at
-    stacks = call_stacks(trace, python=True, in_forward=True)
-    code = np.where((allocated_at >= 0) & (call >= 0), stacks.code[call], np.int32(-1)) if len(trace) else allocated_at
-    if group_by == "stack":
-        return code, stacks.texts
-    lines = [f"{PurePosixPath(file).name}:{line}" if file else "" for file, line, _ in map(user_source, stacks.texts)]
-    numbers = {text: number for number, text in enumerate(dict.fromkeys(lines))}
-    of_stack = np.array([*(numbers[text] for text in lines), -1], np.int32)
-    return of_stack[code], list(numbers)
-
-
-def _by_owner(frame: pl.DataFrame, owner: GroupBy) -> pl.DataFrame:
-    """Rows of one use, and of one module, line or stack, in one; what has none stands under its call."""
-    of = pl.col("place" if owner in ("line", "stack") else owner)
-    name, kind = pl.coalesce(of, "name"), pl.when(of.is_null()).then("kind").otherwise(pl.lit(owner))
-    if owner == "stack":
-        name, kind = pl.col("name"), pl.col("kind")
-    sums = frame.with_columns(name=name, kind=kind, **({owner: of} if owner in ("line", "stack") else {}))
-    keys = dict.fromkeys(("name", "kind", "use", owner))
-    return sums.group_by(*keys, maintain_order=True).agg(pl.col("blocks", "size").sum())
-
-
-def _by_class(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of modules of one class, and of one use, in one; torch numbers those of a class: `Linear_0`, `Linear_1`."""
-    of_class = pl.col("module").str.replace(r"_\d+$", "")
-    named = frame.with_columns(
-        name=pl.coalesce(of_class, "name"),
-        kind=pl.when(pl.col("module").is_null()).then("kind").otherwise(pl.lit("module")),
-        of=of_class,
-    )
-    sums = named.group_by("name", "kind", "of", "use", maintain_order=True).agg(
-        pl.col("blocks", "size").sum(), modules=pl.col("module").drop_nulls().n_unique().cast(pl.Int64)
-    )
-    known = pl.when(pl.col("module").is_not_null()).then("modules")
-    unknown = pl.lit(None, pl.String)
-    return sums.rename({"of": "module"}).with_columns(modules=known, input_shapes=unknown, input_types=unknown)
+def _device_notes(trace: Trace, record: MemoryRecord, rows: int) -> Iterator[str]:
+    if isinstance(record, SnapshotRecord):
+        yield from (message for message, _ in contradictions(trace, record.past))
+        if record.past.is_truncated:
+            events = len(record.time)
+            yield f"The history of {record.device} is truncated: its ring of {events:,} entries was full."
+    elif not rows:
+        yield f"Nothing was in use on {record.device}."
 
 
 def _shared(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Final
 
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.memory.allocator import (
-    CUDA,
-    NONE_SELECTED,
-    NOT_RECORDED,
-    device_name,
-    instants_in,
-    memory_instants,
-)
-from kinetoscope.model.memory.blocks import memory_blocks
-from kinetoscope.model.memory.category_series import SERIES_USES, series_of
-from kinetoscope.model.memory.uses import USES, block_uses
-from kinetoscope.model.snapshot.bands import bands, categories, category_changes
-from kinetoscope.model.snapshot.of_trace import events_in, memory_scope, snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES
-from kinetoscope.model.snapshot.replay import history
-from kinetoscope.model.snapshot.snapshot import NONE
-from kinetoscope.model.steps.scope import Scope, origin_of_time
+from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, memory_instants
+from kinetoscope.model.memory.categories import CATEGORIES
+from kinetoscope.model.memory.record import CategoryRecord
+from kinetoscope.model.memory_records.records import category_records
+from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
+from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
@@ -81,118 +69,32 @@ ANALYSIS = Analysis(
 
 
 def _of_trace(trace: Trace, select: Selection, *, points: int) -> Partial:
-    view = memory_scope(trace, select)
-    frames = [*_of_snapshot(view, points), *_of_series(view, points)]
-    recorded = {frame.get_column("device")[0] for frame in frames}
-    frames += _of_instants(view, points, recorded)
+    view, frames = memory_scope(trace, select), [RESULT.per_rank.empty()]
+    for record in category_records(view, select.devices):
+        if len(chosen := record.selected(view)):
+            frames.append(_frame(view, record, *record.by_category(chosen, points)))
     notes = [view.steps.note] if select.steps is not None and view.steps.note else []
-    if not frames:
+    if len(frames) == 1:
         known = len(memory_instants(trace)) or snapshot_of(trace) is not None
         notes.append(NONE_SELECTED if known else NOT_RECORDED)
-    return Partial(pl.concat([RESULT.per_rank.empty(), *frames]), tuple(notes))
+    return Partial(pl.concat(frames), tuple(notes))
 
 
-def _of_snapshot(view: Scope, points: int) -> Iterator[pl.DataFrame]:
-    trace, snapshot = view.trace, snapshot_of(view.trace)
-    for device in snapshot.devices if snapshot is not None else ():
-        past = history(trace, device)
-        if past is None or (view.select.devices is not None and device not in view.select.devices):
-            continue
-        time = past.events.time - trace.base
-        chosen = np.flatnonzero(events_in(view, time))
-        if not len(chosen):
-            continue
-        first, last = int(chosen[0]), int(chosen[-1])
-        known = past.events.time != NONE
-        # Before torch 2.2 events have no times: then the history is cut into parts of as many events.
-        axis = np.maximum.accumulate(time[first : last + 1]) if known.all() else np.arange(first, last + 1)
-        begins = _parts(axis, points) + first
-        kinds = len(CATEGORIES)
-        found = bands(past, categories(trace, device), kinds, category_changes(trace, device), begins)
-        event = np.maximum(found.event, 0)
-        yield _frame(
-            view, device_name(CUDA, device), time[event], found.levels, CATEGORIES, "snapshot", known=known[event]
-        )
-
-
-def _of_series(view: Scope, points: int) -> Iterator[pl.DataFrame]:
-    """The frame of a file of `export_memory_timeline`."""
-    series = series_of(view.trace)
-    if series is None:
-        return
-    time = series.time - view.trace.base
-    chosen = np.flatnonzero(events_in(view, time))
-    if len(chosen):
-        levels = series.levels[chosen]
-        at = _highest(levels.sum(axis=1), _parts(time[chosen], points))
-        yield _frame(view, None, time[chosen][at], levels[at], SERIES_USES, "timeline file")
-
-
-def _of_instants(view: Scope, points: int, recorded: set[str]) -> Iterator[pl.DataFrame]:
-    """The frames of devices of which only the profiler's events tell."""
-    trace, instants, blocks = view.trace, memory_instants(view.trace), memory_blocks(view.trace)
-    chosen = instants_in(view)
-    uses = block_uses(trace)
-    for device in np.unique(instants.device[chosen]).tolist():
-        name = instants.device_name(device)
-        if name in recorded:
-            continue
-        places = np.flatnonzero(chosen & (instants.device == device))
-        at = places[_highest(instants.allocated[places], _parts(instants.time[places], points))]
-        of_device = (blocks.allocated_at >= 0) & (instants.device[blocks.shown_at] == device)
-        levels = np.zeros((len(at), len(USES) + 1), np.int64)
-        for use in range(len(USES)):
-            rows = of_device & (uses == use)
-            ended = rows & (blocks.ended_at >= 0)
-            levels[:, use] = _sums_until(blocks.allocated_at[rows], blocks.size[rows], at)
-            levels[:, use] -= _sums_until(blocks.ended_at[ended], blocks.size[ended], at)
-        levels[:, -1] = instants.allocated[at] - levels.sum(axis=1)
-        yield _frame(view, name, instants.time[at], levels, (*USES, CATEGORIES[-1]), "trace")
-
-
-def _frame(
-    view: Scope,
-    device: str | None,
-    time: Int64s,
-    levels: Int64s,
-    uses: tuple[str, ...],
-    source: str,
-    known: Bools | None = None,
-) -> pl.DataFrame:
-    """A row for each instant and each use that there ever is."""
+def _frame(view: Scope, record: CategoryRecord, places: Int64s, levels: Int64s) -> pl.DataFrame:
+    """A row for each instant and each category that there ever is."""
     present = np.flatnonzero(levels.any(axis=0))
-    step = step_of(view.steps.host, time)
-    number = np.append(view.steps.number, -1)[step]
-    count = len(present)
-    known = np.ones(len(time), np.bool_) if known is None else known
+    instants = record.instants(places)
+    step = step_of(view.steps.host, record.time[np.maximum(places, 0)])
+    number = polars_columns.column(np.append(view.steps.number, -1)[step], (step >= 0) & ~instants.is_null().to_numpy())
+    every = np.repeat(np.arange(len(places)), len(present))
     return pl.DataFrame(
         {
-            "device": pl.Series([device], dtype=pl.String).new_from_index(0, len(time) * count),
-            "time": polars_columns.column(np.repeat(time - origin_of_time(view.trace), count), np.repeat(known, count)),
-            "use": pl.Series([uses[each] for each in present.tolist()] * len(time), dtype=pl.String),
+            "device": pl.Series([record.device], dtype=pl.String).new_from_index(0, len(every)),
+            "time": instants[every],
+            "use": pl.Series([CATEGORIES[each] for each in present.tolist()] * len(places), dtype=pl.String),
             "size": levels[:, present].ravel(),
-            "step": polars_columns.column(np.repeat(number, count), np.repeat((step >= 0) & known, count)),
-            "source": pl.Series([source], dtype=pl.String).new_from_index(0, len(time) * count),
+            "step": number[every],
+            "source": pl.Series([record.source], dtype=pl.String).new_from_index(0, len(every)),
         },
         schema=RESULT.per_rank.types,
     )
-
-
-def _parts(time: Int64s, points: int) -> Int64s:
-    """Where each of so many equal parts of the time begins, and the last one ends: places; empty parts are left out."""
-    edges = np.linspace(int(time[0]), int(time[-1]), points + 1)[1:-1]
-    return np.unique(np.concatenate([[0], np.searchsorted(time, edges), [len(time)]]))
-
-
-def _highest(level: Int64s, begins: Int64s) -> Int64s:
-    """The place of the highest level of each part."""
-    highest = np.maximum.reduceat(level, begins[:-1])
-    at = np.flatnonzero(level == np.repeat(highest, np.diff(begins)))
-    return at[np.searchsorted(at, begins[:-1])]
-
-
-def _sums_until(places: Int64s, sizes: Int64s, at: Int64s) -> Int64s:
-    """The sum of the sizes whose places are not behind each of `at`."""
-    order = np.argsort(places, kind="stable")
-    sums = np.concatenate([[0], np.cumsum(sizes[order])]).astype(np.int64)
-    return sums[np.searchsorted(places[order], at, side="right")]

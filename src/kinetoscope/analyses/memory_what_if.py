@@ -16,6 +16,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.allocator import CUDA, device_name
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.allocator import (
     TRUSTED_SHARE,
     ReplayedAllocator,
@@ -27,7 +28,7 @@ from kinetoscope.model.snapshot.allocator import (
 )
 from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES, owners
+from kinetoscope.model.snapshot.owners import owners
 from kinetoscope.model.snapshot.releases import EMPTIED, RETRY, UNTOLD, releases
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level, level_of
 from kinetoscope.model.snapshot.segment_history import segment_history

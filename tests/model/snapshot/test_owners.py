@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kinetoscope import read
-from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, PARAMETER, STATE, UNKNOWN, WORKSPACE, owners
+from kinetoscope.model.memory.categories import CATEGORIES, PARAMETER, STATE, UNKNOWN, WORKSPACE
+from kinetoscope.model.snapshot.owners import EVIDENCE, owners
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.trace.trace import Trace

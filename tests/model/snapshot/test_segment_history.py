@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kinetoscope.algorithms.layout.bands import columns_of
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import bands, changes_by_kind
 from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, segment_history_of, segments_after
 from kinetoscope.model.snapshot.snapshot import NONE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP
@@ -116,14 +117,14 @@ def test_each_column_shows_its_highest_instant() -> None:
     past.active_after = lambda event: (taken <= event) & ((returned == NONE) | (returned > event))
     kind = random_.integers(0, 3, count).astype(np.int8)
     begins = columns_of(20, 180, 16)
-    found = bands(past, kind, 3, changes_by_kind(past, kind), begins)
+    found = bands(past, kind, changes_by_kind(past, kind), begins)
 
     def levels(event: int) -> list[int]:
         alive = past.active_after(event)
-        return [int(requested[alive & (kind == each)].sum()) for each in range(3)]
+        return [int(requested[alive & (kind == each)].sum()) for each in range(len(CATEGORIES))]
 
-    assert found.event[0] == 19
-    for column, (event, shown) in enumerate(zip(found.event.tolist(), found.levels.tolist(), strict=True)):
+    assert found.place[0] == 19
+    for column, (event, shown) in enumerate(zip(found.place.tolist(), found.levels.tolist(), strict=True)):
         assert shown == levels(event)
         if column:
             inside = range(int(begins[column - 1]), int(begins[column]))

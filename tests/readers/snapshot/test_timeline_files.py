@@ -11,7 +11,8 @@ import pytest
 
 from kinetoscope import read
 from kinetoscope.errors import BrokenTraceError, NotATraceError
-from kinetoscope.model.memory.category_series import SERIES_USES, series_of
+from kinetoscope.model.memory.categories import GRADIENT, UNKNOWN
+from kinetoscope.model.memory.category_series import TORCH_CATEGORIES, series_of
 from kinetoscope.readers.snapshot.timeline_files import series_in
 from tests.conftest import SHARED
 
@@ -37,7 +38,7 @@ def test_both_forms_hold_the_same_series(content: object, tmp_path: Path) -> Non
     series = series_of(trace)
     assert series is not None
     assert series.time.tolist() == [NS + 1000, NS + 3000]
-    gradient, unknown = SERIES_USES.index("gradient"), SERIES_USES.index("unknown")
+    gradient, unknown = GRADIENT, UNKNOWN
     assert series.levels[:, [gradient, unknown]].tolist() == [[512, 4096], [512, 0]]
     assert series.levels.sum() == 512 + 512 + 4096
 
@@ -49,7 +50,8 @@ def test_a_timeline_of_torch() -> None:
     series = series_of(read(path).trace())
     assert series is not None
     rows = np.array(json.loads(gzip.decompress(path.read_bytes())))
-    assert series.levels[-1].tolist() == [int(rows[rows[:, 3] == use, 2].sum()) for use in range(len(SERIES_USES))]
+    expected = [int(rows[rows[:, 3] == use, 2].sum()) for use in range(len(TORCH_CATEGORIES))]
+    assert series.levels[-1, list(TORCH_CATEGORIES)].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.model.memory.categories import (
+    ACTIVATION,
+    AUTOGRAD_DETAIL,
+    GRADIENT,
+    INPUT,
+    PARAMETER,
+    STATE,
+    TEMPORARY,
+    UNKNOWN,
+)
 from kinetoscope.model.trace.trace import Trace
 
-SERIES_USES: Final = (
-    *("parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown"),
-)
-"""Torch's categories, in its order: `_CATEGORY_TO_INDEX` of torch/profiler/_memory_profiler.py. *autograd detail* is
-what autograd keeps for the backward pass beside activations."""
+TORCH_CATEGORIES: Final = (PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, AUTOGRAD_DETAIL, UNKNOWN)
+"""Torch's categories, in its order: `_CATEGORY_TO_INDEX` of torch/profiler/_memory_profiler.py."""
 
 SERIES_KEY: Final = "category series"
 """With the URL, under what a trace keeps its series."""
@@ -24,7 +31,7 @@ class CategorySeries:
 
     Attributes:
         time: int64 [instants], ns since 1970, ascending.
-        levels: int64 [instants, uses], bytes from each instant on; the uses are SERIES_USES.
+        levels: int64 [instants, categories], bytes from each instant on.
     """
 
     time: Int64s

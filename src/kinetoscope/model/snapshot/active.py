@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,17 +16,16 @@ from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.memory.allocator import names_of_modules
 from kinetoscope.model.memory.blocks import charged_calls, charged_modules
+from kinetoscope.model.memory.categories import CATEGORIES, GRADIENT, TEMPORARY
+from kinetoscope.model.memory.record import GroupBy
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.snapshot.joined import joined_instants
-from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, GRADIENT, TEMPORARY, owners
+from kinetoscope.model.snapshot.owners import EVIDENCE, owners
 from kinetoscope.model.snapshot.replay import history
 from kinetoscope.model.snapshot.sites import BACKWARD, StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import NONE
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-
-OwnerKind = Literal["call", "module", "line", "stack", "use"]
-"""What makes a row: the operator with its line and module, the module, the line, the stack, or the category alone."""
 
 BEFORE_NAME: Final = "[before the history]"
 BACKWARD_NAME: Final = "[backward pass]"
@@ -38,6 +37,8 @@ COLUMNS: Final = pl.Schema(
         **dict.fromkeys(("blocks", "repeats", "each", "size"), pl.Int64()),
     }
 )
+
+_OF_CALL: Final = ("module", "line")
 
 _COMMON_SHARE: Final = 0.8
 """Share of an owner's bytes that a line must lead to, to be said of all."""
@@ -54,7 +55,7 @@ _SMALLER_NUMBER_SHARE: Final = 0.1
 """
 
 
-def active_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.DataFrame:
+def active_by_owner(trace: Trace, device: int, event: int, by: GroupBy) -> pl.DataFrame:
     """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
@@ -113,10 +114,15 @@ def active_by_owner(trace: Trace, device: int, event: int, by: OwnerKind) -> pl.
     return _by(sums, sites, by)
 
 
-def _by(sums: pl.DataFrame, sites: StackSites, by: OwnerKind) -> pl.DataFrame:
-    """One row for each owner, of the sums of each stack, category and module."""
+def _by(sums: pl.DataFrame, sites: StackSites, by: GroupBy) -> pl.DataFrame:
+    """One row for each owner, of the sums of each stack, category and module.
+
+    Stacks tell no classes of modules and no shapes: those are the modules and the calls.
+    """
     names = {
         "call": ("operator", "line"),
+        "shapes": ("operator", "line"),
+        "class": ("module", "line", "operator"),
         "module": ("module", "line", "operator"),
         "line": ("line", "operator"),
         "stack": ("line", "operator"),
@@ -125,7 +131,7 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: OwnerKind) -> pl.DataFrame:
     kind = pl.when(pl.col("nothing") == BEFORE_NAME).then(pl.lit("before")).otherwise(pl.lit("memory"))
     for name in reversed(names):
         kind = pl.when(pl.col(name).is_not_null()).then(pl.lit(name)).otherwise(kind)
-    keys = ["name", "kind", "use", *{"call": ("module", "line"), "stack": ("folded",)}.get(by, ())]
+    keys = ["name", "kind", "use", *{"call": _OF_CALL, "shapes": _OF_CALL, "stack": ("folded",)}.get(by, ())]
     named = sums.with_columns(name=pl.coalesce(*names, "nothing"), kind=kind).sort(
         "size", descending=True, maintain_order=True
     )
@@ -142,7 +148,7 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: OwnerKind) -> pl.DataFrame:
         "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
         "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
     }
-    if by != "call":
+    if by not in ("call", "shapes"):
         found["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
         if by == "line":
             found["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int8s, Int64s
 from kinetoscope.algorithms.layout.bands import highest
+from kinetoscope.model.memory.categories import CATEGORIES
+from kinetoscope.model.memory.record import CategoryLevels
 from kinetoscope.model.snapshot.owners import owners
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.snapshot import NONE
@@ -19,19 +19,6 @@ NO_CHANGE = -1
 """Code of an event that neither allocates nor frees memory."""
 
 
-@dataclass(frozen=True)
-class Bands:
-    """Levels at some instants of a history, in order.
-
-    Attributes:
-        event: int64 [instants], the event after which they hold; −1 before the first.
-        levels: int64 [instants, kinds], bytes requested.
-    """
-
-    event: Int64s
-    levels: Int64s
-
-
 def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
     """What each event does: k allocates bytes of kind k, −2 − k frees them, NO_CHANGE. `kind`: int8 [allocations]."""
     codes = np.full(len(past.events), NO_CHANGE, np.int8)
@@ -41,24 +28,23 @@ def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
     return codes
 
 
-def bands(past: SnapshotHistory, kind: Int8s, kinds: int, changes: Int8s, begins: Int64s) -> Bands:
+def bands(past: SnapshotHistory, kind: Int8s, changes: Int8s, begins: Int64s) -> CategoryLevels:
     """The state before the first of some events, then the highest instant of each column of them.
 
     Args:
         past: the history of a device.
-        kind: int8 [allocations], from 0 up to `kinds`.
-        kinds: how many there are.
+        kind: int8 [allocations], a place in CATEGORIES.
         changes: `changes_by_kind`.
         begins: int64 [columns + 1], the events with which the columns begin; the end of the last one.
     """
     before = int(begins[0]) - 1
     alive = past.active_after(before)
-    start = np.zeros(kinds, np.int64)
+    start = np.zeros(len(CATEGORIES), np.int64)
     np.add.at(start, kind[alive], past.requested[alive])
     columns = len(begins) - 1
-    at, levels = np.empty(columns, np.int64), np.empty((columns, kinds), np.int64)
+    at, levels = np.empty(columns, np.int64), np.empty((columns, len(CATEGORIES)), np.int64)
     highest(changes, past.events.size, begins, start.copy(), at, levels)
-    return Bands(np.concatenate([[before], at]), np.concatenate([start[None], levels]))
+    return CategoryLevels(np.concatenate([[before], at]), np.concatenate([start[None], levels]))
 
 
 @derived

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kinetoscope.model.memory.categories import ACTIVATION
 from kinetoscope.model.snapshot import sites
-from kinetoscope.model.snapshot.owners import ACTIVATION, owners
+from kinetoscope.model.snapshot.owners import owners
 from kinetoscope.model.snapshot.replay import history, level
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE

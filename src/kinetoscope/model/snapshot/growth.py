@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.model.memory.record import StepAllocations
+from kinetoscope.model.memory.windows import MemoryWindows
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
-from kinetoscope.model.snapshot.windows import HistoryWindows
 
 HOLDERS: Final = ("references", "stream", "graph pool")
 """What keeps an allocation: references to its tensor, for its free was not requested; work of another stream that must
@@ -20,32 +22,7 @@ NEVER_FREED: Final = np.iinfo(np.int32).max
 """Event of a free that the history does not have."""
 
 
-class PersistentAllocations(NamedTuple):
-    """Allocations that outlive their step: rows int32, the step int64 of each, what keeps it int8, of HOLDERS."""
-
-    rows: Int32s
-    step: Int64s
-    holder: Int8s
-
-
-class StepAllocations(NamedTuple):
-    """Bytes requested in each step, int64 [steps].
-
-    Attributes:
-        held: what it allocated and is in use at its end.
-        others: all of the stacks of which no step leaves anything in use at its end.
-        growing: stacks, int32, of which the last step leaves more than the first, those with most first.
-        growth: int64, by how much; blocks: int64, how many the last step leaves.
-    """
-
-    held: Int64s
-    others: Int64s
-    growing: Int32s
-    growth: Int64s
-    blocks: Int64s
-
-
-def carried_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
+def carried_over(past: SnapshotHistory, steps: MemoryWindows) -> Int64s:
     """Bytes requested that are in use at the end of each step and were allocated before it began: int64 [steps]."""
     first = np.searchsorted(steps.start, past.allocated_at, side="right")
     last = np.searchsorted(steps.end, _over(past), side="right")
@@ -56,7 +33,7 @@ def carried_over(past: SnapshotHistory, steps: HistoryWindows) -> Int64s:
     return np.cumsum(change)[:-1]
 
 
-def step_allocations(past: SnapshotHistory, steps: HistoryWindows) -> StepAllocations:
+def step_allocations(past: SnapshotHistory, steps: MemoryWindows) -> StepAllocations:
     """What each step allocates."""
     step = steps.of(past.allocated_at)
     rows = np.flatnonzero(step >= 0)
@@ -75,20 +52,16 @@ def step_allocations(past: SnapshotHistory, steps: HistoryWindows) -> StepAlloca
     growing = np.flatnonzero(at_last > at_first)
     growing = growing[np.argsort(at_first[growing] - at_last[growing], kind="stable")]
     count = np.bincount(of_stack[is_held & (step == len(steps) - 1)], minlength=len(first))
-    return StepAllocations(held, others, stack[first[growing]], (at_last - at_first)[growing], count[growing])
+    return StepAllocations(
+        held, others, stack[first[growing]], (at_last - at_first)[growing], count[growing], pl.DataFrame()
+    )
 
 
-def kept(snapshot: Snapshot, past: SnapshotHistory, steps: HistoryWindows) -> PersistentAllocations:
-    """Allocations of any step but the last, and in use at the end of the last."""
-    end = int(steps.end[-1])
-    rows = np.flatnonzero(_over(past) >= end).astype(np.int32)
-    step = steps.of(past.allocated_at[rows])
-    earlier = (step >= 0) & (step < len(steps) - 1)
-    rows, step = rows[earlier], step[earlier]
+def holders(snapshot: Snapshot, past: SnapshotHistory, rows: Int64s, end: int) -> Int8s:
+    """What keeps allocations at an event, a place in HOLDERS: int8 [rows]."""
     private = np.array([pool != (0, 0) for pool in (*snapshot.pools, (0, 0))], np.bool_)[past.pool[rows]]
     waits = past.free_requested_at[rows]
-    holder = np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)
-    return PersistentAllocations(rows, step, holder)
+    return np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)
 
 
 def _over(past: SnapshotHistory) -> Int32s:

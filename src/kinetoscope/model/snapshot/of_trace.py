@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
-from kinetoscope.algorithms.arrays import Bools, Int64s
 from kinetoscope.model.snapshot.snapshot import Snapshot
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -46,6 +42,12 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
     return snapshot
 
 
+def notes_of_snapshot(trace: Trace) -> tuple[str, ...]:
+    """What could not be read of it, as sentences."""
+    snapshot = snapshot_of(trace)
+    return () if snapshot is None else snapshot.notes
+
+
 @derived
 def time_beside(trace: Trace) -> int:
     """How far the history of the rank's snapshot lies beside its trace, ns: such instants are none of the trace.
@@ -68,16 +70,3 @@ def memory_scope(trace: Trace, select: Selection) -> Scope:
         UsageError: the trace does not have what is selected.
     """
     return scope(trace, select if snapshot_of(trace) is None else replace(select, devices=None, streams=None))
-
-
-def events_in(view: Scope, time: Int64s) -> Bools:
-    """Events of a history, by time on the trace's clock, in the selected steps and range of time: bool [events].
-
-    Where the trace has no steps, its window is no step of the history, which may be longer: all events are selected.
-    """
-    chosen = np.ones(len(time), np.bool_)
-    if view.select.steps is not None and view.steps.origin != "window":
-        chosen = step_of(view.steps.host, time) >= 0
-    if view.clip is not None:
-        chosen &= (time >= view.clip[0]) & (time < view.clip[1])
-    return chosen

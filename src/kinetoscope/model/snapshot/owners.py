@@ -19,7 +19,21 @@ from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
-from kinetoscope.model.memory.uses import backward_spans, is_in_spans, optimizer_spans
+from kinetoscope.model.memory.block_categories import backward_spans, is_in_spans, optimizer_spans
+from kinetoscope.model.memory.categories import (
+    ACTIVATION,
+    CATEGORIES,
+    COLLECTIVE,
+    GRADIENT,
+    GRAPH_POOL,
+    INPUT,
+    KV_CACHE,
+    PARAMETER,
+    STATE,
+    TEMPORARY,
+    UNKNOWN,
+    WORKSPACE,
+)
 from kinetoscope.model.snapshot import sites
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, history_of
@@ -35,34 +49,6 @@ from kinetoscope.model.snapshot.snapshot import (
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-CATEGORIES: Final = (
-    *("parameter", "gradient", "optimizer state", "activation", "temporary", "workspace", "collective buffer", "input"),
-    *("KV cache", "graph pool", "unknown"),
-)
-"""Categories of allocations, in the order of their codes.
-
-parameter: allocated where modules are built, loaded or moved; or there before the history, with the size of a gradient;
-or allocated anew by an optimizer in each step, after its state. gradient: allocated in the backward pass, and outlives
-it. optimizer state: allocated in the optimizer, and outlives its step. activation: allocated elsewhere, and freed in a
-backward pass, or by a module and freed after one, or with a graph of autograd. temporary: freed in the pass in which it
-was allocated. workspace, collective buffer, KV cache, input: by a function of the stack; a workspace of cuBLAS also by
-its size. graph pool: in a pool of its own, as CUDA graphs have it. unknown: what nothing tells.
-"""
-
-(
-    PARAMETER,
-    GRADIENT,
-    STATE,
-    ACTIVATION,
-    TEMPORARY,
-    WORKSPACE,
-    COLLECTIVE,
-    INPUT,
-    KV_CACHE,
-    GRAPH_POOL,
-    UNKNOWN,
-) = range(len(CATEGORIES))
 
 EVIDENCE: Final = ("stack", "annotation", "trace", "lifetime", "size", "pool")
 """How a category is known, in the order of the codes: by the frames of the stack; by an annotation or metadata of the

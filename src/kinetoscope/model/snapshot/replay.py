@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
+from kinetoscope.model.memory.record import Level
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
@@ -27,10 +28,6 @@ from kinetoscope.model.snapshot.snapshot import (
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-Level = Literal["requested", "active", "allocated", "reserved"]
-"""As in `torch.cuda.memory_stats`: bytes requested, of allocations that were not yet freed; the same as rounded;
-rounded, without those whose free waits for another stream; bytes of segments."""
 
 _ROUND_NUMBER: Final = 1000
 """Of such a multiple is the `max_entries` of a history that people give."""

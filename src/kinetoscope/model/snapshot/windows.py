@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.model.snapshot.of_trace import memory_scope
+from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.model.memory.windows import MemoryWindows
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import MODULE_CALL, PARAMETER, StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
 from kinetoscope.model.steps.proposed_steps import dividers
-from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
+from kinetoscope.model.steps.scope import Scope
+from kinetoscope.model.steps.selection import STEADY_STEPS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -34,61 +34,28 @@ FEWEST_STEPS: Final = 4
 """Steps from which growth can be told: three, after one that warms up."""
 
 
-@dataclass(frozen=True)
-class HistoryWindows:
-    """Steps of the history of a device, in order of time.
-
-    Attributes:
-        places: int64 [steps], which of all steps they are.
-        start: int64 [steps], how many events are before each.
-        end: int64 [steps], how many are before its end.
-        note: where they are from; "" where the profiler marked them.
-    """
-
-    places: Int64s
-    start: Int64s
-    end: Int64s
-    note: str
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def at(self, chosen: Bools) -> HistoryWindows:
-        """Those of them that are chosen, bool [steps]."""
-        return HistoryWindows(self.places[chosen], self.start[chosen], self.end[chosen], self.note)
-
-    def of(self, event: Int32s) -> Int64s:
-        """The step of each event, as its place here: int64 [events], NONE for none and for event NONE."""
-        step = np.searchsorted(self.start, event, side="right") - 1
-        inside = (step >= 0) & (event < self.end[np.maximum(step, 0)]) if len(self) else np.zeros(len(event), np.bool_)
-        return np.where(inside, step, NONE)
-
-
-def windows(trace: Trace, device: int, select: Selection) -> HistoryWindows:
+def windows(view: Scope, device: int) -> MemoryWindows:
     """The steps of a selection in the history of a device; those of which the history has nothing are left out.
 
     Where none are selected by number, and the trace has none, or so few that nothing can be said of their growth, they
     are the periods of the allocations: a history may be longer than the trace of the same run.
-
-    Raises:
-        UsageError: the trace does not have what is selected.
     """
-    view = memory_scope(trace, select)
+    trace, select = view.trace, view.select
     past = history(trace, device)
     if past is None or not len(past.events):
         none = np.zeros(0, np.int64)
-        return HistoryWindows(none, none, none, view.steps.note)
+        return MemoryWindows(none, none, none, view.steps.note)
     time = np.maximum.accumulate(past.events.time - trace.base)  # threads may report out of order by a hair
     start, end = (np.searchsorted(time, each) for each in (view.steps.host.start, view.steps.host.end))
     there = (end > 0) & (start < len(time))
-    marked = HistoryWindows(view.places[there], start[there], end[there], view.steps.note)
+    marked = MemoryWindows(view.places[there], start[there], end[there], view.steps.note)
     unmarked = view.steps.origin == "window"
     if select.steps in (None, STEADY_STEPS) and select.time is None and (unmarked or len(marked) < FEWEST_STEPS):
         at = periods(trace, device)
         if len(at) - 1 > (0 if unmarked else len(marked)):
             lack = "No steps were marked" if unmarked else f"The history has {len(marked)} of the marked steps"
             note = f"{lack}; {len(at) - 1} are proposed from a sequence of allocations that repeats."
-            return HistoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
+            return MemoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
     return marked
 
 

@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES, EVIDENCE, owners
+from kinetoscope.model.snapshot.owners import EVIDENCE, owners
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, STATES, Snapshot

@@ -7,12 +7,13 @@ mask: `Series.to_numpy()` alone would turn integers with one null into float64 a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars._typing import PolarsDataType
 
 from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
 from kinetoscope.algorithms.grouping import reduce_by
@@ -42,6 +43,12 @@ def rows(values: NDArray[Any]) -> pl.Series:
 def numbers(values: Floats) -> pl.Series:
     """Floats as a column, null where NaN: nothing that we compute is NaN but what is missing."""
     return column(values, ~np.isnan(values))
+
+
+def fitted(frame: pl.DataFrame, types: Mapping[str, PolarsDataType]) -> pl.DataFrame:
+    """The columns of these types, in their order; null where the frame has none."""
+    missing = [pl.lit(None, kind).alias(name) for name, kind in types.items() if name not in frame.columns]
+    return frame.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in types.items())
 
 
 def texts(strings: Strings, codes: NDArray[Any]) -> pl.Series:

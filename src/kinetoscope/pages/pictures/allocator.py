@@ -11,9 +11,9 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.layout.bands import columns_of
 from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes, event_instants
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
 from kinetoscope.model.steps.scope import origin_of_time
@@ -41,6 +41,7 @@ MEANINGS: Final = {
     "input": "Batches on their way into the model.",
     "KV cache": "Keys and values of earlier tokens.",
     "graph pool": "In a pool of its own, as CUDA graphs have it.",
+    "autograd detail": "What autograd keeps beside activations, as torch's memory timeline has it.",
     "unknown": "Nothing that was recorded says what it is for.",
 }
 """What the categories of allocations mean, in a few words (model/snapshot/owners.py has their rules)."""
@@ -122,7 +123,7 @@ def _rows(trace: Trace, past: SnapshotHistory, select: Selection, instants: Int6
     for label, event in _steps(trace, instants):
         yield "step", label, event
     kind, changes = categories(trace, past.device), category_changes(trace, past.device)
-    found = bands(past, kind, len(CATEGORIES), changes, columns_of(0, count, _SWING_COLUMNS))
+    found = bands(past, kind, changes, columns_of(0, count, _SWING_COLUMNS))
     highest = found.levels.max(axis=0)
     for place, category in enumerate(np.lexsort([-highest, highest - found.levels.min(axis=0)]).tolist()):
         if highest[category]:

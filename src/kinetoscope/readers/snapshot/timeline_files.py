@@ -16,7 +16,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.errors import BrokenTraceError
-from kinetoscope.model.memory.category_series import SERIES_KEY, SERIES_USES, CategorySeries
+from kinetoscope.model.memory.categories import CATEGORIES
+from kinetoscope.model.memory.category_series import SERIES_KEY, TORCH_CATEGORIES, CategorySeries
 from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
@@ -24,7 +25,7 @@ from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.reader import Reader
 
 RAW_NUMBERS: Final = 4
-ROW_NUMBERS: Final = 2 + len(SERIES_USES)
+ROW_NUMBERS: Final = 2 + len(TORCH_CATEGORIES)
 """Numbers of an instant: its time, a zero, the categories."""
 
 _BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[\s*-?[0-9]")
@@ -52,22 +53,29 @@ def series_in(url: str, blocks: Iterable[bytes]) -> CategorySeries:
     if rows < 1 or numbers.size != rows * (RAW_NUMBERS if is_raw else ROW_NUMBERS):
         raise BrokenTraceError(f"{url}: {_NO_SERIES}")
     if not is_raw:
-        return CategorySeries(numbers[:rows] * 1000, numbers[rows:].reshape(rows, -1)[:, 1:].copy())
+        return CategorySeries(numbers[:rows] * 1000, _by_category(numbers[rows:].reshape(rows, -1)[:, 1:]))
     return _of_changes(url, numbers.reshape(rows, RAW_NUMBERS))
 
 
 def _of_changes(url: str, rows: Int64s) -> CategorySeries:
     """The series of changes: int64 [changes, RAW_NUMBERS]."""
     time, _action, size, category = rows.T
-    if category.min() < 0 or category.max() >= len(SERIES_USES):
+    if category.min() < 0 or category.max() >= len(TORCH_CATEGORIES):
         raise BrokenTraceError(f"{url}: {_NO_SERIES}")
     time = np.where(time < 0, time[time >= 0].min(initial=np.iinfo(np.int64).max), time)
     order = np.argsort(time, kind="stable")
     time = time[order]
-    change = np.zeros((len(rows), len(SERIES_USES)), np.int64)
+    change = np.zeros((len(rows), len(TORCH_CATEGORIES)), np.int64)
     change[np.arange(len(rows)), category[order]] = size[order]
     last = np.flatnonzero(np.diff(time, append=time[-1] + 1))
-    return CategorySeries(time[last], np.cumsum(change, axis=0)[last])
+    return CategorySeries(time[last], _by_category(np.cumsum(change, axis=0)[last]))
+
+
+def _by_category(levels: Int64s) -> Int64s:
+    """Levels in the order of our categories, of those in torch's order: int64 [instants, categories]."""
+    ours = np.zeros((len(levels), len(CATEGORIES)), np.int64)
+    ours[:, list(TORCH_CATEGORIES)] = levels
+    return ours
 
 
 def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Trace:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kinetoscope.model.execution.frames import is_users_file
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace

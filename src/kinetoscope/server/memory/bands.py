@@ -9,8 +9,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.layout.bands import columns_of
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes, event_instants
-from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory, level
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.http.endpoint import JsonResponse, rows_response
@@ -43,18 +43,18 @@ def bands_answer(
         begins = np.unique(np.searchsorted(instants, edges))
         begins = begins if len(begins) > 1 else np.repeat(begins, 2)
     changes = category_changes(trace, past.device)
-    found = bands(past, categories(trace, past.device), len(CATEGORIES), changes, begins)
-    places = found.event.copy() if by == "event" or not len(instants) else _at(instants, found.event)
+    found = bands(past, categories(trace, past.device), changes, begins)
+    places = found.place.copy() if by == "event" or not len(instants) else _at(instants, found.place)
     places[0] = start
     frame = pl.DataFrame(
         {
-            "event": found.event,
+            "event": found.place,
             "at": places,
-            "reserved": level(trace, past.device, "reserved")[found.event + 1],
+            "reserved": level(trace, past.device, "reserved")[found.place + 1],
             **{name: found.levels[:, place] for place, name in enumerate(CATEGORIES)},
         }
     )
-    times = _at(instants, found.event).tolist() if by == "event" and len(instants) else None
+    times = _at(instants, found.place).tolist() if by == "event" and len(instants) else None
     return rows_response(MemoryBands(by, start, end, CATEGORIES, times), frame)
 
 

@@ -9,10 +9,10 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group_in_order
+from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import CATEGORIES
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot

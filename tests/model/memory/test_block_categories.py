@@ -39,7 +39,7 @@ def test_the_pass_that_takes_and_the_one_that_gives_back_tell(tmp_path: Path) ->
     frame = memory_events(drawn.job(tmp_path, *STEP, *TAKEN)).frame
     found = sorted(frame.select("size", "use").rows())
     assert found == [
-        (1, "kept"),
+        (1, "unknown"),
         (3, "temporary"),
         (7, "temporary"),
         (10, "temporary"),
@@ -64,7 +64,7 @@ def test_modules_of_a_class_are_one_row(tmp_path: Path) -> None:
     frame = memory_peak(drawn.job(tmp_path, *STEP, *TAKEN), group_by="class").frame
     rows = frame.select("name", "kind", "modules", "use", "blocks", "size").rows()
     assert rows == [
-        ("[before the recording]", "before", None, None, None, 1000),
+        ("[before the recording]", "before", None, "unknown", None, 1000),
         ("Linear", "module", 2, "activation", 2, 200),
         ("autograd::engine::evaluate_function: AddmmBackward0", "operator", None, "gradient", 1, 50),
         ("autograd::engine::evaluate_function: AddmmBackward0", "operator", None, "temporary", 1, 7),

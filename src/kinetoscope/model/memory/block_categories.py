@@ -1,4 +1,4 @@
-"""What blocks of memory were for, as far as the pass that allocated them and the one that freed them tell.
+"""Categories of blocks, as far as the pass that allocated them and the one that freed them tell.
 
 torch's own memory timeline follows each tensor; a trace does not have them. Which memory holds the parameters it does
 not tell: they were allocated before the recording.
@@ -18,23 +18,23 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.optimizers import optimizer_steps, update_times
 from kinetoscope.model.memory.allocator import gather_parent, innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
+from kinetoscope.model.memory.categories import ACTIVATION, GRADIENT, STATE, TEMPORARY, UNKNOWN
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 
-USES: Final = ("activation", "gradient", "optimizer state", "temporary", "kept")
-"""activation: allocated outside of the backward pass and the optimizer, freed during a backward pass. gradient:
-allocated in the backward pass, and not freed in one. optimizer state: allocated in `Optimizer.step`, and not freed in
-one. kept: allocated elsewhere, and not freed. temporary: all others."""
-
-_ACTIVATION, _GRADIENT, _STATE, _TEMPORARY, _NEVER_FREED = range(len(USES))
 _EVALUATE: Final = "autograd::engine::evaluate_function"
 
 
 @derived
-def block_uses(trace: Trace) -> Int8s:
-    """The use of each block, a place in USES: int8 [blocks]; −1 where it was allocated before the recording."""
+def block_categories(trace: Trace) -> Int8s:
+    """The category of each block, a place in CATEGORIES: int8 [blocks].
+
+    activation: allocated outside of the backward pass and the optimizer, freed during a backward pass. gradient:
+    allocated in the backward pass, and not freed in one. optimizer state: allocated in `Optimizer.step`, and not freed
+    in one. unknown: allocated before the recording; or elsewhere, and not freed. temporary: all others.
+    """
     instants, blocks = memory_instants(trace), memory_blocks(trace)
     calls = innermost_calls(trace)
     backward, optimizer = _is_backward(trace), optimizer_steps(trace).rows
@@ -50,13 +50,13 @@ def block_uses(trace: Trace) -> Int8s:
     over_in_backward, over_in_optimizer = (
         ended & is_in_spans(end, spans) for spans in (backward_spans(trace), optimizer_spans(trace))
     )
-    use = np.full(len(blocks), _TEMPORARY, np.int8)
-    use[~ended] = _NEVER_FREED
-    use[over_in_backward] = _ACTIVATION
-    use[in_optimizer] = np.where(over_in_optimizer[in_optimizer], _TEMPORARY, _STATE)
-    use[in_backward] = np.where(over_in_backward[in_backward], _TEMPORARY, _GRADIENT)
-    use[blocks.allocated_at < 0] = -1
-    return use
+    category = np.full(len(blocks), TEMPORARY, np.int8)
+    category[~ended] = UNKNOWN
+    category[over_in_backward] = ACTIVATION
+    category[in_optimizer] = np.where(over_in_optimizer[in_optimizer], TEMPORARY, STATE)
+    category[in_backward] = np.where(over_in_backward[in_backward], TEMPORARY, GRADIENT)
+    category[blocks.allocated_at < 0] = UNKNOWN
+    return category
 
 
 @derived
