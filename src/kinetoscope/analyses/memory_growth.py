@@ -131,7 +131,7 @@ def _of_record(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:
     growth, rows = _growth(np.zeros(len(steps), np.int64), steps.places), pl.DataFrame(schema=_COLUMNS)
     if len(steps) >= _MIN_STEPS:
         growth = _growth(record.carried_over(steps), steps.places)
-        rows = _kept(record, steps)
+        rows = _persistent(record, steps)
         if growth["verdict"] != "leak" and (own := record.step_allocations(steps)) is not None:
             held, others = (_growth(each, steps.places) for each in (own.held, own.others))
             larger = others["verdict"] == "leak"
@@ -149,13 +149,13 @@ def _replaced(own: StepAllocations, steps: int) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=_COLUMNS), frame], how="diagonal_relaxed").cast(_COLUMNS)
 
 
-def _kept(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:
+def _persistent(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:
     """Blocks of a step but the last that are in use at the end of the last: by what allocated them, largest first."""
     rows = np.flatnonzero(record.active(int(steps.end[-1]) - 1))
     step = steps.of(record.allocated_at[rows])
     earlier = (step >= 0) & (step < len(steps) - 1)
     rows, step = rows[earlier], step[earlier]
-    codes, frame = record.kept_by(rows, steps)
+    codes, frame = record.persistent(rows, steps)
     size = sum_by(codes, len(frame), record.size[rows])
     _, first = group(codes, step)  # one for each step in which a group has blocks
     frame = frame.with_columns(

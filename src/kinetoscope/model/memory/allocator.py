@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,10 +82,6 @@ class Instants:
     def of_device(self, device: int) -> Int64s:
         """Places of the instants of one of `devices`, in order of time."""
         return np.flatnonzero(self.device == device)
-
-    def of_devices(self, kind: int, numbers: Collection[int]) -> Bools:
-        """Which of `devices` are of a type and have one of these numbers: bool [devices]."""
-        return np.array([each == kind and number in numbers for each, number in self.devices], np.bool_)
 
     def before(self, place: int) -> int:
         """Bytes in use before an instant, by what it changed."""

@@ -67,14 +67,14 @@ def _is_backward(trace: Trace) -> Bools:
 
 @derived
 def backward_spans(trace: Trace) -> Intervals:
-    """When operators of the backward pass ran, on any thread."""
+    """Spans in which operators of the backward pass ran, on any thread."""
     which = _is_backward(trace)
     return union(trace.start[which], trace.end[which])
 
 
 @derived
 def optimizer_spans(trace: Trace) -> Intervals:
-    """When optimizers updated something: without the closures that they were given."""
+    """Spans in which optimizers updated something: without the closures that they were given."""
     updates = update_times(trace, np.flatnonzero(optimizer_steps(trace).rows))
     return union(updates.start, updates.end)
 

@@ -1,4 +1,4 @@
-"""What is recorded of the memory of one device: the allocator's own history, or what the profiler says of it."""
+"""A record of the memory of one device: the allocator's own history, or what the profiler says of it."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ class CategoryRecord(Protocol):
 
     @property
     def source(self) -> Source:
-        """Who tells."""
+        """Origin of the record."""
 
     @property
     def time(self) -> Int64s:
-        """When the changes were, ns on the trace's clock, ascending: int64 [changes]."""
+        """Instants of the changes, ns on the trace's clock, ascending: int64 [changes]."""
 
     def selected(self, view: Scope) -> Int64s:
         """Places of the changes that are selected, ascending."""
 
     def instants(self, places: Int32s | Int64s) -> pl.Series:
-        """When changes were, from the first event of the trace on; null where that was not recorded."""
+        """Instants of changes, from the first event of the trace on; null where that was not recorded."""
 
     def by_category(self, chosen: Int64s, points: int) -> CategoryLevels:
         """Levels by category at the highest instant of each of so many equal parts of the time of some changes."""
@@ -112,7 +112,7 @@ class MemoryRecord(CategoryRecord, Protocol):
         """Bytes before the first change and after each, as requested where that is known: int64 [changes + 1]."""
 
     def levels(self) -> Mapping[str, Int64s]:
-        """Those that are known, `reserved`, `allocated` and others, each as `in_use` is; −1 where one was not told."""
+        """Levels that are known, `reserved`, `allocated` and others, each as `in_use` is; −1 where one was not told."""
 
     @property
     def allocated_at(self) -> Int32s:
@@ -132,22 +132,22 @@ class MemoryRecord(CategoryRecord, Protocol):
 
     @property
     def category(self) -> Int8s:
-        """What each is for, a place in CATEGORIES: int8 [blocks]."""
+        """Category of each, a place in CATEGORIES: int8 [blocks]."""
 
     def active(self, place: int) -> Bools:
         """Blocks that are known to be there after a change: bool [blocks]."""
 
     def callers(self, blocks: Int64s) -> dict[str, pl.Series]:
-        """What allocated each of some blocks: operator, module and so on."""
+        """Callers that allocated each of some blocks: operator, module and so on."""
 
     def owners(self, place: int, by: GroupBy) -> pl.DataFrame:
-        """What is in use after a change by owner: rows that sum to all of it."""
+        """Bytes in use after a change by owner; the rows sum to all of them."""
 
     def step_allocations(self, windows: MemoryWindows) -> StepAllocations | None:
-        """What each window allocates and leaves; None where a record's owners are too coarse for it."""
+        """Bytes that each window allocates and leaves; None where a record's owners are too coarse for it."""
 
-    def kept_by(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
-        """Blocks by what allocated them, and what keeps them at the end of the last window."""
+    def persistent(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
+        """Blocks that outlive their window, by what allocated them and what keeps them at the end of the last."""
 
     def windows(self, view: Scope) -> MemoryWindows:
         """The selected steps as places."""
@@ -166,7 +166,7 @@ def highest_in(level: Int64s, chosen: Int64s) -> int:
 
 
 def parts(time: Int64s, points: int) -> Int64s:
-    """Where each of so many equal parts of the time begins, and the last one ends: places; empty parts are left out."""
+    """Places where equal parts of the time begin, so many, and where the last one ends; empty parts are left out."""
     edges = np.linspace(int(time[0]), int(time[-1]), points + 1)[1:-1]
     return np.unique(np.concatenate([[0], np.searchsorted(time, edges), [len(time)]]))
 

@@ -118,13 +118,13 @@ class SnapshotRecord:
     def callers(self, blocks: Int64s) -> dict[str, pl.Series]:
         stack, sites = self.past.stack[blocks], self.sites
 
-        def told(text: Callable[[int], str]) -> pl.Series:
+        def text_of(text: Callable[[int], str]) -> pl.Series:
             return polars_columns.labelled(stack, text).cast(pl.String).replace("", None)
 
         return {
-            "operator": told(lambda each: sites.operator_of(int(sites.operator[each]))),
-            "module": told(lambda each: sites.line_of(int(sites.module[each]))),
-            "python": told(sites.line),
+            "operator": text_of(lambda each: sites.operator_of(int(sites.operator[each]))),
+            "module": text_of(lambda each: sites.line_of(int(sites.module[each]))),
+            "python": text_of(sites.line),
         }
 
     def owners(self, place: int, by: GroupBy) -> pl.DataFrame:
@@ -149,7 +149,7 @@ class SnapshotRecord:
         found = step_allocations(self.past, windows)
         return found._replace(owners=self._stacks(found.growing, np.zeros(len(found.growing), np.int8)))
 
-    def kept_by(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
+    def persistent(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
         """By stack, and by what keeps them."""
         snapshot = self.sites.snapshot
         holder = holders(snapshot, self.past, blocks, int(windows.end[-1]))

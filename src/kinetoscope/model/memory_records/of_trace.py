@@ -17,7 +17,6 @@ from kinetoscope.model.execution.call_tree import enclosing_frame, enclosing_mod
 from kinetoscope.model.execution.calls import calls, names_of_calls
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.memory.allocator import (
-    HOST,
     Instants,
     gather_parent,
     innermost_calls,
@@ -73,11 +72,6 @@ class TraceRecord:
         return self._instants.device_name(self.place)
 
     @property
-    def is_host(self) -> bool:
-        """Whether it is the host's memory."""
-        return self._instants.devices[self.place][0] == HOST
-
-    @property
     def time(self) -> Int64s:
         return self._instants.time[self._here]
 
@@ -125,8 +119,8 @@ class TraceRecord:
         return block_categories(self.trace)[self._blocks]
 
     def active(self, place: int) -> Bools:
-        ended_at = self._local(memory_blocks(self.trace).ended_at)
-        return (self.allocated_at >= 0) & (self.allocated_at <= place) & ((ended_at < 0) | (ended_at > place))
+        instant = int(self._here[place]) if place >= 0 else NO_PLACE
+        return memory_blocks(self.trace).active_after(instant)[self._blocks]
 
     def callers(self, blocks: Int64s) -> dict[str, pl.Series]:
         trace, every = self.trace, memory_blocks(self.trace)
@@ -176,7 +170,7 @@ class TraceRecord:
         return pl.concat([frame, pl.DataFrame(rows, schema=columns, orient="row")], how="diagonal")
 
     def by_category(self, chosen: Int64s, points: int) -> CategoryLevels:
-        """What has no block is unknown."""
+        """Bytes without a block are unknown."""
         at = chosen[highest(self.in_use[chosen + 1], parts(self.time[chosen], points))]
         levels = np.zeros((len(at), len(CATEGORIES)), np.int64)
         ended_at = self._local(memory_blocks(self.trace).ended_at)
@@ -199,7 +193,7 @@ class TraceRecord:
     def step_allocations(self, windows: MemoryWindows) -> None:
         """Calls are too coarse: one takes what stays and what does not."""
 
-    def kept_by(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:  # noqa: ARG002
+    def persistent(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:  # noqa: ARG002
         return OwnedBlocks(*grouped(self.trace, memory_blocks(self.trace).allocated_at[self._blocks[blocks]]))
 
 

@@ -26,10 +26,12 @@ def memory_records(view: Scope, chosen: Collection[int] | None) -> list[MemoryRe
         for past in (history(trace, number) for number in (() if snapshot is None else snapshot.devices))
         if past is not None
     ]
-    told = [record for record in snapshots if (CUDA, record.past.device) not in devices or len(record.selected(view))]
-    pairs = {(CUDA, record.past.device) for record in told}
+    of_snapshots = [
+        record for record in snapshots if (CUDA, record.past.device) not in devices or len(record.selected(view))
+    ]
+    pairs = {(CUDA, record.past.device) for record in of_snapshots}
     return [
-        *(record for record in told if chosen is None or record.past.device in chosen),
+        *(record for record in of_snapshots if chosen is None or record.past.device in chosen),
         *(
             TraceRecord(trace, place)
             for place, pair in enumerate(devices)
@@ -39,6 +41,6 @@ def memory_records(view: Scope, chosen: Collection[int] | None) -> list[MemoryRe
 
 
 def category_records(view: Scope, chosen: Collection[int] | None) -> list[CategoryRecord]:
-    """Those, and the series of a file of `export_memory_timeline`."""
+    """These records, and the series of a file of `export_memory_timeline`."""
     series = series_of(view.trace)
     return [*([] if series is None else [SeriesRecord(view.trace, series)]), *memory_records(view, chosen)]

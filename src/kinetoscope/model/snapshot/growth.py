@@ -34,7 +34,7 @@ def carried_over(past: SnapshotHistory, steps: MemoryWindows) -> Int64s:
 
 
 def step_allocations(past: SnapshotHistory, steps: MemoryWindows) -> StepAllocations:
-    """What each step allocates."""
+    """Bytes that each step allocates, and leaves."""
     step = steps.of(past.allocated_at)
     rows = np.flatnonzero(step >= 0)
     step, size, stack = step[rows], past.requested[rows], past.stack[rows]
@@ -58,7 +58,7 @@ def step_allocations(past: SnapshotHistory, steps: MemoryWindows) -> StepAllocat
 
 
 def holders(snapshot: Snapshot, past: SnapshotHistory, rows: Int64s, end: int) -> Int8s:
-    """What keeps allocations at an event, a place in HOLDERS: int8 [rows]."""
+    """Holder of each allocation at an event, a place in HOLDERS: int8 [rows]."""
     private = np.array([pool != (0, 0) for pool in (*snapshot.pools, (0, 0))], np.bool_)[past.pool[rows]]
     waits = past.free_requested_at[rows]
     return np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)

@@ -43,7 +43,7 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
 
 
 def notes_of_snapshot(trace: Trace) -> tuple[str, ...]:
-    """What could not be read of it, as sentences."""
+    """Sentences on parts of it that could not be read."""
     snapshot = snapshot_of(trace)
     return () if snapshot is None else snapshot.notes
 
