@@ -15,7 +15,6 @@ from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Schema
@@ -76,14 +75,14 @@ def findings_of_rank(
     rank = RankView(trace, select)
     is_asked = only is None or trace.source.rank in only
     every = [*our_rules(), *own] if is_asked else []
-    if is_snapshot_alone(trace):
+    if trace.source.is_snapshot:
         every = [rule for rule in every if rule.code.startswith(_MEMORY)]
     every = [rule for rule in every if rule.fits(rank.recorded, rank.program, rank.met)]
     claims, failures = run_rules(((rule.code, rule.of_rank) for rule in every), rank, "trace")
     rows: list[dict[str, Any] | None] = [
         _to_row(each) for each in rank_findings(claims, rank.step_time, rank=trace.source.rank)
     ]
-    step = 0.0 if is_snapshot_alone(trace) else rank.step  # annotations are no measure of a step
+    step = 0.0 if trace.source.is_snapshot else rank.step  # annotations are no measure of a step
     frame = pl.DataFrame({"finding": pl.Series(rows or [None], dtype=_FINDING)}).with_columns(
         step=pl.lit(step),
         steps=pl.lit(rank.step_count, pl.Int64),

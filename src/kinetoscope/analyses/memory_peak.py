@@ -48,8 +48,7 @@ RESULT = Schema(
     Column(
         "use",
         pl.String,
-        "activation, gradient, optimizer state, temporary or kept, null where it is unknown; from a snapshot one of its"
-        " categories, such as parameter or workspace, or unknown.",
+        "What it is for, as the glossary says; the profiler tells activation, gradient, optimizer state and temporary.",
     ),
     Column("input_shapes", pl.String, "By shapes: those of the inputs of the operator; null if unknown."),
     Column("input_types", pl.String, "By shapes: the types of these inputs."),
@@ -98,7 +97,7 @@ def memory_peak(
     own number less those blocks is the row `before`: allocated before the recording. So the rows of a device sum to its
     peak exactly. The use follows from the passes that allocated and freed a block: an activation is allocated outside
     the backward pass and freed during it; a gradient is allocated in the backward pass and not freed there; the
-    optimizer's state likewise; kept was allocated elsewhere and not freed; the rest is temporary.
+    optimizer's state likewise; unknown was allocated earlier, or elsewhere and not freed; the rest is temporary.
 
     Where the rank has a memory snapshot, it answers for its devices: sizes are bytes as requested, the peak is the most
     of them, and what was there before its history is known too, block by block. What allocated a block is the outermost

@@ -38,7 +38,7 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     """
     job, recorded = part_of(of, select)
     select = default_to_steady(recorded)
-    alone = all(each.snapshots == (each.url,) for each in job.sources)
+    alone = all(each.is_snapshot for each in job.sources)
     if alone:  # later snapshots of a rank have what earlier ones have
         job = replace(job, sources=tuple({each.rank: each for each in job.sources}.values()))
     several = len(job.ranks) > 1

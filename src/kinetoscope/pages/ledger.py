@@ -97,7 +97,7 @@ def page(
 
 def _is_of_memory_alone(run: Job) -> bool:
     """Whether it is memory snapshots, which have no step."""
-    return all(source.snapshots == (source.url,) for source in run.sources)
+    return all(source.is_snapshot for source in run.sources)
 
 
 def _program(run: Job) -> Program | None:

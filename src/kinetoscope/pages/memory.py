@@ -135,7 +135,7 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
 
 def _is_alone(job: Job) -> bool:
     """Whether there are snapshots without traces: then no other view has the findings."""
-    return all(source.snapshots == (source.url,) for source in job.sources)
+    return all(source.is_snapshot for source in job.sources)
 
 
 def _owners_table(by: str, at: str) -> TableBlock:

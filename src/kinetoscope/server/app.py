@@ -20,7 +20,6 @@ from starlette.types import ASGIApp
 from kinetoscope import pages
 from kinetoscope.errors import KinetoscopeError, nearest
 from kinetoscope.model.job import Job
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import default_to_steady
 from kinetoscope.pages import View
 from kinetoscope.pages.answered import page_of
@@ -76,7 +75,7 @@ class Server:
         """Answer in advance what a page asks first about the newest run."""
         for run in self.workspace.runs().runs[:1]:
             with suppress(Exception):  # raised again when the page asks
-                alone = is_snapshot_alone(self.workspace.run(run.id).trace())
+                alone = self.workspace.run(run.id).trace().source.is_snapshot
                 first = pages.first_view(pages.SNAPSHOT if alone else "")
                 request = ApiRequest({"run": run.id, "page": first}, QueryParams(), Headers())
                 self.page(request)

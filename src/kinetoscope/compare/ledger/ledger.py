@@ -21,7 +21,6 @@ from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.job import Job, Partial, Readable, jobs_of, part_of
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed
@@ -219,7 +218,7 @@ def _of_trace(trace: Trace, select: Selection, *, recorded: Selection) -> Partia
     """The facts of a rank: of the steps in `select`, and the memory of all that is `recorded`."""
     rank = RankView(trace, select)
     windows = rank.windows
-    times = [] if is_snapshot_alone(trace) else (windows.end - windows.start).tolist()
+    times = [] if trace.source.is_snapshot else (windows.end - windows.start).tolist()
     known = recording(trace)
     step_samples = known.samples if known is not None and rank.scope.steps.origin == "profiler" else {}
     used = rank.ask("device_utilization").frame.drop_nulls("utilization")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from kinetoscope.model.health import data_quality, lost_records, missing_data, snapshots
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.symptoms import Health, Symptom
 from kinetoscope.model.trace.trace import Trace
@@ -56,5 +55,5 @@ CHECKS: Final[tuple[Check, ...]] = (
 @derived
 def examine(trace: Trace) -> Health:
     """All symptoms of a trace, of reading and of the checks. Codes: `symptoms.SYMPTOMS`."""
-    checks = (snapshots.memory_snapshot,) if is_snapshot_alone(trace) else CHECKS
+    checks = (snapshots.memory_snapshot,) if trace.source.is_snapshot else CHECKS
     return Health.of(trace.reading, *(check(trace) for check in checks))

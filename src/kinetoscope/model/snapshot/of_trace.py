@@ -12,11 +12,6 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
 
-def is_snapshot_alone(trace: Trace) -> bool:
-    """Whether a snapshot was opened without a trace: then nothing but memory is known."""
-    return trace.source.snapshots == (trace.source.url,)
-
-
 def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
     """All of them, in the order in which they were taken as far as their names tell.
 
@@ -54,7 +49,7 @@ def time_beside(trace: Trace) -> int:
 
     0 where they share one, where a snapshot is alone, and where one of the two has no times.
     """
-    snapshot = None if is_snapshot_alone(trace) or not len(trace) else snapshot_of(trace)
+    snapshot = None if trace.source.is_snapshot or not len(trace) else snapshot_of(trace)
     times = [events.time for events in (() if snapshot is None else snapshot.events) if len(events)]
     first, last = (min((int(each[0]) for each in times), default=0), max((int(each[-1]) for each in times), default=0))
     if first <= 0:

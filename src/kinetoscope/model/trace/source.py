@@ -83,6 +83,11 @@ class Source:
     part: str = ""
 
     @property
+    def is_snapshot(self) -> bool:
+        """Whether it is a memory snapshot without a trace: then nothing but memory is known."""
+        return self.snapshots == (self.url,)
+
+    @property
     def name(self) -> str:
         """The last part of the path, for people."""
         return self.url.rstrip("/").rpartition("/")[2] or self.url

@@ -15,7 +15,6 @@ from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
 from kinetoscope.model.job import damage_of
-from kinetoscope.model.snapshot.of_trace import is_snapshot_alone
 from kinetoscope.model.steps.proposed_steps import step_candidates
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import Steps, steps
@@ -102,7 +101,7 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
         base=str(trace.base + origin),
         origin=str(origin),
         events=trace.recorded,
-        program=SNAPSHOT if is_snapshot_alone(trace) else program_kind(trace),
+        program=SNAPSHOT if trace.source.is_snapshot else program_kind(trace),
         steps=_steps(trace, marks, steps_by),
         steps_rest_on=marks.origin,
         step_names=[each.name for each in step_candidates(trace)],
