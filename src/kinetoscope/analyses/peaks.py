@@ -80,19 +80,27 @@ def _rows(number: int, lookup: Lookup) -> Iterator[tuple[int | str | float | Non
     product = lookup.peak.product if lookup.peak else None
     for name, unit in UNITS.items():
         peak, attained = stated.get(name), measured.get(name)
-        if peak is None and attained is None:
-            continue
-        flops, bandwidth = unit == "flop/s", unit == "bytes/s"
-        yield (
-            number if number != HOST else None,
-            product,
-            name,
-            peak if flops else None,
-            peak if bandwidth else None,
-            attained / peak if attained and peak and name not in lookup.given else None,
-            lookup.origin(name),
-            attained if flops else None,
-            attained if bandwidth else None,
-            int(peak or attained or 0) if unit == "bytes" else None,
-            lookup.datasheet.source or None if lookup.datasheet and peak and name not in lookup.given else None,
-        )
+        if peak is not None or attained is not None:
+            yield number if number != HOST else None, product, *_of_rate(lookup, name, unit, peak, attained)
+
+
+def _of_rate(
+    lookup: Lookup, name: str, unit: str, peak: float | None, attained: float | None
+) -> tuple[int | str | float | None, ...]:
+    """The columns of a row that follow from a rate: as a datasheet has it, and as it was measured."""
+
+    def if_unit(wanted: str, value: float | None) -> float | None:
+        return value if unit == wanted else None
+
+    published = peak if name not in lookup.given else None
+    return (
+        name,
+        if_unit("flop/s", peak),
+        if_unit("bytes/s", peak),
+        attained / published if attained and published else None,
+        lookup.origin(name),
+        if_unit("flop/s", attained),
+        if_unit("bytes/s", attained),
+        int(peak or attained or 0) if unit == "bytes" else None,
+        lookup.datasheet.source or None if lookup.datasheet and published else None,
+    )

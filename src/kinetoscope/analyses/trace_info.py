@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.device.hardware import device_of, devices, ordinal_of
+from kinetoscope.model.device.hardware import Device, device_of, devices, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
@@ -139,18 +139,23 @@ def _devices(trace: Trace) -> Iterator[Row]:
         told = {device.number: device for device in devices(trace)}
         used = set(told)
     for device in devices(trace):
-        parts = [
-            device_name(device) or "unnamed",
-            "" if device.memory is None else f"{device.memory} bytes",
-            "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
-            "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
-            "used" if device.number in used else "",
-        ]
-        yield "device", str(device.number), ", ".join(part for part in parts if part)
+        yield "device", str(device.number), _description(device, is_used=device.number in used)
     for number, device in told.items():
         yield "used device", str(number), device_name(device) or "unnamed"
     for number in sorted(used_devices):
         yield "peaks", str(number), known_peaks(trace, number).sentence
+
+
+def _description(device: Device, *, is_used: bool) -> str:
+    """`NVIDIA H100, 85899345920 bytes, 132 SMs, compute capability 9.0, used`, as far as it is known."""
+    parts = [
+        device_name(device) or "unnamed",
+        "" if device.memory is None else f"{device.memory} bytes",
+        "" if device.multiprocessors is None else f"{device.multiprocessors} SMs",
+        "" if device.capability is None else f"compute capability {device.capability[0]}.{device.capability[1]}",
+        "used" if is_used else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _time(trace: Trace) -> Iterator[Row]:

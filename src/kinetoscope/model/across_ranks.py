@@ -7,7 +7,7 @@ same with both. With `min` and `max` each column has the least or greatest value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -194,26 +194,36 @@ def _notes(
 ) -> Iterator[str]:
     if not len(joined):
         return
-    there = result.frame["rank"].n_unique()
-    of_all = f"{there} of {ranks}" if there < ranks else f"{ranks}"
-    files = result.frame.select(name for name in _RECORDING if name in result.frame.columns).n_unique()
-    cycles = f" ({files} files, a file a cycle)" if files > there else ""
-    told = [key for key in keys if joined[key].null_count() < len(joined)]
-    by = f", by {_listing(told)}" if told else ""
-    yield f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}{by}."
-    lacking = joined.filter(pl.col(RANKS.name) < there).height
+    present_ranks = result.frame["rank"].n_unique()
+    named_keys = [key for key in keys if joined[key].null_count() < len(joined)]
+    yield _of_which_ranks(result.frame, present_ranks, ranks, named_keys, how)
+    lacking = joined.filter(pl.col(RANKS.name) < present_ranks).height
     if lacking:
         mean = "; a mean is over those that have it" if how == "mean" else ""
         yield f"{lacking:,} of {len(joined):,} rows are not on every rank: `ranks` says how many have the row{mean}."
     if how in ("min", "max"):
         yield f"Each column has its own {_WORDS[how].lower()}: a row is of no one rank."
-    left_out = [name for name in rules.columns if name not in keys and name not in {each.name for each in columns}]
-    left_out = [name for name in left_out if rules.rules[name] == "own" and not rules.columns[name].instant]
-    if left_out and result.frame.select(pl.any_horizontal(pl.col(left_out).is_not_null().any())).item():
+    if left_out := _left_out(result.frame, rules, {*keys, *(column.name for column in columns)}):
         yield f"Left out, as they do not follow from those of the ranks: {', '.join(left_out)}; min and max have them."
     unknown = [name for name in rules.named("sum") if _known_on_some(result.frame, name)]
     if unknown:
         yield f"Known on some ranks only, and counted there: {', '.join(unknown)}."
+
+
+def _of_which_ranks(frame: pl.DataFrame, present_ranks: int, ranks: int, keys: Sequence[str], how: OverRanks) -> str:
+    """The ranks, files and keys of the joined rows, as a note: `Sum over 3 of 4 ranks, by kind`."""
+    of_all = f"{present_ranks} of {ranks}" if present_ranks < ranks else f"{ranks}"
+    files = frame.select(name for name in _RECORDING if name in frame.columns).n_unique()
+    cycles = f" ({files} files, a file a cycle)" if files > present_ranks else ""
+    by = f", by {_listing(keys)}" if keys else ""
+    return f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}{by}."
+
+
+def _left_out(frame: pl.DataFrame, rules: _Rules, present: Collection[str]) -> list[str]:
+    """Columns of each rank's own that are not among those present; none if they have no value at all."""
+    own = [name for name in rules.named("own") if name not in present and not rules.columns[name].instant]
+    has_values = bool(own) and frame.select(pl.any_horizontal(pl.col(own).is_not_null().any())).item()
+    return own if has_values else []
 
 
 def _known_on_some(frame: pl.DataFrame, name: str) -> bool:

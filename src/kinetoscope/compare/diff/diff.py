@@ -146,21 +146,12 @@ def diff(
 
 def between(base: RunProfile, new: RunProfile) -> Diff:
     """The difference of two runs whose owners are known."""
-    for each in (base, new):
-        if not each.count or not each.time:
-            raise InputError(f"{each.path} has no step to compare; record with schedule and step() of torch.profiler")
+    _require_steps(base, new)
     notes = tuple(dict.fromkeys(_notes(base, new)))
     if base.has_modules != new.has_modules:
         base, new = base.without_modules(), new.without_modules()
-    pairs = aligned(base, new)
-    before = _rounded([sum(owner.time for owner in pair.base) for pair in pairs], base.count)
-    after = _rounded([sum(owner.time for owner in pair.new) for pair in pairs], new.count)
-    step = sum(before)
-    order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
-    verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
-    row_values = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
-    frame = pl.DataFrame(row_values, schema={column.name: column.dtype for column in ROWS}, orient="row")
-    verdict = verdicts[-1]
+    frame, verdict = _rows(base, new)
+    step, new_step = int(frame.get_column("base").sum()), int(frame.get_column("new").sum())
     params = {"base": base.path, "new": new.path}
     rows = Result(frame, ROWS, notes, "diff", params)
     fall = Result(waterfall(frame, step), WATERFALL, notes, "diff", {**params, "table": "waterfall"})
@@ -170,9 +161,9 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
     of_calls = Result(means(base.times, new.times, counts), MEANS, notes, "diff", {**params, "table": "means"})
     hardware = _hardware(base, new, params)
     said = _of_two_programs(rows) if other else _sentence(rows, fall, verdict, counts)
-    is_slower = sum(after) > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
+    is_slower = new_step > (1 + _SAME_STEP_SHARE) * step and verdict.word != "same"
     host = slower_host(of_calls) if is_slower and not other and hardware is None else EMPTY
-    return Diff(step, sum(after), join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware)
+    return Diff(step, new_step, join([said, host]), verdict, rows, fall, of_calls, runs, host, hardware)
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:
@@ -198,16 +189,41 @@ def _rounded(totals: Sequence[int], count: int) -> list[int]:
 # --- rows
 
 
+def _require_steps(*runs: RunProfile) -> None:
+    """Make sure that each run has a step to compare."""
+    for each in runs:
+        if not each.count or not each.time:
+            raise InputError(f"{each.path} has no step to compare; record with schedule and step() of torch.profiler")
+
+
+def _rows(base: RunProfile, new: RunProfile) -> tuple[pl.DataFrame, Verdict]:
+    """The rows of ROWS, those that changed most first; and the verdict on the step."""
+    pairs = aligned(base, new)
+    before = _rounded([sum(owner.time for owner in pair.base) for pair in pairs], base.count)
+    after = _rounded([sum(owner.time for owner in pair.new) for pair in pairs], new.count)
+    step = sum(before)
+    order = sorted(range(len(pairs)), key=lambda place: (-abs(after[place] - before[place]), -before[place], place))
+    verdicts = _verdicts(base, new, pairs, [after[i] - before[i] for i in range(len(pairs))], step)
+    row_values = [_row(pairs[i], before[i], after[i], base, new, step, verdicts.get(i)) for i in order]
+    schema = {column.name: column.dtype for column in ROWS}
+    return pl.DataFrame(row_values, schema=schema, orient="row"), verdicts[-1]
+
+
 def _row(
     pair: Pair[Owner], before: int, after: int, base: RunProfile, new: RunProfile, step: int, verdict: Verdict | None
 ) -> tuple[object, ...]:
     """One row of ROWS."""
-    calls = sum(owner.calls for owner in pair.base), sum(owner.calls for owner in pair.new)
+    calls = [sum(owner.calls for owner in side) for side in (pair.base, pair.new)]
     one = (pair.new or pair.base)[0].key
     names, was_names = _said(pair.new, _name), _said(pair.base, _name)
     paths, was_paths = _said(pair.new, _path), _said(pair.base, _path)
     shapes, was_shapes = _said(pair.new, _shapes), _said(pair.base, _shapes)
     both = bool(pair.base and pair.new)
+
+    def if_other(was: str, now: str) -> str | None:
+        """What it was in the first run, where that is not what it is in the second."""
+        return was if both and was != now else None
+
     return (
         one.category,
         one.kind,
@@ -222,9 +238,9 @@ def _row(
         verdict.word if verdict else None,
         paths if pair.new else was_paths,
         (shapes if pair.new else was_shapes) or None,
-        was_names if both and was_names != names else None,
-        was_paths if both and was_paths != paths else None,
-        was_shapes if both and was_shapes != shapes else None,
+        if_other(was_names, names),
+        if_other(was_paths, paths),
+        if_other(was_shapes, shapes),
     )
 
 

@@ -9,7 +9,7 @@ alarm: their p-values are adjusted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -209,24 +209,28 @@ def _values(metric: str, base: Sequence[Numbers], new: Sequence[Numbers]) -> tup
     """
     runs = [*base, *new]
     if metric.startswith((OPERATOR, KERNEL)):
-        _known(metric, runs)
-        for run in runs:
-            if metric not in run.series and not run.complete:
-                raise InputError(
-                    f"{_named(metric)} is not in {run.path}, which keeps what takes 0.5% of a step or more: write it"
-                    " anew with this limit"
-                )
-        places = {run.series[metric].where for run in runs if metric in run.series}
-        if len(places) > 1:
-            raise InputError(
-                f"{_named(metric)} was measured on the device in some runs and on the host in others: record device"
-                " activities in all of them"
-            )
+        _require_one_measure(metric, runs)
         return [_of_name(metric, run) for run in base], [_of_name(metric, run) for run in new]
     for run in runs:
         if metric not in run.series:
             raise InputError(f"{run.path} has no {metric}: {_missing(metric)}")
     return [run.series[metric].values for run in base], [run.series[metric].values for run in new]
+
+
+def _require_one_measure(metric: str, runs: Sequence[Numbers]) -> None:
+    """Make sure that the time of an operator or kernel is known of all runs, and was measured alike in all."""
+    _known(metric, runs)
+    for run in runs:
+        if metric not in run.series and not run.complete:
+            raise InputError(
+                f"{_named(metric)} is not in {run.path}, which keeps what takes 0.5% of a step or more: write it"
+                " anew with this limit"
+            )
+    if len({run.series[metric].where for run in runs if metric in run.series}) > 1:
+        raise InputError(
+            f"{_named(metric)} was measured on the device in some runs and on the host in others: record device"
+            " activities in all of them"
+        )
 
 
 def _of_name(metric: str, run: Numbers) -> tuple[float, ...]:
@@ -290,13 +294,17 @@ def _comparable(base: Sequence[Numbers], new: Sequence[Numbers], any_device: boo
     ranks = [sorted({run.environment.ranks for run in side}) for side in (base, new)]
     if ranks[0] != ranks[1]:
         notes.append(f"Different numbers of ranks: base {listed(ranks[0])}, new {listed(ranks[1])}.")
+    return [*notes, *_version_notes(base, new)]
+
+
+def _version_notes(base: Sequence[Numbers], new: Sequence[Numbers]) -> Iterator[str]:
+    """A note for each library whose versions differ, and are known of all runs."""
     for name in sorted({name for run in (*base, *new) for name in run.environment.versions}):
         old, fresh = (
             sorted({run.environment.versions.get(name, "not recorded") for run in side}) for side in (base, new)
         )
         if old != fresh and "not recorded" not in (*old, *fresh):
-            notes.append(printable(f"Different versions of {name}: base {', '.join(old)}, new {', '.join(fresh)}."))
-    return notes
+            yield printable(f"Different versions of {name}: base {', '.join(old)}, new {', '.join(fresh)}.")
 
 
 def _devices(side: Sequence[Numbers]) -> list[str]:

@@ -26,12 +26,21 @@ def command_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str
         if what == "equal":
             continue
         gone, come = one[i:j], other[k:m]
-        if gone and come and not _is_option(gone[0]) and not _is_option(come[0]):
-            option = f"{one[i - 1]} " if i and _is_option(one[i - 1]) else ""
-            yield short(f"{option}{gone[0]} → {come[0]}")
+        if _is_value(gone) and _is_value(come):
+            yield short(f"{_option_at_end(one[:i])}{gone[0]} → {come[0]}")
             gone, come = gone[1:], come[1:]
         yield from (short(f"− {' '.join(part)}") for part in _parts(gone))
         yield from (short(f"+ {' '.join(part)}") for part in _parts(come))
+
+
+def _is_value(words: Sequence[str]) -> bool:
+    """Is the first of some words no option?"""
+    return bool(words) and not _is_option(words[0])
+
+
+def _option_at_end(words: Sequence[str]) -> str:
+    """The option that some words end with, and a space; "" if they end with none."""
+    return f"{words[-1]} " if words and _is_option(words[-1]) else ""
 
 
 def _words(command: Sequence[str]) -> list[str]:

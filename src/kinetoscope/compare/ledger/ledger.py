@@ -269,17 +269,24 @@ def _rate(rows: Sequence[Mapping[str, Any]], ranks: Sequence[int], per_step: flo
         return float(per_step * len(times) * 1e9 / sum(times))
     total = 0.0
     for rank in ranks:
-        counted = [
-            (samples, time)
-            for row in rows
-            if row["rank"] == rank
-            for samples, time in zip(row["samples"], row["times"], strict=True)
-            if samples is not None and time > 0
-        ]
-        if not counted:
+        rate = _rate_of_rank([row for row in rows if row["rank"] == rank])
+        if rate is None:
             return None
-        total += sum(samples for samples, _ in counted) * 1e9 / sum(time for _, time in counted)
+        total += rate
     return total
+
+
+def _rate_of_rank(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """Samples of one rank in a second, of the steps that have a number of samples; None if none has."""
+    counted = [
+        (samples, time)
+        for row in rows
+        for samples, time in zip(row["samples"], row["times"], strict=True)
+        if samples is not None and time > 0
+    ]
+    if not counted:
+        return None
+    return float(sum(samples for samples, _ in counted) * 1e9 / sum(time for _, time in counted))
 
 
 def _share(rows: Sequence[Mapping[str, Any]], part: str, whole: str) -> float | None:
@@ -324,21 +331,24 @@ def _names(entries: Sequence[LedgerEntry]) -> list[str]:
 
 def differences(before: LedgerEntry, after: LedgerEntry) -> Iterator[str]:
     """Each difference in a few words, those that the user typed first."""
-    one, other = before.recording or Recording(), after.recording or Recording()
     if before.recording and after.recording:
-        yield from command_changes(one.command, other.command)
-        yield from mapping_changes(flat(one.about), flat(other.about))
-        yield from mapping_changes(one.versions, other.versions)
-        if one.commit != other.commit:
-            yield f"commit {short(one.commit[:8]) or '?'} → {short(other.commit[:8]) or '?'}"
-        if one.branch != other.branch:
-            yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
+        yield from _recorded_differences(before.recording, after.recording)
     if before.devices != after.devices:
         yield f"{short(before.devices) or 'the host alone'} → {short(after.devices) or 'the host alone'}"
     if before.program and after.program and not after.program.is_like(before.program):
         yield "another program"
     if len(before.ranks) != len(after.ranks):
         yield f"{len(before.ranks)} → {len(after.ranks)} ranks"
+
+
+def _recorded_differences(one: Recording, other: Recording) -> Iterator[str]:
+    yield from command_changes(one.command, other.command)
+    yield from mapping_changes(flat(one.about), flat(other.about))
+    yield from mapping_changes(one.versions, other.versions)
+    if one.commit != other.commit:
+        yield f"commit {short(one.commit[:8]) or '?'} → {short(other.commit[:8]) or '?'}"
+    if one.branch != other.branch:
+        yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
 
 
 def _notes(entries: Sequence[LedgerEntry], names: Sequence[str]) -> Iterator[str]:
