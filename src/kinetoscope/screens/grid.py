@@ -44,7 +44,7 @@ def grid(block: Block) -> Grid | None:
     return made if made is not None and made.rows else None
 
 
-_GESTURE: Final = re.compile(r"(?:^|(?<=[.;] ))[^.;]*\b(?:[Cc]lick|[Dd]rag|leads to)\b[^.;]*[.;]\s*")
+_GESTURE: Final = re.compile(r"(?:^|(?<=[.;] ))[^.;]*\b(?:[Cc]lick|[Dd]rag|slider|leads to)\b[^.;]*[.;]\s*")
 
 
 def note_of(block: Block) -> str:
@@ -64,7 +64,12 @@ def _of_bars(block: BarsBlock) -> Grid:
     counted = all(bar.calls is not None for bar in block.bars)
     compared = any(bar.before is not None for bar in block.bars)
     shared = any(bar.share is not None for bar in block.bars)
-    heads = ["calls"] * counted + ["before"] * compared + [_HEADS.get(block.unit, "value")] + ["share"] * shared
+    heads = (
+        ["calls"] * counted
+        + ["before"] * compared
+        + ["now" if compared else _HEADS.get(block.unit, "value")]
+        + ["share"] * shared
+    )
     rows = [
         GridRow(
             [
