@@ -146,17 +146,17 @@ class Advice:
 
     @property
     def timed(self) -> tuple[Finding, ...]:
-        """Those that cost time."""
+        """The findings that cost time."""
         return tuple(finding for finding in self.findings if finding.stake.high > 0)
 
     @property
     def notable(self) -> tuple[Finding, ...]:
-        """Those that may cost so much of a step that they are worth a headline."""
+        """The findings that may cost so much of a step that they are worth a headline."""
         return tuple(finding for finding in self.timed if finding.stake.high >= WARNING_SHARE * self.step)
 
     @property
     def measure(self) -> Sentence:
-        """What the time at stake is measured by, a sentence without its end."""
+        """The step that the time at stake is a part of, as a sentence without its end."""
         if not self.step:
             return say("There are no steps to measure by")
         step = measured(self.step, "ns")

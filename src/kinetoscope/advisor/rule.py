@@ -147,7 +147,7 @@ class RankView(_View):
 
     @cached_property
     def recorded(self) -> frozenset[RecordingKind]:
-        """What the file records, where that is no program at work."""
+        """The kinds of recording that it is, where no program is at work."""
         return frozenset(each.kind for each in recording_kinds(self.trace))
 
     @cached_property
@@ -162,7 +162,7 @@ class RankView(_View):
 
     @cached_property
     def met(self) -> frozenset[Need]:
-        """What rules may need, as far as it is there."""
+        """The needs of rules that the trace and the selection meet."""
         if not self.step_count:
             return frozenset()
         if self.has_device:
@@ -194,7 +194,7 @@ class RankView(_View):
 
     @cached_property
     def step_time(self) -> StepTime:
-        """What promises are held against: the average step, and when devices work in the selected ones."""
+        """The measure of promises: the average step, and when devices work in the selected ones."""
         return StepTime(self.step, intersection(self.busy, self.time), self.step_count)
 
     @cached_property
@@ -328,7 +328,7 @@ class JobView(_View):
 
     @cached_property
     def step_time(self) -> StepTime:
-        """What promises are held against: the average step, and the computation of the rank that computes least."""
+        """The measure of promises: the average step, and the computation of the rank that computes least."""
         means = self.ask("step_breakdown").frame.group_by("rank").agg(pl.col("computation").mean())
         least = means.get_column("computation").min()
         return StepTime(self.step, least=float(least) if isinstance(least, (int, float)) else 0.0)

@@ -37,16 +37,16 @@ class Saving:
 
     @property
     def per_step(self) -> Quantity:
-        """What the thing takes of an average step: `1.2 ms`."""
+        """The time that the thing takes of an average step: `1.2 ms`."""
         return self.rank.time_per_step(self.took)
 
     @property
     def part(self) -> Quantity:
-        """What the thing takes as a share of the steps: `12%`."""
+        """The share of the steps that the thing takes: `12%`."""
         return share(self.took, self.rank.time.length)
 
     def limit(self, goes: float) -> Sentence:
-        """What keeps the steps from gaining so much device time (of all selected steps, ns); see `limit_left`."""
+        """The reason why the steps gain less than so much device time (of all selected steps, ns); see `limit_left`."""
         return limit_left(self.rank, self.stake, goes, self.time)
 
     def finding(
@@ -87,7 +87,7 @@ def saving(
     goes: Intervals | None = None,
     as_recorded: bool = False,
 ) -> Saving | None:
-    """What the selected steps gain by a change; None if that is negligible.
+    """The gain of the selected steps by a change; None if it is negligible.
 
     Args:
         rank: the rank.

@@ -65,7 +65,7 @@ _PROMISES: Final = Schema(
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What tells whether a finding can have brought anything.
+    """The facts that tell whether a finding can have brought anything.
 
     Attributes:
         program: what ran, and on which devices.
@@ -238,7 +238,7 @@ def delivered(before: Advice, after: Advice, facts: Sequence[RunFacts] = ()) -> 
 
 
 def _still_runs(finding: Finding, before: RunFacts, after: RunFacts) -> bool:
-    """Whether the kernel that a finding showed takes at least half its time still."""
+    """Does the kernel that a finding showed still take at least half its time?"""
     name = before.shown.get((finding.code, finding.key))
     return name is not None and after.kernels.get(name, 0.0) >= _STILL_RUNS_SHARE * before.kernels.get(name, np.inf)
 

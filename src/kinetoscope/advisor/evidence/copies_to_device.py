@@ -88,7 +88,7 @@ def _waits(trace: Trace, call: Int32s, op: Int32s) -> Int32s:
 
 
 def selected(rank: RankView, to_device: ToDevice) -> Bools:
-    """Which of them are of the selected steps: bool [copies]."""
+    """Copies of the selected steps: bool [copies]."""
     return np.asarray(rank.scope.device_work_mask[to_device.work])
 
 
@@ -143,7 +143,7 @@ SLOWEST_LINK: Final = 11.0
 
 
 def link_rate(rank: RankView, to_device: ToDevice) -> tuple[float, float]:
-    """What copies from pinned memory reach on this machine, at least and at most: bytes a ns.
+    """The rate of copies from pinned memory on this machine, at least and at most: bytes a ns.
 
     Where the trace has large copies from pinned memory they say it, give or take a fifth; else the devices' names do.
     """
@@ -161,7 +161,7 @@ def is_rate_shown(rank: RankView, to_device: ToDevice) -> bool:
 
 
 def _rates(rank: RankView, to_device: ToDevice) -> Floats:
-    """Of large copies from pinned memory, bytes a ns; none where there are fewer than three."""
+    """Rates of large copies from pinned memory, bytes a ns; none where there are fewer than three."""
     took = (rank.work.end - rank.work.start)[to_device.work]
     large = to_device.pinned & (to_device.bytes >= 1 << 20) & (took > 0)
     return to_device.bytes[large] / took[large] if large.sum() >= _MIN_COPIES else np.empty(0)

@@ -75,7 +75,7 @@ def gains_without(rank: RankView, time: Intervals) -> Floats:
 
 
 def sure(rank: RankView) -> float:
-    """What share of what is at stake more workers surely bring."""
+    """The share of the stake that more workers surely bring."""
     return CERTAIN_SHARE if rank.has_device else CERTAIN_SHARE_ON_HOST
 
 
@@ -126,7 +126,7 @@ def first_fetches(trace: Trace) -> Int64s:
 
 @derived
 def _ends_of_epochs(trace: Trace) -> Bools:
-    """Which fetches gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
+    """Fetches that gave no batch: another one follows, and between them only seeds are drawn: bool [fetches]."""
     rows = fetches(trace, FROM_WORKERS)
     drawing = np.isin(trace.name, trace.strings.codes(_DRAWING))
     ops = (trace.kind == EventKind.HOST_OP) & (trace.track == main_thread(trace)) & ~is_step(trace) & ~drawing

@@ -87,7 +87,7 @@ def host_islands(trace: Trace) -> HostIslands:
 
 
 def encloses(parent: Int32s, inner: Bools) -> Bools:
-    """Which calls are some of these, or have one in them: bool [events]."""
+    """Calls that are some of these, or have one in them: bool [events]."""
     result = inner.copy()
     rows = np.flatnonzero(inner)
     while len(rows):

@@ -51,7 +51,7 @@ _MOSTLY: Final = 0.9
 
 @dataclass(frozen=True)
 class WaitSite:
-    """Where the host waits.
+    """A place at which the host waits.
 
     Attributes:
         calls: int32 [calls], rows of the calls that wait.
@@ -145,7 +145,7 @@ def _others(trace: Trace) -> Bools:
 def stakes_of_sites(
     rank: RankView, sites: Sequence[WaitSite], over: Int32s | None = None
 ) -> Iterator[tuple[WaitSite, Stake]]:
-    """What the steps gain without the waits of each site, where that is worth a report.
+    """The gain of the steps without the waits of each site, where that is worth a report.
 
     over: calls that found what they ask for there; at most, it is there without the waits, too.
 

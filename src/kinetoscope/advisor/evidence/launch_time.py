@@ -59,7 +59,7 @@ class LaunchingTime:
 
     @property
     def length(self) -> int:
-        """Of all stretches, ns."""
+        """The length of all stretches, ns."""
         return sum(stretch.length for stretch in self.stretches.values())
 
     def within(self, trace: Trace, time: Intervals) -> LaunchingTime:

@@ -21,13 +21,13 @@ _ZEROS: Final = ("aten::zero_", "aten::_foreach_zero_")
 
 @derived
 def works_on_all(trace: Trace) -> Bools:
-    """Which operators work on many parameters at once: bool [events]."""
+    """Operators that work on many parameters at once: bool [events]."""
     return rows_beginning(trace, _MULTI_TENSOR_PREFIXES, EventKind.HOST_OP)
 
 
 @derived
 def zeroes(trace: Trace) -> Bools:
-    """Which operators set a tensor to zero: bool [events]."""
+    """Operators that set a tensor to zero: bool [events]."""
     return rows_named(trace, _ZEROS.__contains__, EventKind.HOST_OP, holding=("zero_",))
 
 

@@ -47,7 +47,7 @@ def user_evidence(rank: RankView, row: int, text: str, analysis: str, **params: 
 
 @derived
 def user_frames(trace: Trace) -> Bools:
-    """Which events are Python calls of functions that are the user's own: bool [events]."""
+    """Python calls of functions that are the user's own: bool [events]."""
     return rows_named(
         trace, lambda name: user_source(frame_text(name)).file is not None, EventKind.PYTHON, holding=(".py(",)
     )

@@ -61,7 +61,7 @@ _WELL_BELOW: Final = 0.75
 
 
 def limit_left(rank: RankView, stake: Stake, goes: float, time: Intervals) -> Sentence:
-    """What keeps the steps from gaining all the device time that goes, as a sentence after others; "" if little does.
+    """The reason why steps gain less than the device time that goes, as a sentence after others; "" if little is lost.
 
     It is other device work at the same time where that covers what is lost, else the host.
 
@@ -131,7 +131,7 @@ def with_pauses(rank: RankView, work: Bools) -> Intervals:
 
 
 class Removed(NamedTuple):
-    """What goes with some calls.
+    """The times that go with some calls.
 
     Attributes:
         gains: float64 [steps], the time that each selected step would be shorter by, ns.
@@ -147,7 +147,7 @@ class Removed(NamedTuple):
 
 
 def without_calls(rank: RankView, calls: Bools) -> Removed:
-    """What the steps gain without some calls (bool [events]), all that happens in them, and what they launch."""
+    """The gain of the steps without some calls (bool [events]), all that happens in them, and what they launch."""
     within = inside(rank.trace, calls)
     launched, spans = launched_by(rank.trace, within), rank.spans(calls)
     factors = rank.factors()

@@ -79,7 +79,7 @@ def double_precision(rank: RankView) -> Iterator[Finding]:
 
 
 def _gains(rank: RankView, within: Bools, left: float) -> Floats:
-    """What the selected steps gain if a share is left of such operators (bool [events]), ns: float64 [steps]."""
+    """The gain of the selected steps if a share is left of such operators (bool [events]), ns: float64 [steps]."""
     factors = unblocked_launches(rank)
     if rank.has_device:
         factors.work[launched_by(rank.trace, within)] = left

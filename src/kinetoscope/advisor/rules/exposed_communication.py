@@ -56,7 +56,7 @@ class _Gradients:
 
     @property
     def hidden(self) -> float:
-        """What of the transfer computation hides, ns."""
+        """The part of the transfer that computation hides, ns."""
         return max(self.transfer - self.exposed, 0.0)
 
     @property
@@ -70,7 +70,7 @@ class _Gradients:
 
     @property
     def last(self) -> float:
-        """What the last of them takes, if they are of a good size: nothing is left to hide it."""
+        """The time of the last of them, if they are of a good size, ns: nothing is left to hide it."""
         return self.transfer / max(self.calls, math.ceil(self.size / _BUCKET), 1.0)
 
 

@@ -72,7 +72,7 @@ def fragmented_memory(rank: RankView) -> Iterator[Finding]:
 
 
 def _replayed(gain: SettingGain) -> Finding | None:
-    """What the replay of a snapshot says of a device."""
+    """The finding that the replay of a snapshot makes about a device."""
     ample = 0 < gain.recorded < _SCARCE * gain.total and not gain.was_short
     if not gain.fits and (ample or gain.instead - gain.reserved < max(_GAIN * gain.instead, _GAIN_BYTES)):
         return None

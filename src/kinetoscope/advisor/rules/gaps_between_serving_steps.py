@@ -146,7 +146,7 @@ def _between_work(rank: RankView, steps: EngineSteps) -> Intervals:
 
 
 def _host_between(rank: RankView) -> Intervals:
-    """What the host does between steps of the engine, without waiting for the device."""
+    """The time of the host between steps of the engine, without waiting for the device."""
     host, calls = find_steps(rank.trace, rank.select.steps_by).host, host_waits(rank.trace).call
     between = union(host.end[:-1], np.maximum(host.start[1:], host.end[:-1]))
     return intersection(difference(between, union(rank.trace.start[calls], rank.trace.end[calls])), rank.time)

@@ -111,7 +111,7 @@ def _of_the_program(rank: RankView, additions: int) -> Bools:
 
 
 def _additions(rank: RankView) -> Bools:
-    """What adds to gradients in the backward pass: bool [events]."""
+    """Operators that add to gradients in the backward pass: bool [events]."""
     trace = rank.trace
     nodes = rows_containing(trace, (_ACCUMULATE,), EventKind.HOST_OP)
     return inside(trace, _named_add(trace) & inside(trace, nodes) & (call_tree(trace).parent >= 0))

@@ -77,7 +77,7 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
 
 
 def _keys(row: dict[str, Any]) -> dict[str, Any]:
-    """What tells a row of `memory_growth` from all others."""
+    """The cells that tell a row of `memory_growth` from all others."""
     return {name: row[name] for name in ("device", "kind", "verdict", "per_step")}
 
 

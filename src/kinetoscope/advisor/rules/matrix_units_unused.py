@@ -279,7 +279,7 @@ def _without_peaks(rank: RankView, concerned: Bools) -> Sentence:
 
 
 def _left_by_name(rank: RankView, numbers: list[int], instead: str) -> Floats:
-    """What is left of a product at most and at least, by the peaks of its device: float64 [2, work].
+    """The share of a product that is left at most and at least, by the peaks of its device: float64 [2, work].
 
     At most it runs at half of the peak of `instead`; where no peak is known that is all of it.
     """

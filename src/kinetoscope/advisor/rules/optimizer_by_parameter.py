@@ -83,7 +83,7 @@ _RARE_CALL_SHARE: Final = 0.1
 
 
 class _Left(NamedTuple):
-    """What part of its time is left of what, when all parameters are worked on at once."""
+    """Shares of times that are left when all parameters are worked on at once."""
 
     host: float
     tiny: float
@@ -240,7 +240,7 @@ def _left(rank: RankView, ops: Bools, argument: str) -> tuple[_Left, _Left]:
 
 
 def _traffic_left(rank: RankView, within: Bools, name: str) -> tuple[float, float] | None:
-    """What share of the update's device time its fused form takes by the bytes that both move, at most and at least.
+    """The share of the update's device time that its fused form takes by the bytes moved, at most and at least.
 
     At least, it moves them at the bandwidth of the memory. None where the bytes are not known, or something else limits
     the recorded kernels.

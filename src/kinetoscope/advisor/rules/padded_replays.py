@@ -91,7 +91,7 @@ def _scales(steps: EngineSteps) -> Bools:
 
 
 def _with_rows(limits: Floors, fewer: Floats, reads: float) -> Floats:
-    """What each unit takes with such a share of its rows, ns: float64 [units].
+    """The time of each unit with such a share of its rows, ns: float64 [units].
 
     A product that is limited by reading stays as it is. reads: share of what the others read that is weights.
     """

@@ -101,7 +101,7 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
 
 
 def _times(limits: Floors, large: Bools, efficiency: Floats) -> tuple[Floats, Floats]:
-    """What large products take at most and at least with better kernels, ns: float64 [units]."""
+    """The time of large products at most and at least with better kernels, ns: float64 [units]."""
     best = float(efficiency[large].max(initial=0.0))
     at_most = limits.floor / max(KEPT_PEAK_SHARE * min(best, 1.0), 1e-9)
     return at_most, limits.floor / _REACHABLE

@@ -88,7 +88,7 @@ def _sampling(rank: RankView, steps: EngineSteps) -> Iterator[Finding]:
 
 
 def _gains(rank: RankView, chosen: Bools, left: float, host: float) -> Floats:
-    """What the steps gain if such shares are left of sampling on the device, and of launching it on the host."""
+    """The gain of the steps if such shares are left of sampling on the device, and of launching it on the host."""
     factors, calls = unblocked_launches(rank), np.zeros(len(rank.trace), np.bool_)
     leave_only(factors, chosen, left)
     ops = rank.work.op[chosen]

@@ -153,7 +153,7 @@ def _row(strides: tuple[int, int] | None) -> int:
 
 
 def _times(rank: RankView, limits: Floors, chosen: Bools, fit: Int64s) -> tuple[Floats, Floats]:
-    """What chosen units take at most and at least with sizes that fit, ns: float64 [units]. `fit`: products that do."""
+    """Times of chosen units at most and at least with sizes that fit, ns: float64 [units]. `fit`: products that do."""
     flop = limits.flop[fit]
     fit, flop = fit[np.argsort(flop)], np.sort(flop)
     floor, time = (np.append(np.cumsum(each[fit][::-1])[::-1], np.nan) for each in (limits.floor, limits.time))

@@ -95,7 +95,7 @@ def slow_link(job: JobView) -> Iterator[Finding]:
 
 
 def _cost(groups: pl.DataFrame) -> float:
-    """What the rank loses that is in the slowest groups."""
+    """The loss of the rank that is in the slowest groups, ns of an average step."""
     of_rank: dict[int, float] = {}
     for more, text in groups.select("more", "group_ranks").iter_rows():
         for rank in ranks_of(text or "")[:_MAX_RANKS]:

@@ -166,7 +166,7 @@ def _about_runs(rank: RankView, runs: _Runs) -> tuple[Sentence, Evidence]:
 
 
 def _spent(rank: RankView, runs: _Runs, gone: Bools, kernels: Bools, chains: ChainsOfRank) -> Intervals:
-    """What the operators of runs and chains and the short pauses between them take, on the host and on devices."""
+    """The time of operators of runs and chains and of the short pauses between them, on the host and on devices."""
     changed = kernels | chains.work
     work = rank.work_time(changed)
     launches = rank.work.launch[chains.work]
@@ -201,7 +201,7 @@ def _runs(rank: RankView) -> _Runs:
 
 
 def _times(rank: RankView) -> Int64s:
-    """What each outermost operator computes: device time where there is a device, else its own: int64 [events]."""
+    """Time of each outermost operator: of its device work where there is a device, else its own: int64 [events], ns."""
     trace, work = rank.trace, rank.work
     if not rank.has_device:
         return trace.end - trace.start

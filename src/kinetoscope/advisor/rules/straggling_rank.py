@@ -49,7 +49,7 @@ class _Words:
     change_on_hosts: str = ""
 
     def diff(self, job: JobView, rank: int, *, has_device: bool) -> str:
-        """What to change, in the words of the program."""
+        """The change, in the words of the program."""
         if self.change_on_hosts and not has_device:
             return self.change_on_hosts.replace("{rank}", str(rank))
         if rank and self.of_another:

@@ -186,7 +186,7 @@ def _is_around(trace: Trace, row: int, start: int, end: int) -> bool:
 
 
 def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
-    """What each gap is called; one text for those that are the same."""
+    """The name of each gap; one text for those that are the same."""
     trace = rank.trace
     before, after = _neighbours(rank, gaps)
     names = []
@@ -242,7 +242,7 @@ def _calls(rank: RankView) -> Int64s:
 
 
 def _recurs(rank: RankView, gaps: Intervals) -> Bools:
-    """Which gaps another step has too, after as many calls of the step or before as many: bool [gaps].
+    """Gaps that another step has too, after as many calls of the step or before as many: bool [gaps].
 
     What a program does comes at its place; a process that wants the core comes at any.
     """

@@ -153,7 +153,7 @@ def _beside_scores(trace: Trace, variant: Variant) -> float | None:
 
 
 def _time(rank: RankView, unfused: Attention) -> Intervals:
-    """What lies between the products: on the device, else on the host."""
+    """The time between the products: on the device, else on the host."""
     if not rank.has_device:
         return intersection(rank.spans(_rows(rank, unfused)), rank.time)
     work = launched_by(rank.trace, unfused.between)

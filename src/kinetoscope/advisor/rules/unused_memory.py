@@ -161,7 +161,7 @@ def _shared(rank: RankView, fixed: dict[int, Intervals], times: int, *, surely: 
 
 
 def _left_of_work(rank: RankView, times: int, *, surely: bool) -> Floats:
-    """What part of its time each piece of device work takes for each sample: float64 [work]."""
+    """The share of its time that each piece of device work takes for each sample: float64 [work]."""
     grows = _grows(rank)
     part = np.where(grows, 1.0, 1.0 / times)
     if surely:
@@ -172,7 +172,7 @@ def _left_of_work(rank: RankView, times: int, *, surely: bool) -> Floats:
 
 
 def _of_weights(rank: RankView, times: int) -> Floats:
-    """What part work takes for each sample of so large a batch, if what it reads are weights: float64 [work].
+    """The share that work takes for each sample of so large a batch, if it reads weights: float64 [work].
 
     Products of a layer that are limited by the traffic take no longer until their arithmetic takes that long, too.
     """
@@ -183,7 +183,7 @@ def _of_weights(rank: RankView, times: int) -> Floats:
 
 
 def _grows(rank: RankView) -> Bools:
-    """Which device work grows with the batch: all but the optimizer's, and in a training the exchange of gradients."""
+    """Device work that grows with the batch: all but the optimizer's, and in a training the exchange of gradients."""
     trace, work = rank.trace, rank.work
     updates = optimizer_steps(trace).inside | zero_grads(trace).inside
     grows = ~((work.launch >= 0) & updates[work.launch])
@@ -193,7 +193,7 @@ def _grows(rank: RankView) -> Bools:
 
 
 def _of_work(rank: RankView, times: int) -> Intervals:
-    """Of device work in the selected steps the part that goes at most."""
+    """The part of device work in the selected steps that goes at most."""
     work, gone = rank.work, 1.0 - _left_of_work(rank, times, surely=False)
     length = np.rint(work.duration * gone).astype(np.int64)
     return intersection(union(work.start, work.start + length), rank.time)

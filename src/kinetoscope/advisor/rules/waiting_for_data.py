@@ -145,7 +145,7 @@ def _in_queues(trace: Trace) -> Intervals:
 
 
 def _outermost(trace: Trace, rows: Int64s) -> Int64s:
-    """Of calls on the main thread those that lie in no other of them."""
+    """Calls on the main thread that lie in no other of them."""
     rows = rows[trace.track[rows] == main_thread(trace)]
     wanted = marked(len(trace), rows)
     parent = call_tree(trace).parent
@@ -155,7 +155,7 @@ def _outermost(trace: Trace, rows: Int64s) -> Int64s:
 
 @derived
 def _reads(trace: Trace) -> Bools:
-    """Which Python calls and spans read data or decode it: bool [events]."""
+    """Python calls and spans that read data or decode it: bool [events]."""
     return rows_named(
         trace,
         lambda name: _READS.search(name) is not None,

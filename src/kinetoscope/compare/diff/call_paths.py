@@ -30,7 +30,7 @@ _MAX_CALL_CHARACTERS: Final = 300
 
 @dataclass(frozen=True)
 class Paths:
-    """What stands around each call.
+    """The calls around each call.
 
     Attributes:
         tree: annotations, modules and operators as a prefix tree over all events.
@@ -62,7 +62,7 @@ class Paths:
 
 @derived
 def paths(trace: Trace) -> Paths:
-    """What stands around each call of a trace."""
+    """The calls around each call of a trace."""
     tree = call_tree(trace)
     shown = (np.isin(trace.kind, RANGE_KINDS) & ~is_mark(trace)) | is_module_call(trace)
     shown &= tree.member & (tree.depth < MAX_DEPTH)

@@ -100,7 +100,7 @@ class Diff:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out or assumed."""
+        """Sentences on what was left out or assumed."""
         return self.rows.notes
 
 
@@ -221,7 +221,7 @@ def _row(
     both = bool(pair.base and pair.new)
 
     def if_other(was: str, now: str) -> str | None:
-        """What it was in the first run, where that is not what it is in the second."""
+        """The value of the first run, where the second has another."""
         return was if both and was != now else None
 
     return (
@@ -257,7 +257,7 @@ def _shapes(owner: Owner) -> str:
 
 
 def _said(owners: Sequence[Owner], what: Callable[[Owner], str]) -> str:
-    """What the owners of one side have, each once; of many the first few."""
+    """The names of the owners of one side, each once; of many the first ones."""
     texts = list(dict.fromkeys(map(what, owners)))
     more = f" + {len(texts) - _MAX_NAMES} more" if len(texts) > _MAX_NAMES else ""
     return " + ".join(texts[:_MAX_NAMES]) + more

@@ -49,7 +49,7 @@ Difference = Literal["", "device", "program"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What tells a program from others.
+    """The features that tell a program from others.
 
     Attributes:
         script: the file that was run, "" if that is not known.

@@ -27,7 +27,7 @@ VARYING_SHAPES: Final = "varying"
 
 
 class OwnerKey(NamedTuple):
-    """What an owner is known by; see `owners.RESULT`."""
+    """The key of an owner; see `owners.RESULT`."""
 
     category: str
     kind: str
@@ -107,7 +107,7 @@ class RunProfile:
         return any(owner.key.kind in ("kernel", "memcpy", "memset") for owner in self.owners)
 
     def values(self, owners: Sequence[Owner]) -> Floats:
-        """What some owners have together in each step, mean over the ranks that have the step, ns: float64 [steps]."""
+        """Time of some owners together in each step, mean over the ranks that have the step, ns: float64 [steps]."""
         total = np.zeros(len(self.ranks_of))
         for owner in owners:
             for place, time in owner.steps.items():
@@ -187,7 +187,7 @@ def _joined_shapes(owners: Sequence[Owner], count: int) -> Iterator[Owner]:
 
 
 def _steps(traces: pl.DataFrame) -> tuple[dict[int, int], Int64s]:
-    """Where the steps of each cycle begin among all, and how many ranks have each step."""
+    """The place of each cycle's first step among all steps, and the number of ranks that have each step."""
     offset: dict[int, int] = {}
     counts: list[Int64s] = []
     for cycle, group in sorted(traces.group_by(CYCLE.name), key=lambda each: each[0]):

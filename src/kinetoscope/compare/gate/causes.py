@@ -51,7 +51,7 @@ class ChangedCall:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """What changed most between the runs of a gate.
+    """The largest changes between the runs of a gate.
 
     Attributes:
         calls: what takes more, largest change first, then what takes less.
@@ -69,7 +69,7 @@ Opener = Callable[[str], Job]
 
 
 def causes(gate: Gate, opened: Opener | None = None, *, select: Selection = ALL, most: int = MAX_CALLS) -> Causes:
-    """What changed most, and whether the host as a whole became slower.
+    """The largest changes, and whether the host as a whole became slower.
 
     If traces of both sides are at hand, it is their difference, whose parts sum to the change of the step: that of the
     run with the median step on each side. Of a baseline it is the operators or kernels that it holds.

@@ -91,7 +91,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class Gate:
-    """What a gate found.
+    """The result of a gate.
 
     Attributes:
         checks: the metrics in the order of the limits.

@@ -148,7 +148,7 @@ class LedgerEntry:
 
 
 def ledger_entry(run: Job, *, select: Selection = ALL, samples_per_step: float | None = None) -> LedgerEntry:
-    """What the ledger must know of one run.
+    """The facts that the ledger needs of one run.
 
     Raises:
         InputError: it cannot be read, or has no step.

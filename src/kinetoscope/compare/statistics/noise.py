@@ -53,7 +53,7 @@ _CHUNK: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What is expected of noise where runs do not tell.
+    """The noise that is assumed where runs do not show it.
 
     Attributes:
         between: between runs: standard deviations up to this are expected, all alike; as a share of the value.

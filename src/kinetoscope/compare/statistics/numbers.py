@@ -63,7 +63,7 @@ _MAX_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """What a metric was in each step.
+    """The values of a metric, one a step.
 
     Attributes:
         values: of each step, in order; one value for the run if it is no matter of steps.
@@ -75,13 +75,13 @@ class MetricSeries:
 
     @property
     def mean(self) -> float:
-        """Of all steps; 0 where there is none."""
+        """Mean over all steps; 0 without steps."""
         return sum(self.values) / len(self.values) if self.values else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a run ran on.
+    """The machine and libraries of a run.
 
     Attributes:
         devices: name of the devices that were used, by name, ascending; empty for the host alone.

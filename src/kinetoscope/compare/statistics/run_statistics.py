@@ -29,7 +29,7 @@ _MIN_CORRELATION_ERRORS: Final = 1.7
 
 @dataclass(frozen=True, slots=True)
 class RunStatistics:
-    """What the steps of a run say.
+    """Statistics of the steps of a run.
 
     Attributes:
         typical: the trimmed mean.
