@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError
 from kinetoscope.server.timeline.hues import NO_HUE, module_hues, name_hues
 from kinetoscope.server.timeline.path import PATH_LANE, path_lane
-from kinetoscope.views.exports.plain import all_fields
 
 FORM: Final = "3"
 """Version of the form of tiles: part of their addresses, so that a browser does not use those of another one."""
@@ -39,8 +37,7 @@ _MAX_NAME_CHARACTERS: Final = 240
 """Characters of a name that can be seen in the widest mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileSlice:
+class TileSlice(TypedDict):
     """The marks of a lane, or the points of a counter, in the columns."""
 
     id: str
@@ -48,8 +45,7 @@ class TileSlice:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class TileColumn:
+class TileColumn(TypedDict):
     """An array: its type, as NumPy calls it, its place in bytes after the header, and its length."""
 
     dtype: str
@@ -57,9 +53,11 @@ class TileColumn:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class TileHeader:
-    """The header; the tile `i` of units of 2^`z` ns. `kinds` and `names` are what numbers in the columns mean."""
+class TileHeader(TypedDict):
+    """The header; the tile `i` of units of 2^`z` ns. `kinds` and `names` are what numbers in the columns mean.
+
+    These three are dictionaries, as tiles are asked for by the dozen: dataclasses take a tenth of the time of a tile.
+    """
 
     z: int
     i: int
@@ -177,11 +175,12 @@ def begin_of(scale: int, number: int) -> int:
 
 def packed(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, TileColumn], list[bytes]]:
     """Arrays as bytes, and where each of them is."""
-    arrays, parts, offset = {}, [], 0
+    arrays: dict[str, TileColumn] = {}
+    parts, offset = [], 0
     for name, column in columns.items():
         content = column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes()
         content += b"\0" * (-len(content) % 8)
-        arrays[name] = TileColumn(column.dtype.name, offset, len(column))
+        arrays[name] = {"dtype": column.dtype.name, "offset": offset, "count": len(column)}
         parts.append(content)
         offset += len(content)
     return arrays, parts
@@ -189,13 +188,16 @@ def packed(columns: Mapping[str, NDArray[Any]]) -> tuple[dict[str, TileColumn], 
 
 def headed(header: TileHeader, arrays: Sequence[bytes]) -> bytes:
     """A tile: the length of the header, the header, the arrays."""
-    text = json.dumps(header, default=all_fields, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(4 + len(text)) % 8)
     return b"".join([struct.pack("<I", len(text)), text, *arrays])
 
 
 def _slices(names: Iterable[str], ends: Sequence[int]) -> list[TileSlice]:
-    return [TileSlice(name, low, high - low) for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)]
+    return [
+        TileSlice(id=name, offset=low, count=high - low)
+        for name, low, high in zip(names, ends[:-1], ends[1:], strict=True)
+    ]
 
 
 def _cover(drawn: Marks) -> UInt8s:

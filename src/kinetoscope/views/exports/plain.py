@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, is_typeddict
 
 import polars as pl
 
@@ -32,9 +32,11 @@ def all_fields(value: Any) -> Any:
 
 @cache
 def field_names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass or a named tuple, in order; None of any other type."""
+    """The fields of a dataclass, a named tuple or a typed dictionary, in order; None of any other type."""
     if dataclasses.is_dataclass(kind):
         return tuple(field.name for field in dataclasses.fields(kind))
+    if is_typeddict(kind):
+        return tuple(kind.__annotations__)
     names: tuple[str, ...] | None = getattr(kind, "_fields", None)
     return names
 
