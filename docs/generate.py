@@ -1,8 +1,8 @@
 """Writes the pages of analyses and rules from what they declare, the types of the package's names, and three pictures.
 
-`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md, docs/images/house*.svg (`house.py` draws them),
-docs/images/speed.svg (`speed.py`) and src/kinetoscope/__init__.pyi; with `--check` it says which of them are stale, and
-exits with 1 if any is.
+`python docs/generate.py` writes docs/analyses/*.md, docs/rules/*.md, docs/notes.md (`notes.py`), docs/images/house*.svg
+(`house.py` draws them), docs/images/speed.svg (`speed.py`) and src/kinetoscope/__init__.pyi; with `--check` it says
+which of them are stale, and exits with 1 if any is.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     for folder, pattern, texts in (
         ("docs/analyses", "*.md", pages()),
         ("docs/rules", "*.md", pages_of_rules()),
+        ("docs", "notes.md", pictures("notes.py")),
         ("docs/images", "house*.svg", pictures("house.py")),
         ("docs/images", "speed.svg", pictures("speed.py")),
         ("src/kinetoscope", "__init__.pyi", {"__init__.pyi": public_types()}),
@@ -57,8 +58,10 @@ def main(argv: list[str] | None = None) -> int:
 
 @functools.cache
 def pictures(script: str) -> dict[str, str]:
-    """Those that a script beside this one draws: file name to text."""
-    made: dict[str, str] = runpy.run_path(str(Path(__file__).with_name(script)))["pictures"]()
+    """What a script beside this one makes: file name to text."""
+    made: dict[str, str] = runpy.run_path(str(Path(__file__).with_name(script)))[
+        "pictures" if script != "notes.py" else "page"
+    ]()
     return made
 
 

@@ -11,6 +11,7 @@ from kinetoscope import ALL, Job, Selection
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Parameter, Result, Schema
 
 SCHEMA = Schema(
@@ -76,7 +77,7 @@ def idle_gaps(
 
     Method. By looking.
     """
-    return Result(SCHEMA.empty(), SCHEMA, ("said",))
+    return Result(SCHEMA.empty(), SCHEMA, (Note("A", "said"),))
 
 
 GAPS = Analysis("Idle gaps", idle_gaps, SCHEMA, chart=Bars("name", "idle"))
@@ -97,7 +98,7 @@ def test_the_signature_tells_the_parameters() -> None:
 def test_the_result_says_what_was_asked_and_how_it_is_drawn() -> None:
     result = GAPS(None, min_gap=5)
     assert (result.analysis, result.params, result.chart_facts) == ("idle_gaps", {"min_gap": 5}, GAPS.chart)
-    assert (result.notes, len(result)) == (("said",), 0)
+    assert (result.notes, len(result)) == ((Note("A", "said"),), 0)
 
 
 def test_a_value_that_is_none_of_the_choices_is_refused() -> None:
@@ -141,7 +142,7 @@ def test_without_pandas_it_says_what_to_install() -> None:
 
 
 def test_a_result_shows_itself() -> None:
-    result = Result(pl.DataFrame({"rank": [0], "name": ["<a>"], "idle": [1500]}), SCHEMA, ("odd",))
+    result = Result(pl.DataFrame({"rank": [0], "name": ["<a>"], "idle": [1500]}), SCHEMA, (Note("A", "odd"),))
     assert "<a>" in str(result)
     assert "odd" in str(result)
     assert "&lt;a&gt;" in result._repr_html_()

@@ -15,6 +15,7 @@ from kinetoscope.model.job import Job, Readable
 from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
 from kinetoscope.readers.job import snapshots
@@ -117,18 +118,20 @@ def read(
     return Job(text, tuple(replace(source, options=options) for source in sources), where, tuple(notes))
 
 
-def _unfinished_note(paths: Sequence[str], candidates: Sequence[CandidateFile]) -> list[str]:
+def _unfinished_note(paths: Sequence[str], candidates: Sequence[CandidateFile]) -> list[Note]:
     """What is to be said of files that a recorder has not finished."""
     if any(is_export(each.url) for each in candidates):
-        note = (
+        note = Note(
+            "UNFINISHED_RECORDING",
             "The recording has not been finished, as it still runs or was killed: what torch exported of it is read "
-            "(*.part), and nothing is known of the run. kinetoscope record to the same folder finishes it."
+            "(*.part), and nothing is known of the run. kinetoscope record to the same folder finishes it.",
         )
         return [note]
     parts = [file for path in paths if os.path.isdir(path) for file in unfinished(path)]
-    note = (
+    note = Note(
+        "UNFINISHED_LEFT_OUT",
         f"Left out: {number_of(len(parts), 'unfinished file')} of a recording that still runs or was killed (*.part). "
-        "kinetoscope record to the same folder finishes or removes what a killed one left."
+        "kinetoscope record to the same folder finishes or removes what a killed one left.",
     )
     return [note] if parts else []
 
@@ -144,7 +147,7 @@ def _with_snapshots(
     candidates: Sequence[CandidateFile],
     opened: Sequence[str],
     copies: Cache | None,
-) -> tuple[list[Source], list[str]]:
+) -> tuple[list[Source], list[Note]]:
     """The sources with the memory snapshots of their ranks, and notes.
 
     Raises:
@@ -223,12 +226,12 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[str]]:
+def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Source], list[Note]]:
     existing = {source.rank for source in sources}
     if not ranks & existing:
         raise UsageError(f"{path} has none of the requested ranks ({listed(ranks)}); it has {listed(existing)}")
     missing = ranks - existing
-    notes = [f"Requested ranks that do not exist: {listed(missing)}."] if missing else []
+    notes = [Note("NO_SUCH_RANKS", f"Requested ranks that do not exist: {listed(missing)}.")] if missing else []
     return [source for source in sources if source.rank in ranks], notes
 
 
@@ -238,7 +241,7 @@ def sources_of(
     cache: Cache | None = None,
     given: Mapping[str, int] | None = None,
     captures: Sequence[CandidateFile] | None = None,
-) -> tuple[list[Source], list[str]]:
+) -> tuple[list[Source], list[Note]]:
     """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
 
     `given` has the rank of each URL where the user names them; `captures` are the capture traces, None for those among
@@ -252,7 +255,12 @@ def sources_of(
     notes = []
     if given:
         if other := [given[each.url] for each in candidates if each.rank not in (None, given[each.url])]:
-            notes.append(f"The traces given as rank {listed(other)} name another rank; the given one counts.")
+            notes.append(
+                Note(
+                    "GIVEN_RANKS_COUNT",
+                    f"The traces given as rank {listed(other)} name another rank; the given one counts.",
+                )
+            )
         candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
     traces = candidates if len(candidates) == 1 else _traces_of(candidates)
     traces = [each for each in traces if each.reader != SNAPSHOT] or traces
@@ -264,10 +272,15 @@ def sources_of(
     traces, merged = without_merged(traces)
     if merged:
         notes.append(
-            f"Left out as copies of other files: {shortened([os.path.basename(each.url) for each in merged])}."
+            Note(
+                "MERGED_LEFT_OUT",
+                f"Left out as copies of other files: {shortened([os.path.basename(each.url) for each in merged])}.",
+            )
         )
     if not given:
         traces = [part for each in traces for part in (parts(each, cache) if each.merged else [each])]
     sources, rank_notes = assigned(traces, captures)
     notes += rank_notes
-    return sources, [f"Not a trace and left out: {others}.", *notes] if others and len(files) > 1 else notes
+    return sources, [Note("NO_TRACE", f"Not a trace and left out: {others}."), *notes] if others and len(
+        files
+    ) > 1 else notes

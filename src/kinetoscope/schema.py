@@ -16,7 +16,8 @@ import polars as pl
 
 from kinetoscope import dispatch
 from kinetoscope.charts import Chart
-from kinetoscope.errors import MissingExtraError, UsageError, nearest, one_line
+from kinetoscope.errors import MissingExtraError, UsageError, nearest
+from kinetoscope.notes import Note
 
 if TYPE_CHECKING:
     import pandas
@@ -233,21 +234,23 @@ class Result:
     Attributes:
         frame: the rows; times are integer nanoseconds, sizes bytes, shares fractions of 1; what is not known is null.
         schema: type, unit and meaning of each column of `frame`.
-        notes: what was left out, assumed or odd, one sentence each.
+        notes: what was left out, assumed or odd, one sentence each, with a code.
         analysis: name of the analysis that made it, "" for a table that none made.
         params: the parameters it was asked with, as text-like values.
         chart_facts: how it is drawn, if it is.
+        sentence: the answer in a sentence, "" where none is made.
     """
 
     frame: pl.DataFrame
     schema: Schema
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     analysis: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     chart_facts: Chart | None = None
+    sentence: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "notes", tuple(map(one_line, self.notes)))
+        object.__setattr__(self, "notes", tuple(map(Note.of, self.notes)))
 
     def __len__(self) -> int:
         return self.frame.height
@@ -287,6 +290,11 @@ class Result:
     def columns(self) -> list[str]:
         """Names of the columns, in order."""
         return self.frame.columns
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that is to be said beside the rows: the answer in a sentence, if there is one, and the notes."""
+        return (*filter(None, [self.sentence]), *self.notes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file or a URL, in the format of its ending: .csv, .json, .parquet, .xlsx, .md.

@@ -13,6 +13,7 @@ from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.finding import NO_STAKE, Evidence, Finding, Stake
 from kinetoscope.advisor.rules import rules
 from kinetoscope.cli import main
+from kinetoscope.notes import Note
 from kinetoscope.pages.findings import FINDINGS, of_advice
 from kinetoscope.screens.findings import MAX_LINE_CELLS
 from kinetoscope.screens.terminal import lines
@@ -51,7 +52,7 @@ WAITING = Finding(
 BLIND = Finding(
     code="RECORDING002", severity="note", message="Python stacks were not recorded.", stake=NO_STAKE, step=100.0 * MS
 )
-ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, ("A remark.",), path="runs/a b", ranks=4)
+ADVICE = Advice((LOADING, WAITING, BLIND), 100.0 * MS, (Note("A", "A remark."),), path="runs/a b", ranks=4)
 
 
 def drawn(advice: Advice = ADVICE, *, width: int = 90, limit: int | None = None) -> list[str]:
@@ -127,7 +128,7 @@ def test_a_hostile_trace_stays_text() -> None:
         change="+ " + EVIL,
         evidence=(Evidence(EVIL, "kernels", {"x": EVIL}, file=EVIL),),
     )
-    for text in ("\n".join(drawn(Advice((evil,), 1.0, (EVIL,), path=EVIL))),):
+    for text in ("\n".join(drawn(Advice((evil,), 1.0, (Note("EVIL", EVIL),), path=EVIL))),):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[bold]x[/bold]" in text

@@ -67,7 +67,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [column["name"] for column in rows["columns"]]
     change = names.index("change")
     assert sum(row[change] for row in rows["rows"]) == -300_000
-    assert rows["notes"][0].startswith("A step takes")
+    assert rows["sentence"].startswith("A step takes")
     fall = json.loads(said("diff", base, new, "--table", "waterfall", "--format", "json", capsys=capsys))
     part, change = ([column["name"] for column in fall["columns"]].index(name) for name in ("part", "change"))
     assert sum(row[change] for row in fall["rows"] if row[part] is None) == -300_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kinetoscope.cli.doctor import RankSymptom, as_result, report
-from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.notes import Note
 from kinetoscope.views.terminal.lines import without_colour
 
-LOST = Symptom("TRUNCATED", "error", "The file ends in the middle of an event.", 1)
-ODD = Symptom("NO_STACKS", "note", "No stacks \x1b[31mwere recorded.", 1)
+LOST = Note("TRUNCATED", "The file ends in the middle of an event.", "error", 1)
+ODD = Note("NO_STACKS", "No stacks \x1b[31mwere recorded.", "note", 1)
 
 
 def told(*found: RankSymptom, traces: int = 1) -> str:
@@ -38,5 +38,5 @@ def test_nothing_found_is_said() -> None:
 
 def test_scripts_get_a_table() -> None:
     result = as_result([(3, "a.json", LOST)])
-    assert result.frame.rows() == [(3, "a.json", "error", "TRUNCATED", 1, LOST.message)]
+    assert result.frame.rows() == [(3, "a.json", "error", "TRUNCATED", 1, str(LOST))]
     assert as_result([]).frame.height == 0

@@ -240,7 +240,7 @@ def test_notes_go_beside_the_formats_that_have_no_place_for_them(
     assert without_compiling(said.err) == ""
     for more in ["--format", "csv"], ["-o", str(tmp_path / "x.parquet")]:
         assert main([*arguments, *more]) == 0
-        assert capsys.readouterr().err == "".join(f"kinetoscope: {note}\n" for note in notes)
+        assert capsys.readouterr().err == "".join(f"kinetoscope: {note['text']}\n" for note in notes)
     assert json.loads(pl.read_parquet_metadata(tmp_path / "x.parquet")["notes"]) == notes
 
 

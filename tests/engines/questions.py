@@ -11,6 +11,7 @@ import polars as pl
 from kinetoscope import Selection, Trace
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Partial
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema
 from tests import drawn
 
@@ -70,7 +71,7 @@ def refused(trace: Trace, select: Selection) -> Partial:
 
 def halves(trace: Trace, select: Selection) -> Partial:
     """A number whose sum depends on the order of adding, and a note."""
-    return Partial(pl.DataFrame({"rank": [0], "value": [0.1 * 3 ** len(trace)]}), (f"of {len(trace)}.",))
+    return Partial(pl.DataFrame({"rank": [0], "value": [0.1 * 3 ** len(trace)]}), (Note("OF", f"of {len(trace)}."),))
 
 
 def added(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kinetoscope.engines.fold_tree import Tree, folded
 from kinetoscope.model.job import Failure, Partial
 from kinetoscope.model.trace.source import Source
+from kinetoscope.notes import Note
 
 
 def joined(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -23,7 +24,7 @@ def deepened(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
 
 
 def partial(place: int) -> Partial:
-    return Partial(pl.DataFrame({"place": [place]}), ("said",))
+    return Partial(pl.DataFrame({"place": [place]}), (Note("A", "said"),))
 
 
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.permutations(range(n)), st.sets(st.integers(0, n - 1)))))
@@ -38,7 +39,7 @@ def test_all_answers_are_joined_in_order_whoever_comes_first(drawn: tuple[list[i
     else:
         assert whole is not None
         assert whole.frame["place"].to_list() == [k for k in range(len(order)) if k not in failing]
-        assert whole.notes == ("said",)
+        assert whole.notes == (Note("A", "said"),)
 
 
 def test_it_is_as_deep_as_the_logarithm_and_few_wait() -> None:

@@ -14,6 +14,7 @@ from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import NotFoundError, UsageError
 from kinetoscope.model.job import Failure, Partial, Task
 from kinetoscope.model.trace.source import Source
+from kinetoscope.notes import Note
 from kinetoscope.readers.registry import load
 from tests import drawn
 
@@ -21,7 +22,7 @@ from tests import drawn
 def count(trace: Trace, select: Selection) -> Partial:
     if not len(trace):
         raise UsageError("nothing to count")
-    return Partial(pl.DataFrame({"events": [len(trace)]}), (f"rank {trace.source.rank}",))
+    return Partial(pl.DataFrame({"events": [len(trace)]}), (Note("RANK", f"rank {trace.source.rank}"),))
 
 
 COUNT = Task(count, ALL, {})

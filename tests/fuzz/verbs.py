@@ -113,7 +113,7 @@ def _analyses(file: Path) -> Iterator[str]:
     except KinetoscopeError as error:
         yield from _lines("the error", [str(error)])
         return
-    yield from _lines("the health", [symptom.message for symptom in trace.health])
+    yield from _lines("the health", [str(symptom) for symptom in trace.health])
     list(trace.events())
     for analysis in ANALYSES:
         try:

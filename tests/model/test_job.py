@@ -13,6 +13,7 @@ from kinetoscope import ALL, Job, Selection, Trace, read
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Partial, Task
+from kinetoscope.notes import Note
 from kinetoscope.readers.registry import load
 from kinetoscope.schema import Column, Result, Schema
 from tests import drawn
@@ -21,13 +22,13 @@ COUNT = Schema(Column("rank", pl.Int64, "Rank."), Column("events", pl.Int64, "Ho
 
 
 def count(trace: Trace, select: Selection, *, note: str = "") -> Partial:
-    return Partial(pl.DataFrame({"events": [len(trace)]}), (note,) if note else ())
+    return Partial(pl.DataFrame({"events": [len(trace)]}), (Note("A", note),) if note else ())
 
 
 def odd(trace: Trace, select: Selection) -> Partial:
     if len(trace) == 2:
         raise UsageError(f"nothing to ask of {len(trace)} events")
-    return Partial(pl.DataFrame({"events": [len(trace)]}), (f"{len(trace) % 2} odd",))
+    return Partial(pl.DataFrame({"events": [len(trace)]}), (Note("ODD", f"{len(trace) % 2} odd"),))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.model.trace.source import Source
+from kinetoscope.notes import Note
 from kinetoscope.readers.job.ranks import assigned, natural
 from kinetoscope.readers.json.probe import distributed, in_collectives
 from kinetoscope.readers.reader import CandidateFile
@@ -35,7 +36,7 @@ def ranks(*candidates: CandidateFile) -> list[tuple[str, int, int]]:
     return [(place.url, place.rank, place.cycle) for place in assigned(candidates)[0]]
 
 
-def notes(*candidates: CandidateFile) -> list[str]:
+def notes(*candidates: CandidateFile) -> list[Note]:
     return assigned(candidates)[1]
 
 

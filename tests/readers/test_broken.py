@@ -141,7 +141,7 @@ def test_every_event_is_broken(threads: int) -> None:
     count = 20_000
     trace = read_text(_document(*(_event(k, name='step "one"') for k in range(count))), threads=threads)
     assert _ids(trace) == list(range(count))
-    assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("REPAIRED", count)]
+    assert [(symptom.code, symptom.number) for symptom in trace.reading] == [("REPAIRED", count)]
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_every_event_is_broken(threads: int) -> None:
 def test_commas_between_events(comma: str, odd: int) -> None:
     trace = read_text(_document(*(_event(k) for k in range(4)), comma=comma), block=90)
     assert _ids(trace) == [0, 1, 2, 3]
-    assert sum(symptom.count for symptom in trace.reading if symptom.code == "ODD_COMMAS") == odd
+    assert sum(symptom.number for symptom in trace.reading if symptom.code == "ODD_COMMAS") == odd
     assert _codes(trace) in ("", "ODD_COMMAS")
 
 
 def test_a_comma_before_the_first_and_after_the_last() -> None:
     trace = read_text('{"traceEvents": [, {"ph": "X"}, ]}')
-    assert (len(trace), _codes(trace), trace.reading[0].count) == (1, "ODD_COMMAS", 2)
+    assert (len(trace), _codes(trace), trace.reading[0].number) == (1, "ODD_COMMAS", 2)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -243,7 +243,7 @@ def test_cut_inside_a_character() -> None:
 def test_words_that_are_no_json() -> None:
     trace = read_text(_document(_event(0, args='"a": nan, "b": [-inf, N/A], "c": NaN, "d": 007, "e": 1e5')))
     assert _codes(trace) == "BARE_WORDS"
-    assert trace.reading[0].message.startswith("3 words stand as values that JSON does not know (007, NaN, nan)")
+    assert trace.reading[0].startswith("3 words stand as values that JSON does not know (007, NaN, nan)")
     args = trace.event(0)["args"]
     assert repr([args[key] for key in "abcde"]) == "[nan, [-inf, 'N/A'], nan, '007', 100000.0]"
 
@@ -251,12 +251,12 @@ def test_words_that_are_no_json() -> None:
 def test_elements_that_are_no_objects() -> None:
     trace = read_text('{"traceEvents": [1, {"ph": "X"}, "text", [2], null, NaN]}')
     assert repr(list(trace.events())) == "[1, {'ph': 'X'}, 'text', [2], None, nan]"
-    assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("BARE_WORDS", 1), ("NOT_EVENTS", 5)]
+    assert [(symptom.code, symptom.number) for symptom in trace.reading] == [("BARE_WORDS", 1), ("NOT_EVENTS", 5)]
 
 
 def test_a_word_as_the_number_of_a_process() -> None:
     trace = read_text('{"traceEvents": [{"ph": "X", "pid": 01, "tid": -07}, {"ph": "X", "pid": 1e2}]}')
-    assert [(symptom.code, symptom.count) for symptom in trace.reading] == [("BARE_WORDS", 2)]
+    assert [(symptom.code, symptom.number) for symptom in trace.reading] == [("BARE_WORDS", 2)]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -283,7 +283,7 @@ def test_a_bracket_that_closes_the_list_too_early(threads: int) -> None:
 def test_damage_just_before_the_events(part: str, instead: str, said: str) -> None:
     trace = read_text(_document(_event(0), _event(1)).replace(part, instead, 1))
     assert (_ids(trace), _codes(trace)) == ([0, 1], "REPAIRED_METADATA")
-    assert said in trace.reading[0].message
+    assert said in trace.reading[0]
     assert trace.metadata == {"schemaVersion": 1, "traceName": "t.json"}
 
 

@@ -11,6 +11,7 @@ import kinetoscope
 from kinetoscope.advisor.advice import Advice
 from kinetoscope.advisor.commands import call_of
 from kinetoscope.advisor.finding import Evidence, Finding, Stake
+from kinetoscope.notes import Note
 from kinetoscope.screens.html import prose
 from kinetoscope.screens.values import MAX_FINDINGS, advice_html
 from tests import drawn
@@ -98,7 +99,7 @@ def test_more_findings_are_counted() -> None:
 
 def test_what_a_trace_says_is_only_ever_text() -> None:
     assert "<code>&lt;b&gt;</code>" in prose(EVIL)
-    texts(advice_html(Advice((finding(EVIL),), 1e7, (EVIL,))))
+    texts(advice_html(Advice((finding(EVIL),), 1e7, (Note("EVIL", EVIL),))))
 
 
 def test_a_comparison_has_its_sentence_and_the_fall(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_doctor_has_nothing_to_say_of_whole_snapshots() -> None:
 def codes(snapshot: dict[str, Any], folder: Path, beside: str = "") -> dict[str, str]:
     write(folder / f"{beside.removesuffix('.json') or 'snapshot'}.memory.pickle", snapshot)
     path = folder / beside if beside else folder / "snapshot.memory.pickle"
-    return {each.code: each.message for each in read(str(path)).trace().health}
+    return {each.code: str(each) for each in read(str(path)).trace().health}
 
 
 def test_doctor_says_what_a_snapshot_lacks(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from kinetoscope.charts import Bars, Chart, StackedBars
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 KERNELS = Schema(
@@ -27,7 +28,7 @@ STEPS = Schema(
 )
 
 
-def kernels(*rows: tuple[Any, ...], notes: tuple[str, ...] = (), chart: Chart | None = None) -> Result:
+def kernels(*rows: tuple[Any, ...], notes: tuple[Note, ...] = (), chart: Chart | None = None) -> Result:
     """A table of kernels: rows of name, kind, calls, total, share, all of rank 0."""
     frame = pl.DataFrame([(0, *row) for row in rows], schema=_types(KERNELS), orient="row")
     return Result(frame, KERNELS, notes, "kernels", {"min_calls": 2}, chart)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.markdown import code, escaped, fenced, sentence, table
 
@@ -13,13 +14,13 @@ COLUMNS = Schema(
 )
 
 
-def result(*rows: tuple[str, int | None, None], notes: tuple[str, ...] = ()) -> Result:
+def result(*rows: tuple[str, int | None, None], notes: tuple[Note, ...] = ()) -> Result:
     frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in COLUMNS}, orient="row")
     return Result(frame, COLUMNS, notes, "kernels")
 
 
 def test_a_table_has_units_and_no_empty_column() -> None:
-    text = table(result(("aten::mm", 1_500_000, None), ("copy", None, None), notes=("A note.",)))
+    text = table(result(("aten::mm", 1_500_000, None), ("copy", None, None), notes=(Note("A", "A note."),)))
     assert text.splitlines() == [
         "| name | time (ms) |", "| --- | ---: |", "| `aten::mm` | 1.50 |", "| copy | – |", "", "- A note."
     ]  # fmt: skip

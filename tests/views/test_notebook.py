@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from kinetoscope import kernel_spread, read
+from kinetoscope.notes import Note
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.chart import MAX_DOTS
 from kinetoscope.views.charts.palette import KINDS
@@ -38,7 +39,7 @@ class Reader(HTMLParser):
 
 
 def test_what_a_trace_says_is_only_ever_text() -> None:
-    read = Reader(to_html(kernels((EVIL, EVIL, 1, 1, 1.0), notes=(EVIL,))))
+    read = Reader(to_html(kernels((EVIL, EVIL, 1, 1, 1.0), notes=(Note("EVIL", EVIL),))))
     assert read.tags == {"div", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}
     assert read.attributes == {"title", "style"}
     assert read.texts.count('"><script>alert(1)</script><img src=x onerror=y>&\\x1b[31m\\u202e') == 3
@@ -152,7 +153,7 @@ def test_of_very_many_ranks_the_extremes_are_drawn() -> None:
 
 
 def test_notes_beyond_a_dozen_are_counted() -> None:
-    html = to_html(kernels(notes=tuple(f"note {n}" for n in range(20))))
+    html = to_html(kernels(notes=tuple(Note("N", f"note {n}") for n in range(20))))
     assert html.count("<li>note ") == 12
     assert "… 8 more" in html
 

@@ -34,6 +34,7 @@ from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import scale, shown
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, constant, join, measured, say
@@ -105,7 +106,7 @@ class Advice:
 
     findings: tuple[Finding, ...]
     step: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     program: ProgramKind = "unknown"
     path: str = "PATH"
     ranks: int = 1
@@ -260,7 +261,7 @@ def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] 
     findings = list(_joined(findings, len(ranks if only is None else {*ranks} & {*only}), step))
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
     program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
-    failures: list[str] = []
+    failures: list[Note] = []
     of_file = answers["recording_kinds"]
     recorded = kinds_of_job(of_file, len(ranks))
     if len(job.ranks) > 1:
@@ -272,7 +273,7 @@ def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] 
         findings += rank_findings(claims, replace(view.step_time, length=step))
     limits = EMPTY if only is None else _limits(only, len(ranks))
     ranked = tuple(sorted(within_step(findings, step), key=attrgetter("order")))
-    notes = (*answer.notes, *failures, *filter(None, (limits,)))
+    notes = (*answer.notes, *failures, *([Note("SOME_RANKS", limits)] if limits else []))
     return Advice(
         findings=ranked,
         step=step,

@@ -35,6 +35,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.derived import DerivedCache
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Quantity, measured
 
@@ -110,10 +111,10 @@ class RankView(_View):
         return self.scope.clipped(self._begins[self.scope.places], self.scope.steps.device.end)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """Sentences on how its steps are counted, where that is not as elsewhere."""
         counts = bool(self._follows[self.scope.places].any())
-        return ("Here, a server's step counts the time since the step before.",) if counts else ()
+        return (Note("SERVER_STEPS", "Here, a server's step counts the time since the step before."),) if counts else ()
 
     @cached_property
     def _follows(self) -> Bools:

@@ -17,6 +17,7 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema
 from kinetoscope.views.sentences import Quantity, Sentence
 
@@ -94,7 +95,7 @@ def findings_of_rank(
 
 def run_rules(
     functions: Iterable[tuple[str, Callable[[V], Iterable[Finding]] | None]], view: V, what: str
-) -> tuple[list[Finding], list[str]]:
+) -> tuple[list[Finding], list[Note]]:
     """The findings of rules (code and function) about a view; and a note for each rule that failed on it."""
     findings: list[Finding] = []
     failures = []
@@ -106,7 +107,8 @@ def run_rules(
                 raise
             except Exception as error:  # noqa: BLE001 - one failing rule must not stop the others
                 whose = "our mistake" if function.__module__.startswith("kinetoscope.") else "its author's mistake"
-                failures.append(f"Rule {code} failed on this {what}, which is {whose}: {error!r:.200}.")
+                said = f"Rule {code} failed on this {what}, which is {whose}: {error!r:.200}."
+                failures.append(Note("RULE_FAILED", said, "warning", about=code))
     return findings, failures
 
 

@@ -23,6 +23,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
@@ -102,9 +103,14 @@ Values = dict[str, pl.Series | Int64s | None]
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view, ranges = scope(trace, select), named_ranges(trace)
-    notes = list(view.notes) if select.is_of_calls else []
+    notes: list[Note] = []
     if not ranges.names:
-        notes.append("No annotations were recorded (`with torch.profiler.record_function(name):` makes one).")
+        notes.append(
+            Note(
+                "NO_ANNOTATIONS",
+                "No annotations were recorded (`with torch.profiler.record_function(name):` makes one).",
+            )
+        )
         return Partial(pl.DataFrame(schema=_SCHEMA), tuple(notes))
     shadows = _selected(view, ranges)
     began = np.flatnonzero(ranges.host.shown & view.host_mask)
@@ -120,7 +126,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     elif len(ranges.shadows):
         values |= _under_shadows(view, ranges, shadows)
     else:
-        notes.append("Annotations have no shadows on streams in this file: see by=launch.")
+        notes.append(Note("NO_SHADOWS", "Annotations have no shadows on streams in this file: see by=launch."))
     return Partial(_frame(ranges, values), tuple(notes))
 
 
@@ -194,10 +200,13 @@ def _launched(view: Scope, ranges: Annotations, row: Int32s) -> Values:
     return {"work": count(True), "work_self": count(False), **times}
 
 
-def _outside(view: Scope, outside: Bools) -> Iterator[str]:
+def _outside(view: Scope, outside: Bools) -> Iterator[Note]:
     if outside.any():
         count = view.count_of_work(outside)
-        yield f"{count} are in no range: launched outside all of them, or by a call that was not recorded."
+        yield Note(
+            "OUTSIDE_RANGES",
+            f"{count} are in no range: launched outside all of them, or by a call that was not recorded.",
+        )
 
 
 def _under_shadows(view: Scope, ranges: Annotations, shadows: Bools) -> Values:

@@ -82,13 +82,18 @@ def categories(
 
 
 ANALYSIS = Analysis(
-    "Categories", categories, RESULT, chart=Bars("category", "total", instead="host_self"), of_operators=True
+    "Categories",
+    categories,
+    RESULT,
+    chart=Bars("category", "total", instead="host_self"),
+    of_operators=True,
+    counts_warm_up=True,
 )
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
+    notes = []
     has_device = bool(view.device_work_mask.any())
     if not has_device:
         notes.append(no_work_note(view, "the columns of device time are empty"))

@@ -14,6 +14,7 @@ from kinetoscope.model.collectives.calls import for_matching
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 By = Literal["size", "kind", "rank", "call"]
@@ -97,7 +98,9 @@ ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "dura
 
 def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
     if not len(frame):
-        return Partial(RESULT.empty(), ("No collectives were recorded in what was selected.",))
+        return Partial(
+            RESULT.empty(), (Note("NO_COLLECTIVES_SELECTED", "No collectives were recorded in what was selected."),)
+        )
     matched = match(frame)
     costs = with_costs(matched.frame)
     each = collectives_of(costs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.compilations import Compilation
 from kinetoscope.model.compile.compilations import compilations as logged
+from kinetoscope.model.compile.log import NOTHING_COMPILED, no_log
 from kinetoscope.model.compile.regions import (
     PHASES,
     compiled_regions,
@@ -27,6 +28,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -91,11 +93,6 @@ def compilations(job: Job, *, select: Selection = ALL) -> Result:
 
 ANALYSIS = Analysis("Compilations", compilations, RESULT, chart=StackedBars("compile_id", PHASES), of_device_work=False)
 
-_NO_LOG: Final = (
-    "Torch's structured log is not there (kinetoscope record keeps it; TORCH_TRACE=FOLDER and --compile FOLDER give "
-    "it): functions, reasons and caches are not known."
-)
-
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
@@ -142,7 +139,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         )
     frame = pl.DataFrame(rows, schema=RESULT.per_rank.types)
     frame = frame.sort("start", "compile_id", nulls_last=True)
-    return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(rows, bool(log))))
+    return Partial(frame, tuple(_notes(rows, bool(log))))
 
 
 def _called(view: Scope) -> tuple[Int64s, Int64s]:
@@ -164,8 +161,8 @@ def _natural(compile_id: str) -> tuple[int, ...]:
     return tuple(int(part) for part in compile_id.lstrip("!").split("/"))
 
 
-def _notes(rows: list[dict[str, Any]], has_log: bool) -> Iterator[str]:
+def _notes(rows: list[dict[str, Any]], has_log: bool) -> Iterator[Note]:
     if not rows:
-        yield "Nothing that torch.compile made was recorded."
+        yield NOTHING_COMPILED
     elif not has_log:
-        yield _NO_LOG
+        yield no_log("functions, reasons and caches are not known")

@@ -30,6 +30,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
@@ -113,7 +114,7 @@ def compiled_kernels(
     return job.map(_of_trace, ANALYSIS, select, group_by=group_by)
 
 
-ANALYSIS = Analysis("Compiled kernels", compiled_kernels, RESULT, chart=Bars("kernel", "total"))
+ANALYSIS = Analysis("Compiled kernels", compiled_kernels, RESULT, chart=Bars("kernel", "total"), counts_warm_up=True)
 
 _EAGER_OPERATOR: Final = re.compile(r"(?!autograd::|torch::autograd)\w+::\w+")
 _FUSED, _LIBRARY, _EAGER = range(3)
@@ -143,10 +144,11 @@ class _Pieces:
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy) -> Partial:
     view = scope(trace, select)
     calls = compiled_calls(trace)
-    notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
+    notes: list[Note] = []
     if not len(calls.rows) and not (calls.in_graph >= 0).any():
         return Partial(
-            RESULT.per_rank.empty(), (*notes, "No compiled code ran: the program does not use torch.compile.")
+            RESULT.per_rank.empty(),
+            (*notes, Note("NO_COMPILED_CODE", "No compiled code ran: the program does not use torch.compile.")),
         )
     pieces = _on_host(view, calls) if is_host_only(trace) else _on_device(view, calls)
     frame = _rows(trace, calls, pieces, group_by)
@@ -306,26 +308,31 @@ def _graph(calls: CompiledCalls, number: int) -> str:
 # --- notes
 
 
-def _notes(calls: CompiledCalls, pieces: _Pieces) -> Iterator[str]:
+def _notes(calls: CompiledCalls, pieces: _Pieces) -> Iterator[Note]:
     total = max(int(pieces.time.sum()), 1)
     where = "the operators' time" if pieces.work is None else "the time of computation"
     parts = [
         f"{ORIGINS[origin]} {int(pieces.time[pieces.origin == origin].sum()) / total:.1%}"
         for origin in (_FUSED, _LIBRARY, _EAGER)
     ]
-    yield f"Of {where}: {', '.join(parts)}."
+    yield Note("COMPILED_BY", f"Of {where}: {', '.join(parts)}.")
     fused: Bools = pieces.origin == _FUSED
     if not fused.any():
         if pieces.work is None:
-            yield (
+            yield Note(
+                "NO_CPP_KERNELS",
                 "No call of a C++ kernel was recorded: Inductor records them with"
-                " TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1 (kinetoscope record --with-provenance)."
+                " TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE=1 (kinetoscope record --with-provenance).",
             )
         return
     has_line = np.array([bool(each.lines.stacks) for each in calls.sites])[calls.site[pieces.call[fused]]]
-    yield f"{has_line.sum():,} of {len(has_line):,} calls of fused kernels have the lines that they were made from."
+    yield Note(
+        "LINES_KNOWN",
+        f"{has_line.sum():,} of {len(has_line):,} calls of fused kernels have the lines that they were made from.",
+    )
     if not calls.graphs:
-        yield (
+        yield Note(
+            "NO_COMPILE_FILES",
             "No file of torch.compile lies beside the trace: record with kinetoscope, or name a folder of TORCH_TRACE"
-            " or Inductor's cache with --compile."
+            " or Inductor's cache with --compile.",
         )

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
-from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, PathCause, run_path
+from kinetoscope.model.critical_path.path import CAUSES, OF_WHOLE_RANK, CriticalPath, PathCause, run_path
 from kinetoscope.model.critical_path.path import critical_path as find_paths
 from kinetoscope.model.critical_path.what_if import WhatIf, parse_rules
 from kinetoscope.model.critical_path.what_if import what_if as scaled
@@ -25,6 +25,7 @@ from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 PathOf = Literal["step", "run"]
@@ -112,7 +113,9 @@ def critical_path(
     return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)
 
 
-ANALYSIS = Analysis("Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES), of_calls=False)
+ANALYSIS = Analysis(
+    "Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES), of_calls=False, selection_notes="always"
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
@@ -140,53 +143,63 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
             "gain": none if length is None else duration - length,
         }
     )
-    notes = [*view.notes, *_notes(view, pieces)]
+    notes = list(_notes(view, pieces))
     if new is not None:
         notes += _what_if_notes(new, find_steps(trace, select.steps_by))
     elif scaling:
-        notes.append("What if is of whole steps: with a range of time its columns are empty.")
+        notes.append(Note("WHAT_IF_OF_STEPS", "What if is of whole steps: with a range of time its columns are empty."))
     return Partial(frame, tuple(notes))
 
 
-def _what_if_notes(new: WhatIf, every: Steps) -> Iterator[str]:
+def _what_if_notes(new: WhatIf, every: Steps) -> Iterator[Note]:
     for text, count in new.events:
         if not count:
-            yield f"No event of this trace is named by {text!r}."
+            yield Note("WHAT_IF_NAMES_NOTHING", f"No event of this trace is named by {text!r}.")
         elif count > 0:
-            yield f"{text!r} names {number_of(count, 'event')}."
+            yield Note("WHAT_IF_NAMES", f"{text!r} names {number_of(count, 'event')}.")
     now = int(every.device.end[-1] - every.device.start[0]) if len(every) else 0
     if now:
         rules, less = "; ".join(text for text, _ in new.events), 1 - new.whole / now
-        yield f"With {rules} all steps together take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
+        yield Note(
+            "WHAT_IF_TIME", f"With {rules} all steps together take {abs(less):.1%} {'less' if less >= 0 else 'more'}."
+        )
 
 
-def _notes(view: Scope, path: CriticalPath) -> Iterator[str]:
+def _notes(view: Scope, path: CriticalPath) -> Iterator[Note]:
     trace, work = view.trace, view.device_work
     select = view.select
     if select.devices is not None or select.streams is not None or select.is_within_steps:
-        yield "The path is through the whole rank: of the selection only steps and the range of time count."
+        yield OF_WHOLE_RANK
     if not len(work):
         yield no_device_work(trace, "the path is the host's")
         return
     unlinked = int((work.launch < 0).sum())
     if unlinked:
-        yield f"{unlinked:,} of {len(work):,} pieces of device work have no recorded launch: time before them is other."
+        yield Note(
+            "UNLINKED_ON_PATH",
+            f"{unlinked:,} of {len(work):,} pieces of device work have no recorded launch: time before them is other.",
+        )
     graph = critical_graph(trace, select.steps_by)
     if graph.early:
-        yield f"{graph.early:,} of {len(work):,} pieces of device work start before their launch: clocks disagree."
+        yield Note(
+            "EARLY_ON_PATH",
+            f"{graph.early:,} of {len(work):,} pieces of device work start before their launch: clocks disagree.",
+        )
     chosen = np.isin(path.step, view.places)
     rest = path.inferred(view.steps.device).sum() / max(int((view.steps.device.end - view.steps.device.start).sum()), 1)
     if rest >= _SAID and not (trace.kind == EventKind.DEVICE_SYNC).any():
-        yield (
+        yield Note(
+            "PATH_INFERRED",
             f"Waits are inferred from times, and up to {rest:.0%} of the path rests on that; record them with "
-            "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)."
+            "experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True).",
         )
     waited = (path.cause == PathCause.GAPS) & np.isin(path.dependency, (DependencyKind.STREAM, DependencyKind.EVENT))
     waited |= (path.cause == PathCause.OTHER) & (path.row >= 0) & (path.dependency < 0)
     long = chosen & waited & (path.end - path.start > _LONG_WAIT_NS)
     if long.any():
         share = int((path.end - path.start)[long].sum()) / max(int((path.end - path.start)[chosen].sum()), 1)
-        yield (
+        yield Note(
+            "LONG_GAPS",
             f"{number_of(int(long.sum()), 'gap is', 'gaps are')} longer than 1 ms ({share:.0%} of the path): what was "
-            "launched waited for something that was not recorded."
+            "launched waited for something that was not recorded.",
         )

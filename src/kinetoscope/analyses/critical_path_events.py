@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.critical_path.path import CAUSES, CriticalPath, critical_path, run_path
+from kinetoscope.model.critical_path.path import CAUSES, OF_WHOLE_RANK, CriticalPath, critical_path, run_path
 from kinetoscope.model.execution.calls import call_names, names_of_calls
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -79,7 +79,14 @@ def critical_path_events(
     return job.map(_of_trace, ANALYSIS, select, path=path, group_by=group_by)
 
 
-ANALYSIS = Analysis("Critical path events", critical_path_events, RESULT, chart=Bars("name", "time"), of_calls=False)
+ANALYSIS = Analysis(
+    "Critical path events",
+    critical_path_events,
+    RESULT,
+    chart=Bars("name", "time"),
+    of_calls=False,
+    selection_notes="always",
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupBy) -> Partial:
@@ -91,9 +98,9 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupB
     frame = _by_name(view, pieces, chosen, time) if group_by == "name" else _by_event(view, pieces, chosen, start, time)
     total = max(int(time.sum()), 1)
     frame = frame.with_columns((pl.col("time") / total).alias("share")).select(RESULT.names[1:])
-    notes = list(view.notes)
+    notes = []
     if select.devices is not None or select.streams is not None or select.is_within_steps:
-        notes.append("The path is through the whole rank: of the selection only steps and the range of time count.")
+        notes.append(OF_WHOLE_RANK)
     return Partial(frame, tuple(notes))
 
 

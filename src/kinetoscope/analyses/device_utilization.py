@@ -15,6 +15,7 @@ from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema
 
 RESULT = Schema(
@@ -75,23 +76,30 @@ def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Device utilization", device_utilization, RESULT, chart=Bars("device", "utilization"))
+ANALYSIS = Analysis(
+    "Device utilization",
+    device_utilization,
+    RESULT,
+    chart=Bars("device", "utilization"),
+    selection_notes="always",
+    counts_warm_up=True,
+)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
-        return Partial(RESULT.per_rank.empty(), (*view.notes, no_work_note(view)))
+        return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
     # The device's time in the steps: from the first to the last, or in those selected; clipped to a range of time.
     start, end = view.steps.device
     if view.select.steps is None:
         start, end = start[:1], end[-1:]
     windows = union(*view.clipped(start, end))
     if not windows.length:
-        note = "No device step takes any time in what was selected: there is no window."
-        return Partial(RESULT.per_rank.empty(), (*view.notes, note))
-    notes = [*view.warm_up, *view.notes]
+        note = Note("NO_WINDOW", "No device step takes any time in what was selected: there is no window.")
+        return Partial(RESULT.per_rank.empty(), (note,))
+    notes: list[Note] = []
     frames = []
     for device in devices:
         kernels = kernels_of(view, device)
@@ -115,10 +123,9 @@ def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) 
     return pl.DataFrame([row], schema_overrides={"device": pl.Int64}).with_columns(**use.shares())
 
 
-def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[str]:
+def _outside(kernels: Kernels, windows: Intervals, device: int) -> list[Note]:
     outside = int(((kernels.end <= windows.start[0]) | (kernels.start >= windows.end[-1])).sum())
     if not outside:
         return []
-    return [
-        f"{outside:,} of {len(kernels):,} kernels on device {device} ran before or after the steps and do not count."
-    ]
+    which = f"{outside:,} of {len(kernels):,} kernels on device {device}"
+    return [Note("OUTSIDE_STEPS", f"{which} ran before or after the steps and do not count.")]

@@ -88,12 +88,12 @@ def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial
     if not devices:
         return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
     buckets = _buckets(*_window(view), bucket)
-    notes = list(view.notes) if select.steps is not None else []
+    notes = []
     frames = []
     for device in devices:
         kernels = kernels_of(view, device)
         frames.append(_of_device(trace, kernels, device, buckets))
-        notes += fill_notes(kernels, device)
+        notes.extend(fill_notes(kernels, device))
     return Partial(pl.concat(frames), tuple(notes))
 
 

@@ -18,6 +18,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -67,11 +68,16 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     known = {number: device_of(trace, number) for number in used}
     node, process = _place(trace)
     rows = [(node, process, *_described(trace, number, known.get(number))) for number in used or [-1]]
-    notes = list(view.notes) if select != ALL else []
+    notes: list[Note] = []
     if not len(work):
         notes.append(no_device_work(trace, "the columns of the device are empty"))
     elif any(device is None for device in known.values()):
-        notes.append("The file does not describe the devices that were used: what is not stated is null.")
+        notes.append(
+            Note(
+                "DEVICES_NOT_DESCRIBED",
+                "The file does not describe the devices that were used: what is not stated is null.",
+            )
+        )
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 

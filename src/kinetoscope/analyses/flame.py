@@ -27,6 +27,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -132,7 +133,7 @@ def _of_trace(
     backward: Backward,
 ) -> Partial:
     view = scope(trace, select)
-    notes = list(view.notes) if select.is_of_calls else []
+    notes: list[Note] = []
     on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
     paths = _paths(trace, python, operators, operators and not on_device, backward)
     frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
@@ -141,7 +142,8 @@ def _of_trace(
     if python != "none" and not (trace.kind == EventKind.PYTHON).any():
         notes.append(not_recorded("Python calls"))
     if weight == "auto":
-        notes.append(f"Values are {'device' if on_device else 'host'} time.")
+        of = "device" if on_device else "host"
+        notes.append(Note("VALUES_ARE", f"Values are {of} time.", about=of))
     return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))
 
 

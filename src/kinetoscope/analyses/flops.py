@@ -30,6 +30,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
@@ -117,7 +118,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     view = unclipped(view) if by == "step" else view
     rates = flop_rates(view)
-    notes = list(view.notes) if by == "step" or select.steps is not None else []
+    notes: list[Note] = []
     if by == "op":
         frame = _by_op(trace, rates)
     elif by == "module":
@@ -127,7 +128,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     frame, too_fast = _possible(frame)
     unseen = list(_unseen(view, rates, by))
     if by == "step" and unseen and frame["mfu"].count():
-        unseen.append("So what stands here is the least that it can be, MFU and HFU too.")
+        unseen.append(Note("AT_LEAST", "So what stands here is the least that it can be, MFU and HFU too."))
     notes += [*unseen, *_peaks(trace, rates), *too_fast]
     return Partial(frame, tuple(notes))
 
@@ -237,7 +238,7 @@ def _common_peak(codes: Int32s, groups: int, rates: FlopRates) -> pl.Series:
     return polars_columns.numbers(np.where(peak > 0, peak.astype(np.float64), np.nan))
 
 
-def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[Note]]:
     """Shares of more than 1 are none: the peak or the shapes are not what was recorded."""
     shares = [pl.col(name) for name in ("peak_share", "mfu", "hfu")]
     count = frame.select(pl.any_horizontal(share > 1 for share in shares)).to_series().sum()
@@ -247,23 +248,24 @@ def _possible(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     what = (
         "the peak is not that of this device, the shapes are not those that ran, or Winograd's algorithm needed fewer"
     )
-    return frame, [f"Shares of more than 1 are left out (rows: {count}): {what}."]
+    return frame, [Note("SHARES_LEFT_OUT", f"Shares of more than 1 are left out (rows: {count}): {what}.")]
 
 
 # --- notes
 
 
-def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
+def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[Note]:
     trace, counts = view.trace, rates.counts
     missed = counts.uncounted[view.host_mask[counts.uncounted]]
     if not counts.is_product.any() and not len(missed):
-        yield "No operator was recorded whose operations can be counted."
+        yield Note("NO_COUNTED_OPERATORS", "No operator was recorded whose operations can be counted.")
     elif _shapes_missing(trace, rates):
         yield shapes_not_recorded(trace, "nothing can be counted")
     elif len(missed):
-        yield (
+        yield Note(
+            "CALLS_WITHOUT_FLOPS",
             "Calls that have no FLOPs because their shapes, strides or lengths were not recorded: "
-            f"{_most_frequent(trace, missed)}."
+            f"{_most_frequent(trace, missed)}.",
         )
     if by == "module" and len(rates) and not len(modules(trace)):
         yield not_recorded("modules")
@@ -272,13 +274,14 @@ def _unseen(view: Scope, rates: FlopRates, by: By) -> Iterator[str]:
     lost = ~rates.ran
     if not is_host_only(trace) and lost.any():
         share = rates.flop[lost].sum() / max(float(rates.flop.sum()), 1.0)
-        yield (
+        yield Note(
+            "FLOPS_WITHOUT_WORK",
             f"{share:.1%} of the FLOPs (calls: {int(lost.sum()):,}) are of calls that launched no device work that was "
-            "recorded: they are in no rate, share, MFU or HFU."
+            "recorded: they are in no rate, share, MFU or HFU.",
         )
 
 
-def _ranges(rates: FlopRates) -> Iterator[str]:
+def _ranges(rates: FlopRates) -> Iterator[Note]:
     """Of how much only the least is known."""
     costs = [each.cost for each in rates.counts.variants]
     most = rates.counts.of_calls([np.inf if each.is_least else each.flop_most for each in costs])[rates.place]
@@ -286,10 +289,11 @@ def _ranges(rates: FlopRates) -> Iterator[str]:
     if is_range.any():
         factor = most[is_range].sum() / max(float(rates.flop[is_range].sum()), 1.0)
         end = f"at most it is {factor:.1f} times as much" if np.isfinite(factor) else "of the most nothing is known"
-        yield (
+        yield Note(
+            "FLOPS_AT_LEAST",
             f"{rates.flop[is_range].sum() / max(float(rates.flop.sum()), 1.0):.1%} of the FLOPs (calls: "
             f"{int(is_range.sum()):,}) are the least that the arguments allow, as lengths, windows or wanted gradients "
-            f"were not recorded; {end}."
+            f"were not recorded; {end}.",
         )
 
 
@@ -300,7 +304,7 @@ def _most_frequent(trace: Trace, rows: Int32s) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in most[:_SHOWN_OPERATORS]) + more
 
 
-def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
+def _outside(view: Scope, rates: FlopRates) -> Iterator[Note]:
     """How much time on matrix units is of no counted call."""
     trace, work = view.trace, view.device_work
     kernels = np.flatnonzero(rates.work & work.of(WorkKind.COMPUTATION))
@@ -316,26 +320,28 @@ def _outside(view: Scope, rates: FlopRates) -> Iterator[str]:
         here = np.where(op >= 0, trace.name[op], -1) == code
         by_op[trace.strings.label(code) or "no recorded operator"] += int(time[lost][here].sum())
     [(most, _)] = sorted(by_op.items(), key=lambda item: (-item[1], item[0]))[:1]
-    yield (
+    yield Note(
+        "PRODUCTS_WITHOUT_FLOPS",
         f"{int(time[lost].sum()) / max(int(time.sum()), 1):.1%} of the time of kernels on matrix units has no FLOPs "
-        f"({int(lost.sum()):,} of {len(kernels):,} kernels), most of it launched by {most}."
+        f"({int(lost.sum()):,} of {len(kernels):,} kernels), most of it launched by {most}.",
     )
 
 
-def _peaks(trace: Trace, rates: FlopRates) -> Iterator[str]:
+def _peaks(trace: Trace, rates: FlopRates) -> Iterator[Note]:
     if not rates.ran.any():
         return
     for number in np.unique(rates.device[rates.ran & (rates.device >= 0)]).tolist():
-        yield known_peaks(trace, number).sentence
+        yield known_peaks(trace, number).note
     on_device = rates.ran & (rates.device >= 0)
     codes = np.unique(rates.precision[on_device & np.isnan(rates.peak)]).tolist()
     without = [PRECISIONS[code] for code in codes if code >= 0]
     if without and any(known_peaks(trace, number).peak for number in np.unique(rates.device[on_device]).tolist()):
-        yield f"No peak is known of this device in {', '.join(without)}."
+        yield Note("NO_PEAK_OF", f"No peak is known of this device in {', '.join(without)}.")
     open_ = on_device & (rates.precision < 0)
     if open_.any():
         share = rates.flop[open_].sum() / max(float(rates.flop.sum()), 1.0)
-        yield (
+        yield Note(
+            "PRECISION_UNKNOWN",
             f"Nothing tells what {share:.1%} of the FLOPs (calls: {int(open_.sum()):,}) were computed in, FP32 or TF32 "
-            "or another: they have no share of the peak."
+            "or another: they have no share of the peak.",
         )

@@ -29,6 +29,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -88,7 +89,7 @@ _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
-    notes = list(view.notes) if select.is_of_calls else []
+    notes: list[Note] = []
     chains, costed = fusable_chains(trace), costed_calls(trace)
     eager = _eager(view, costed, chains)
     frame = pl.concat([eager, _fused_already(view)]).sort(
@@ -203,20 +204,22 @@ def _numbered(values: Sequence[object]) -> Int64s:
 # --- notes
 
 
-def _notes(view: Scope, eager: pl.DataFrame, frame: pl.DataFrame) -> Iterator[str]:
+def _notes(view: Scope, eager: pl.DataFrame, frame: pl.DataFrame) -> Iterator[Note]:
     trace = view.trace
     if not arguments.has(trace, "input_dims").any():
         yield shapes_not_recorded(trace, "no chain can be seen")
     elif not len(view.device_work) and not is_host_only(trace):
         yield no_work_note(view)
     elif not len(frame):
-        yield "No operator that is bound by memory reads what another one has just written."
+        yield Note("NOTHING_TO_FUSE", "No operator that is bound by memory reads what another one has just written.")
     if not len(eager):
         return
     times = call_times(trace) if is_host_only(trace) else view.device_work.duration[view.device_work_mask]
     names = ("device_time", "saved_time_least", "saved_time")
     took, least, most = (int(eager[name].sum()) / max(int(times.sum()), 1) for name in names)
     what = "the operators' time" if is_host_only(trace) else "device time"
-    yield f"Chains take {took:.1%} of {what}; fused kernels would save {least:.1%} to {most:.1%} of it."
+    yield Note(
+        "FUSION_SAVES", f"Chains take {took:.1%} of {what}; fused kernels would save {least:.1%} to {most:.1%} of it."
+    )
     if not (trace.kind == EventKind.MEMORY).any():
         yield not_recorded("memory", "nothing shows which results are given back")

@@ -11,12 +11,13 @@ from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.breaks import UNKNOWN_SITE, broken_calls
-from kinetoscope.model.compile.log import log_entries
+from kinetoscope.model.compile.log import NOTHING_COMPILED, log_entries, no_log
 from kinetoscope.model.compile.regions import compiled_regions
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -101,18 +102,16 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     frame = RESULT.per_rank.frame(rows).sort(
         ["between", "file", "line"], descending=[True, False, False], nulls_last=True
     )
-    return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(trace, len(rows))))
+    return Partial(frame, tuple(_notes(trace, len(rows))))
 
 
-def _notes(trace: Trace, found: int) -> Iterator[str]:
+def _notes(trace: Trace, found: int) -> Iterator[Note]:
     has_log = bool(log_entries(trace))
     if not found:
         regions = len(compiled_regions(trace).rows)
-        yield "No graph break was recorded." if regions or has_log else "Nothing that torch.compile made was recorded."
+        none = Note("NO_BREAKS", "No graph break was recorded.")
+        yield none if regions or has_log else NOTHING_COMPILED
     elif not has_log:
-        yield (
-            "Torch's structured log is not there (kinetoscope record keeps it; TORCH_TRACE=FOLDER and --compile FOLDER "
-            "give it): reasons are not known."
-        )
+        yield no_log("reasons are not known")
     elif UNKNOWN_SITE in broken_calls(trace).sites:
-        yield "Breaks without a place are of code that was compiled before the log began."
+        yield Note("BREAKS_WITHOUT_PLACE", "Breaks without a place are of code that was compiled before the log began.")

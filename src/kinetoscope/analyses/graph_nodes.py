@@ -27,6 +27,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -92,7 +93,9 @@ def graph_nodes(
     return job.map(_of_trace, ANALYSIS, select, template=template)
 
 
-ANALYSIS = Analysis("Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"), of_operators=True)
+ANALYSIS = Analysis(
+    "Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True
+)
 
 _STATISTICS: Final = ("total", "median", "min", "p99", "max")
 
@@ -172,11 +175,12 @@ def _outlier_columns(far: Outliers, code: Int32s, size: int) -> dict[str, pl.Ser
     return {name: polars_columns.column(values, counted) for name, values in columns.items()}
 
 
-def _notes(frame: pl.DataFrame) -> Iterator[str]:
+def _notes(frame: pl.DataFrame) -> Iterator[Note]:
     unknown = frame.filter(pl.all_horizontal(pl.col("operator", "module", "annotation").is_null()))
     if len(unknown):
         share = unknown["total"].sum() / max(int(frame["total"].sum()), 1)
-        yield (
+        yield Note(
+            "NODES_UNKNOWN",
             f"Of {len(unknown):,} of {len(frame):,} nodes ({share:.1%} of their time) only the launch is known:"
-            " a trace of the capture (`capture=`) or annotations name their operators and modules."
+            " a trace of the capture (`capture=`) or annotations name their operators and modules.",
         )

@@ -27,6 +27,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema, ShareOf
 
 RESULT = Schema(
@@ -94,7 +95,9 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("CUDA graphs", graphs, RESULT, chart=Bars("template", "total"), of_operators=True)
+ANALYSIS = Analysis(
+    "CUDA graphs", graphs, RESULT, chart=Bars("template", "total"), of_operators=True, counts_warm_up=True
+)
 
 SOURCES: Final = {
     CaptureSource.BOTH: "annotations, capture",
@@ -120,7 +123,7 @@ class SelectedReplays:
     times: ReplayTimes
     chosen: Bools
     pieces: Int32s
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def selected_replays(view: Scope) -> SelectedReplays:
@@ -246,18 +249,21 @@ def _source(trace: Trace, rows: Int32s) -> str:
     return SOURCES[CaptureSource(int(trace.captured.sources_of(rows).max()))]
 
 
-def _notes(view: Scope, every: Replays, found: Templates, chosen: Bools) -> Iterator[str]:
-    yield from view.warm_up
-    if view.select.is_of_calls:
-        yield from view.notes
+def _notes(view: Scope, every: Replays, found: Templates, chosen: Bools) -> Iterator[Note]:
     if not len(view.device_work):
         yield no_device_work(view.trace)
     elif not len(every):
-        yield "No graph was replayed."
+        yield Note("NO_REPLAYS", "No graph was replayed.")
     elif not chosen.any():
-        yield "No replay of a graph is selected."
+        yield Note("NO_REPLAYS_SELECTED", "No replay of a graph is selected.")
     partial = int((chosen & ~found.is_whole).sum())
     if partial:
-        yield f"{number_of(partial, 'replay')} of {int(chosen.sum()):,} lack some work: medians leave them out."
+        yield Note(
+            "REPLAYS_INCOMPLETE",
+            f"{number_of(partial, 'replay')} of {int(chosen.sum()):,} lack some work: medians leave them out.",
+        )
     if has_lost_streams(view.trace):
-        yield "torch 2.12 or 2.13 moved work of graphs to lanes: streams are those lanes, not those that work ran on."
+        yield Note(
+            "STREAMS_ARE_LANES",
+            "torch 2.12 or 2.13 moved work of graphs to lanes: streams are those lanes, not those that work ran on.",
+        )

@@ -24,6 +24,7 @@ from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
@@ -100,11 +101,10 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     of_event = launch[values.rows]
     chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
     samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
-    step_notes = list(view.notes) if select.steps is not None else []
-    return Partial(_frame(view, samples, by), (*step_notes, *notes))
+    return Partial(_frame(view, samples, by), tuple(notes))
 
 
-def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
+def _launches(trace: Trace) -> tuple[Int32s, list[Note]]:
     """The call that launched each range's kernel: int32 [events], −1 for none and for all other events."""
     ranges = _in_time(trace, trace.rows(EventKind.COUNTER_RANGE))
     calls = _launch_calls(trace)
@@ -117,7 +117,7 @@ def _launches(trace: Trace) -> tuple[Int32s, list[str]]:
             result[ranges] = candidates
             return result, []
     numbers = f"{len(ranges):,} ranges and {len(calls):,} calls that launch kernels"
-    return result, [f"{numbers}: the counts differ, so the operators are unknown."]
+    return result, [Note("COUNTERS_UNMATCHED", f"{numbers}: the counts differ, so the operators are unknown.")]
 
 
 def _launch_calls(trace: Trace) -> Int32s:

@@ -99,19 +99,17 @@ def idle_breakdown(
     return job.map(_of_trace, ANALYSIS, select, by=by, launch_latency=launch_latency)
 
 
-ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"))
+ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"), counts_warm_up=True)
 
 _STATISTICS: Final = ("mean", "min", "p25", "median", "p75", "std")
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
-    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
     if not counted_work(unclipped(view)).any():
-        return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
-    if by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False)):
-        notes += notes_of_earlier_work(trace)
-    notes += filter(None, (note_of_gaps(trace),))
+        return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
+    held_up = by == "device" and select == ALL and any(lane.left_out for lane in device_lanes(view, by_stream=False))
+    notes = [*(notes_of_earlier_work(trace) if held_up else ()), *filter(None, (note_of_gaps(trace),))]
     idle = gaps(view, by_stream=by == "stream")
     return Partial(_frame(view, idle, idle_charges(view, idle, by, launch_latency), by), tuple(notes))
 

@@ -21,6 +21,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -64,12 +65,12 @@ def idle_gaps(
     return job.map(_of_trace, ANALYSIS, select, by=by, min_duration=min_duration, launch_latency=launch_latency)
 
 
-ANALYSIS = Analysis("Idle gaps", idle_gaps, RESULT, chart=Bars("operator", "duration"))
+ANALYSIS = Analysis("Idle gaps", idle_gaps, RESULT, chart=Bars("operator", "duration"), counts_warm_up=True)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By, min_duration: int, launch_latency: int) -> Partial:
     view = scope(trace, select)
-    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
+    notes: list[Note] = []
     if not counted_work(unclipped(view)).any():
         return Partial(RESULT.per_rank.empty(), (*notes, no_work_note(view)))
     idle = gaps(view, by_stream=by == "stream")
@@ -80,7 +81,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, min_duration: int, lau
     part, long_enough = parts[first], idle.length[gap] >= min_duration
     gap, part = gap[long_enough], part[long_enough]
     if left_out := len(idle) - len(gap):
-        notes.append(f"{left_out:,} of {len(idle):,} gaps are shorter than min_duration, or empty.")
+        notes.append(Note("SHORT_GAPS", f"{left_out:,} of {len(idle):,} gaps are shorter than min_duration, or empty."))
     work, every = idle.work[gap], view.device_work
     row = np.where(work >= 0, every.rows[work], -1)
     step = step_of(view.steps.device, idle.start[gap])

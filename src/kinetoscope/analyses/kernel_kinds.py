@@ -44,7 +44,7 @@ def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("kinds", "time"))
+ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("kinds", "time"), counts_warm_up=True)
 
 _KINDS: Final = ("computation", "communication", "memory")
 
@@ -54,7 +54,7 @@ Row = tuple[int | None, str, int, float, int]
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
-    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *([] if rows else [no_work_note(view)])]
+    notes = [] if rows else [no_work_note(view)]
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 

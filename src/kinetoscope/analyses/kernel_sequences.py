@@ -24,6 +24,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
@@ -93,7 +94,7 @@ class _Launched:
 
 def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
     view = scope(trace, select)
-    notes = list(view.notes) if select.steps is not None else []
+    notes: list[Note] = []
     chosen = outermost_ops(trace) if operator is None else _named(trace, operator)
     work = view.device_work
     selected = unclipped(view).device_work_mask
@@ -188,10 +189,16 @@ def _notes(
     selected: Bools,
     left_out: Int32s,
     codes: Int32s,
-) -> Iterator[str]:
+) -> Iterator[Note]:
     if len(left_out) and (operator is not None or min_length > 1):
         count = int(np.isin(codes, codes[left_out]).sum())
-        yield f"{count:,} of {len(launched.calls):,} calls launched less than min_length and are not shown."
+        yield Note(
+            "SHORT_SEQUENCES",
+            f"{count:,} of {len(launched.calls):,} calls launched less than min_length and are not shown.",
+        )
     lost = int(selected.sum()) - len(np.unique(launched.work))
     if operator is None and lost:
-        yield f"{lost:,} of {int(selected.sum()):,} pieces of device work were launched in no recorded operator."
+        yield Note(
+            "WORK_OF_NO_OPERATOR",
+            f"{lost:,} of {int(selected.sum()):,} pieces of device work were launched in no recorded operator.",
+        )

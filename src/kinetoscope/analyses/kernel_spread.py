@@ -19,6 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -77,7 +78,7 @@ _OF_RANK = RESULT.without("ranks", "ratio")
 def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     view = scope(trace, select)
     work = view.device_work
-    notes = list(view.notes) if select != ALL else []
+    notes: list[Note] = []
     wanted = view.device_work_mask.copy()
     if view.clip is not None:
         wanted &= (work.start >= view.clip[0]) & (work.start < view.clip[1])
@@ -87,7 +88,9 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     chosen = np.flatnonzero(wanted)
     if not len(chosen):
         missing = (
-            f"No kernel's name holds {kernel!r}." if kernel and view.device_work_mask.any() else no_work_note(view)
+            Note("NO_KERNEL_NAMED", f"No kernel's name holds {kernel!r}.")
+            if kernel and view.device_work_mask.any()
+            else no_work_note(view)
         )
         return Partial(_OF_RANK.empty(), (*notes, missing))
     rows = work.rows[chosen]

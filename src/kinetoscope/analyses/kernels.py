@@ -28,6 +28,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
@@ -76,9 +77,6 @@ RESULT = Schema(
 
 GroupBy = Literal["name", "launch", "annotation"]
 
-ANNOTATED: Final = "Kernels are annotated: "
-"""Beginning of the note that offers arguments to group by."""
-
 
 def kernels(
     job: Job,
@@ -121,7 +119,7 @@ def kernels(
     return job.map(_of_trace, ANALYSIS, select, group_by=group_by, argument=argument, copies=copies)
 
 
-ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True)
+ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True)
 
 _STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
 _FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
@@ -152,9 +150,11 @@ class _Attributes:
 def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: str | None, copies: bool) -> Partial:
     view = scope(trace, select)
     work = view.device_work
-    notes = [*view.warm_up, *(view.notes if select.steps is not None else ())]
+    notes: list[Note] = []
     if argument is None and (annotated := annotated_keys(trace, work.rows)):
-        notes.append(f"{ANNOTATED}argument={' or '.join(annotated)} groups them by that.")
+        notes.append(
+            Note("ANNOTATED_KERNELS", f"Kernels are annotated: argument={' or '.join(annotated)} groups them by that.")
+        )
     begins, durations = _durations(view, work)
     listed = (
         view.device_work_mask
@@ -196,7 +196,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
     everything = int(durations[view.device_work_mask].sum())
     frame = frame.with_columns(share=pl.col("total") / everything if everything else pl.lit(None, pl.Float64))
     is_kernel = kind < WorkKind.MEMCPY
-    notes += [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()]
+    notes += filter(None, [_missing(name, values[is_kernel], time[is_kernel]) for name, values in fillings.items()])
     order = [
         "total",
         "name",
@@ -210,7 +210,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
         "kind",
     ]
     frame = frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
-    return Partial(frame, tuple(note for note in notes if note))
+    return Partial(frame, tuple(notes))
 
 
 def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:
@@ -271,19 +271,22 @@ def _common(trace: Trace, attributes: _Attributes, codes: Int32s, groups: int) -
     }
 
 
-def _nothing(trace: Trace) -> str:
+def _nothing(trace: Trace) -> Note:
     if not len(device_work(trace)):
         return no_device_work(trace)
-    return "No kernels in what was selected."
+    return Note("NO_KERNELS_SELECTED", "No kernels in what was selected.")
 
 
-def _missing(name: str, values: Floats, time: Int64s) -> str:
-    """What a mean leaves out, in one sentence; "" if nothing."""
+def _missing(name: str, values: Floats, time: Int64s) -> Note | None:
+    """What a mean leaves out, in one sentence; None if nothing."""
     missing = np.isnan(values)
     if not missing.any():
-        return ""
+        return None
     if missing.all():
-        return f"No kernel has {_FILLINGS[name]}: this device or version of the profiler does not record it."
+        return Note(
+            "NO_KERNEL_HAS",
+            f"No kernel has {_FILLINGS[name]}: this device or version of the profiler does not record it.",
+        )
     share = time[missing].sum() / max(int(time.sum()), 1)
     count = f"{int(missing.sum()):,} of {len(values):,} kernels ({share:.1%} of their time)"
-    return f"{count} have no {_FILLINGS[name]}; the means leave them out."
+    return Note("KERNELS_WITHOUT", f"{count} have no {_FILLINGS[name]}; the means leave them out.")

@@ -18,6 +18,7 @@ from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
@@ -80,7 +81,7 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
     view = scope(trace, select)
     calls = launches(trace)
     chosen = np.flatnonzero(is_selected(view, calls))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, calls, chosen)]
+    notes = launch_notes(view, calls, chosen)
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), tuple(notes))
     rows = calls.rows[chosen]
@@ -88,8 +89,11 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
     waits = runtime_call_kinds(trace)[rows] == RuntimeCallKind.COPY_AND_WAIT
     if waits.any():
         notes.append(
-            f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "
-            f"{int(time[waits].sum()) / 1e6:,.3g} ms all but some µs are waiting, see synchronizations."
+            Note(
+                "WAITS_FOR_COPIES",
+                f"In {int(waits.sum()):,} of {len(rows):,} calls the host waits for a copy: of their "
+                f"{int(time[waits].sum()) / 1e6:,.3g} ms all but some µs are waiting, see synchronizations.",
+            )
         )
     delay = np.where(calls.first[chosen] >= 0, calls.delay[chosen], -1)
     busy = calls.busy[chosen]

@@ -63,7 +63,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     calls = find_launches(trace)
     chosen = np.flatnonzero(is_selected(view, calls))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, calls, chosen)]
+    notes = launch_notes(view, calls, chosen)
     return Partial(_frame(view, calls, chosen), tuple(notes))
 
 

@@ -31,6 +31,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -80,7 +81,12 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
 
 
 ANALYSIS = Analysis(
-    "Memory by operator", memory_by_operator, RESULT, chart=Bars("name", "self_allocation_size"), of_device_work=False
+    "Memory by operator",
+    memory_by_operator,
+    RESULT,
+    chart=Bars("name", "self_allocation_size"),
+    of_device_work=False,
+    selection_notes="never",
 )
 
 
@@ -164,7 +170,7 @@ def _outside(own: Int32s, size: Int64s) -> pl.DataFrame:
     return pl.DataFrame([row] if alone.any() else [], schema=RESULT.without("rank", "device").types)
 
 
-def _notes(view: Scope, records: int, any_chosen: bool) -> Iterator[str]:
+def _notes(view: Scope, records: int, any_chosen: bool) -> Iterator[Note]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not any_chosen:

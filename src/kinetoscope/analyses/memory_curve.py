@@ -22,6 +22,7 @@ from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -71,7 +72,12 @@ def memory_curve(
 
 
 ANALYSIS = Analysis(
-    "Memory curve", memory_curve, RESULT, chart=Lines("time", "allocated", by=("device",)), of_device_work=False
+    "Memory curve",
+    memory_curve,
+    RESULT,
+    chart=Lines("time", "allocated", by=("device",)),
+    of_device_work=False,
+    selection_notes="never",
 )
 
 
@@ -99,7 +105,7 @@ def _curve(record: MemoryRecord, chosen: Int64s, points: int) -> pl.DataFrame:
     return polars_columns.fitted(pl.DataFrame(columns).with_columns(**facts), RESULT.per_rank.types)
 
 
-def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[str]:
+def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[Note]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not len(frame):
@@ -107,4 +113,4 @@ def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[str
     if len(frame):
         yield from instants.notes()
     if times := out_of_memory(view.trace):
-        yield f"An allocator ran out of memory ({times:,} times)."
+        yield Note("OUT_OF_MEMORY", f"An allocator ran out of memory ({times:,} times).")

@@ -26,6 +26,7 @@ from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -82,7 +83,7 @@ def memory_events(
     return job.map(_of_trace, ANALYSIS, select, largest=largest)
 
 
-ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False)
+ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False, selection_notes="never")
 
 
 def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Partial:
@@ -93,7 +94,10 @@ def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Part
         if record.source == "snapshot" and 0 < largest < len(blocks):
             shown = blocks[np.argpartition(-record.requested[blocks], largest - 1)[:largest]]
             notes.append(
-                f"Of {record.device} the {largest:,} largest of {len(blocks):,} blocks; --largest 0 shows all."
+                Note(
+                    "LARGEST_BLOCKS",
+                    f"Of {record.device} the {largest:,} largest of {len(blocks):,} blocks; --largest 0 shows all.",
+                )
             )
         frames.append(_rows(record, shown[np.lexsort((_shown_at(record)[shown], -record.requested[shown]))], select))
     frame = pl.concat(frames)
@@ -132,7 +136,7 @@ def _rows(record: MemoryRecord, blocks: Int64s, select: Selection) -> pl.DataFra
     return polars_columns.fitted(pl.DataFrame(columns).with_columns(**facts), RESULT.per_rank.types)
 
 
-def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[str]:
+def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[Note]:
     records, blocks = len(memory_instants(trace)), memory_blocks(trace)
     if not len(frame):
         yield NOT_RECORDED if not records else NONE_SELECTED if len(blocks) else NO_ADDRESS
@@ -140,6 +144,9 @@ def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[str
     if note := steps(trace, select.steps_by).note:
         yield note
     if blocks.addressless:
-        yield f"{blocks.addressless:,} of {records:,} records of memory have no address and are in no row."
+        yield Note(
+            "ROWS_WITHOUT_ADDRESS",
+            f"{blocks.addressless:,} of {records:,} records of memory have no address and are in no row.",
+        )
     if snapshot_of(trace) is None and not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")

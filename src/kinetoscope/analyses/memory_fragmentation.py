@@ -23,11 +23,13 @@ from kinetoscope.model.snapshot.heap import Heap, heap, releasable_bytes
 from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.snapshot.windows import history_not_selected
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 By = Literal["pool", "segment", "time"]
@@ -67,8 +69,9 @@ RESULT = Schema(
 _POINTS: Final = 1000
 """Instants of the answer by time."""
 
-_UNTOLD: Final = (
-    "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used."
+_UNTOLD: Final = Note(
+    "SNAPSHOT_SAYS_MORE",
+    "Kineto's records say how much is reserved and in use; a memory snapshot says why the rest is not used.",
 )
 
 _MAX_TIME_NS: Final = 1 << 62
@@ -123,6 +126,7 @@ ANALYSIS = Analysis(
     chart=Bars("pool", "inactive_split"),
     of_device_work=False,
     of_calls=False,
+    selection_notes="never",
 )
 
 
@@ -136,7 +140,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By = "pool", at: int | Non
         chosen = chosen[levels["reserved"][chosen + 1] >= 0]
         if not len(chosen):
             if record.source == "snapshot":
-                notes.append(f"The history of {record.device} has nothing in what is selected.")
+                notes.append(history_not_selected(str(record.device)))
             continue
         if by == "time":
             chosen = chosen[highest_places((levels["reserved"] - record.in_use)[chosen + 1], _POINTS)]

@@ -25,6 +25,7 @@ from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -107,7 +108,13 @@ def memory_growth(
 
 
 ANALYSIS = Analysis(
-    "Memory growth", memory_growth, RESULT, chart=Bars("name", "per_step"), of_device_work=False, of_calls=False
+    "Memory growth",
+    memory_growth,
+    RESULT,
+    chart=Bars("name", "per_step"),
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
 )
 
 
@@ -210,7 +217,7 @@ def _verdict(level: Int64s, slope: float, error: float) -> str:
     return "no growth" if constant or falls_back or stopped else "unclear"
 
 
-def _notes(trace: Trace, instants: Instants, steps: Steps) -> Iterator[str]:
+def _notes(trace: Trace, instants: Instants, steps: Steps) -> Iterator[Note]:
     if not len(instants):
         yield NOT_RECORDED
         return

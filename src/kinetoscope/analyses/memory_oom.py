@@ -31,6 +31,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 
@@ -60,12 +61,14 @@ RESULT = Schema(
 
 _MAX_REQUESTS: Final = 20
 _MAX_HOLDERS: Final = 10
-_MAX_SENTENCES: Final = 3
+MAX_SENTENCES: Final = 3
 _MAX_ALIKE: Final = 0.01
 """Difference of the size in a text and in a snapshot, as a share, up to which both are of one request."""
 
-_NOTHING_FAILED: Final = "No request for memory failed in what was recorded."
-_NOT_TOLD: Final = "Give the text of torch's OutOfMemoryError as `error`: it says how much memory the device has."
+_NOTHING_FAILED: Final = Note("NO_FAILED_REQUEST", "No request for memory failed in what was recorded.")
+_NOT_TOLD: Final = Note(
+    "GIVE_ERROR", "Give the text of torch's OutOfMemoryError as `error`: it says how much memory the device has."
+)
 
 _PARTS: Final = {
     "fragmentation": "free in pieces, or lost to rounding, in segments that could serve the request",
@@ -106,7 +109,7 @@ def memory_oom(
     return job.map(_of_trace, ANALYSIS, select, error=error)
 
 
-ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False, of_calls=False)
+ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
 
 Row = dict[str, Any]
 
@@ -129,7 +132,7 @@ def _of_trace(trace: Trace, select: Selection, *, error: str = "") -> Partial:
         name = device_name(CUDA, max(text.device, 0))
         rows = [_request_row(name, request, judged(request), "text"), *_part_rows(name, request, "text"), *rows]
     requests = [row for row in rows if row["kind"] == "request"]
-    notes = [_sentence(row) for row in requests[-_MAX_SENTENCES:]] or [_NOTHING_FAILED]
+    notes = [_sentence(row) for row in requests[-MAX_SENTENCES:]] or [_NOTHING_FAILED]
     if any(row["verdict"] == "live data" and row["confidence"] != "high" for row in requests):
         notes.append(_NOT_TOLD)
     frame = pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row")
@@ -279,12 +282,17 @@ def _of_kineto(trace: Trace) -> Iterator[Row]:
 # --- sentences
 
 
-def _sentence(row: Row) -> str:
+def _sentence(row: Row) -> Note:
     """The answer about one request, for those who read no columns."""
+    said = " ".join(filter(None, (failure_in_short(row), row["evidence"], row["remedy"])))
+    return Note("REQUEST_FAILED", said, about=row["device"])
+
+
+def failure_in_short(row: Row) -> str:
+    """Which request failed, and why, of a row of the answer that is a request."""
     where = f" at {row['name']}" if row["name"] else ""
     sure = "" if row["confidence"] == "high" else f" ({row['confidence']} confidence)"
-    what = f"{row['device']} had no {_bytes(row['size'])} for the request{where}: {row['verdict']}{sure}."
-    return " ".join(filter(None, (what, row["evidence"], row["remedy"])))
+    return f"{row['device']} had no {_bytes(row['size'])} for the request{where}: {row['verdict']}{sure}."
 
 
 def _evidence(request: FailedRequest, judgement: Judgement, refused: RefusedRequest | None = None) -> str:

@@ -20,9 +20,11 @@ from kinetoscope.model.memory.record import GroupBy, MemoryRecord, highest_in
 from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
 from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, time_beside
+from kinetoscope.model.snapshot.windows import history_not_selected
 from kinetoscope.model.steps.scope import Scope, origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
 
 RESULT = Schema(
@@ -68,7 +70,10 @@ RESULT = Schema(
     across={"device": "device", "own": "time repeats each", "sum": "blocks size modules", ShareOf("size"): "share"},
 )
 
-APART: Final = "The memory snapshot is of another time than the trace, or of another run: it has no instants here."
+APART: Final = Note(
+    "SNAPSHOT_OF_ANOTHER_TIME",
+    "The memory snapshot is of another time than the trace, or of another run: it has no instants here.",
+)
 
 _MAX_TIME_NS: Final = 1 << 62
 
@@ -127,7 +132,9 @@ def memory_peak(
     return job.map(_of_trace, ANALYSIS, select, at=at, group_by=group_by)
 
 
-ANALYSIS = Analysis("Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"), of_device_work=False)
+ANALYSIS = Analysis(
+    "Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"), of_device_work=False, selection_notes="never"
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
@@ -139,7 +146,7 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
         chosen = record.selected(view)
         if not len(chosen) and (at is None or record.source == "trace") and len(record.time):
             if record.source == "snapshot":
-                notes.append(f"The history of {record.device} has nothing in what is selected.")
+                notes.append(history_not_selected(str(record.device)))
             continue
         place, time = _instant(record, view, chosen, at)
         frames.append(_placed(record.owners(place, group_by), str(record.device), time, record.source))
@@ -172,20 +179,23 @@ def _placed(frame: pl.DataFrame, device: str, time: int | None, source: str) -> 
     return _shared(placed).select(pl.col(column.name).cast(column.dtype) for column in RESULT.per_rank)
 
 
-def _snapshot_notes(trace: Trace) -> Iterator[str]:
+def _snapshot_notes(trace: Trace) -> Iterator[Note]:
     yield from notes_of_snapshot(trace)
     if time_beside(trace):
         yield APART
 
 
-def _device_notes(trace: Trace, record: MemoryRecord, rows: int) -> Iterator[str]:
+def _device_notes(trace: Trace, record: MemoryRecord, rows: int) -> Iterator[Note]:
     if isinstance(record, SnapshotRecord):
-        yield from (message for message, _ in contradictions(trace, record.past))
+        yield from contradictions(trace, record.past)
         if record.past.is_truncated:
             events = len(record.time)
-            yield f"The history of {record.device} is truncated: its ring of {events:,} entries was full."
+            yield Note(
+                "HISTORY_TRUNCATED",
+                f"The history of {record.device} is truncated: its ring of {events:,} entries was full.",
+            )
     elif not rows:
-        yield f"Nothing was in use on {record.device}."
+        yield Note("NOTHING_IN_USE", f"Nothing was in use on {record.device}.")
 
 
 def _shared(frame: pl.DataFrame) -> pl.DataFrame:
@@ -196,7 +206,7 @@ def _shared(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(share=share).sort(order, descending=[True, *[False] * 6], nulls_last=True)
 
 
-def _notes(view: Scope, instants: Instants, any_chosen: bool) -> Iterator[str]:
+def _notes(view: Scope, instants: Instants, any_chosen: bool) -> Iterator[Note]:
     if view.select.steps is not None and view.steps.note:
         yield view.steps.note
     if not any_chosen:
@@ -207,4 +217,7 @@ def _notes(view: Scope, instants: Instants, any_chosen: bool) -> Iterator[str]:
     if not len(blocks):
         yield NO_ADDRESS
     elif blocks.addressless:
-        yield f"{blocks.addressless:,} of {len(instants):,} records of memory have no address and cannot be paired."
+        yield Note(
+            "RECORDS_WITHOUT_ADDRESS",
+            f"{blocks.addressless:,} of {len(instants):,} records of memory have no address and cannot be paired.",
+        )

@@ -64,7 +64,12 @@ def memory_timeline(
 
 
 ANALYSIS = Analysis(
-    "Memory over time", memory_timeline, RESULT, chart=Lines("time", "size", by=("device", "use")), of_device_work=False
+    "Memory over time",
+    memory_timeline,
+    RESULT,
+    chart=Lines("time", "size", by=("device", "use")),
+    of_device_work=False,
+    selection_notes="never",
 )
 
 

@@ -46,6 +46,7 @@ from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import Sentence, cell, say
@@ -128,6 +129,7 @@ ANALYSIS = Analysis(
     chart=Bars("settings", "reserved"),
     of_device_work=False,
     of_calls=False,
+    selection_notes="never",
 )
 
 Row = dict[str, Any]
@@ -139,7 +141,7 @@ def _of_trace(
 ) -> Partial:
     snapshot = snapshot_of(trace)
     rows: list[Row] = []
-    notes: list[str] = [] if snapshot is not None else [not_recorded("memory snapshot")]
+    notes: list[Note] = [] if snapshot is not None else [not_recorded("memory snapshot")]
     for device in snapshot.devices if snapshot is not None else ():
         past = history(trace, device)
         if snapshot is None or past is None or (select.devices is not None and device not in select.devices):
@@ -260,31 +262,46 @@ def _time(trace: Trace, past: SnapshotHistory, event: int) -> int | None:
     return int(past.events.time[event]) - trace.base - origin_of_time(trace)
 
 
-def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: str) -> Iterator[str]:
+def _notes(name: str, snapshot: Snapshot, trust: Trust, rows: list[Row], scale: str) -> Iterator[Note]:
     if trust.share is None:
-        yield f"The history of {name} has no requests: there is nothing to replay."
+        yield Note("NO_REQUESTS", f"The history of {name} has no requests: there is nothing to replay.")
         return
     share = f"{trust.predicted:,} of {trust.requests:,} recorded addresses of {name}"
     if trust.share < TRUSTED_SHARE:
-        yield f"The replica of the allocator predicts only {share}: it gives no numbers for other settings."
+        yield Note(
+            "REPLICA_NOT_TRUSTED",
+            f"The replica of the allocator predicts only {share}: it gives no numbers for other settings.",
+        )
         return
-    yield f"The replica of the allocator predicts {share} ({math.floor(trust.share * 1000) / 10:g} %)."
+    yield Note(
+        "REPLICA_TRUSTED", f"The replica of the allocator predicts {share} ({math.floor(trust.share * 1000) / 10:g} %)."
+    )
     recorded, control = rows[:2]
     if scale:
-        yield f"All but the recorded row has other sizes: {scale}."
+        yield Note("SIZES_SCALED", f"All but the recorded row has other sizes: {scale}.")
     elif abs(control["saved"]) >= MIN_GAIN * recorded["reserved"]:
-        yield (
+        yield Note(
+            "REPLAY_FROM_EMPTY",
             f"From an empty allocator, {name} reserves {shown(control['reserved'], 'bytes')} at most with the recorded"
-            f" settings, not {shown(recorded['reserved'], 'bytes')}: the rest is from before the history."
+            f" settings, not {shown(recorded['reserved'], 'bytes')}: the rest is from before the history.",
         )
     if control["ended"] is not None:
-        yield f"With the recorded settings, a request on {name} fails that had not failed: the replay ends there."
+        yield Note(
+            "REPLAY_FAILS",
+            f"With the recorded settings, a request on {name} fails that had not failed: the replay ends there.",
+        )
     frame = pl.DataFrame([{"device": name, **row} for row in rows], schema=_TYPES, orient="row")
-    yield from what_if_sentences(Result(frame, RESULT, (), "memory_what_if"), device=name)
+    yield from (
+        Note("BEST_SETTING", each)
+        for each in what_if_sentences(Result(frame, RESULT, (), "memory_what_if"), device=name)
+    )
     if trust.private:
-        yield f"{trust.private:,} requests of private pools are not replayed: these reserve what they did."
+        yield Note(
+            "PRIVATE_POOLS",
+            f"{trust.private:,} requests of private pools are not replayed: these reserve what they did.",
+        )
     if recorded_settings(snapshot.settings).garbage_collection_threshold:
-        yield "The recorded garbage_collection_threshold is not replayed."
+        yield Note("NO_GARBAGE_COLLECTION", "The recorded garbage_collection_threshold is not replayed.")
 
 
 def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:

@@ -25,6 +25,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Result, Schema
 
 RESULT = Schema(
@@ -100,7 +101,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view, tree = scope(trace, select), modules_of(trace)
     if not len(tree):
         return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTE_WITHOUT_MODULES,))
-    notes = list(view.notes) if select.is_of_calls else []
+    notes: list[Note] = []
     calls = np.bincount(tree.node[view.host_mask & tree.is_call], minlength=len(tree))
     work = view.device_work.caller[view.device_work_mask]
     own = owned_times(view.trace, tree.owner, view.clip)  # a call that is not selected still takes its time off
@@ -189,15 +190,21 @@ def _ordered(
     return frame[order]
 
 
-def _notes(view: Scope, tree: Modules, launched: Int32s) -> Iterator[str]:
+def _notes(view: Scope, tree: Modules, launched: Int32s) -> Iterator[Note]:
     if tree.origin == "operators":
-        yield "Calls of modules were not recorded: host time is that of the operators in them."
+        yield Note("NO_MODULE_CALLS", "Calls of modules were not recorded: host time is that of the operators in them.")
     if not tree.is_backward.any():
-        yield "No operator of a backward pass is linked to one of the forward pass: its columns are empty."
+        yield Note(
+            "BACKWARD_NOT_LINKED",
+            "No operator of a backward pass is linked to one of the forward pass: its columns are empty.",
+        )
     if not len(launched):
         yield no_work_note(view, "the columns of device time are empty")
         return
     outside = (launched < 0) | (tree.node[launched] < 0)
     if outside.any():
         count = view.count_of_work(outside)
-        yield f"{count} are in no row: launched outside all modules, or by a call that was not recorded."
+        yield Note(
+            "OUTSIDE_MODULES",
+            f"{count} are in no row: launched outside all modules, or by a call that was not recorded.",
+        )

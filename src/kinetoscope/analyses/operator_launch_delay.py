@@ -24,6 +24,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 
 RESULT = Schema(
@@ -103,7 +104,7 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
     view = scope(trace, select)
     every_launch = launches(trace)
     chosen = np.flatnonzero(is_selected(view, every_launch))
-    notes = [*(view.notes if select != ALL else ()), *launch_notes(view, every_launch, chosen)]
+    notes = launch_notes(view, every_launch, chosen)
     chosen = chosen[every_launch.first[chosen] >= 0]
     if not copies:
         chosen = chosen[view.device_work.kind[every_launch.first[chosen]] < WorkKind.MEMCPY]
@@ -111,7 +112,12 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
     outside = int((op < 0).sum())
     if outside:
         within = f"whose name begins with {operators}" if operators else "at all"
-        notes.append(f"{outside:,} of {len(op):,} launches are in no operator {within}, and are left out.")
+        notes.append(
+            Note(
+                "LAUNCHES_OF_NO_OPERATOR",
+                f"{outside:,} of {len(op):,} launches are in no operator {within}, and are left out.",
+            )
+        )
     if outside == len(op):
         return Partial(RESULT.per_rank.empty(), tuple(notes))
     calls = _op_calls(every_launch, chosen[op >= 0], op[op >= 0])

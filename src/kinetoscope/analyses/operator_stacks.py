@@ -32,6 +32,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 RESULT = Schema(
@@ -130,7 +131,7 @@ def _of_trace(
     work = launched_by_python(view, nested)
     values = {**host_costs(view, nested, groups), **device_costs(view, nested, groups, work)}
     frame = _frame(trace, groups, details, values)
-    notes = list(view.notes) if select.is_of_calls else []
+    notes: list[Note] = []
     if group_by == "line":
         frame = frame.with_columns(call_stack=pl.lit(None, pl.String))
     if len(frame) and not stacks.texts:
@@ -138,7 +139,12 @@ def _of_trace(
     if shapes and len(frame) and not frame["input_shapes"].count():
         notes.append(not_recorded("shapes"))
     if values["device_total"] is None:
-        notes.append("No device work was launched in these calls: the columns of device time are empty.")
+        notes.append(
+            Note(
+                "CALLS_WITHOUT_WORK",
+                "No device work was launched in these calls: the columns of device time are empty.",
+            )
+        )
     return Partial(frame, tuple(notes))
 
 

@@ -37,6 +37,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
 from kinetoscope.views.numbers import shown
 
@@ -140,7 +141,12 @@ def operators(
 
 
 ANALYSIS = Analysis(
-    "Operators", operators, RESULT, chart=Bars("name", "device_self", instead="host_self"), of_operators=True
+    "Operators",
+    operators,
+    RESULT,
+    chart=Bars("name", "device_self", instead="host_self"),
+    of_operators=True,
+    counts_warm_up=True,
 )
 
 
@@ -158,7 +164,7 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
         **memory_costs("host_memory", view, nested, groups, allocations(trace, of_host=True)),
         **memory_costs("device_memory", view, nested, groups, allocations(trace, of_host=False)),
     }
-    notes = [*view.warm_up, *(view.notes if select.is_of_calls else ())]
+    notes: list[Note] = []
     numbers = {name: [None] * len(groups) if column is None else column for name, column in values.items()}
     names = {**texts(trace, groups, details), "category": labels(_categories(view, groups, work.own))}
     more = {
@@ -224,27 +230,36 @@ def _outside(view: Scope, nested: ShownCalls) -> pl.DataFrame:
     return pl.DataFrame([row] if row["calls"] else [], schema=_SCHEMA)
 
 
-def _device_notes(view: Scope, groups: CallGroups, own: Int32s) -> Iterator[str]:
+def _device_notes(view: Scope, groups: CallGroups, own: Int32s) -> Iterator[Note]:
     if not len(own):
         yield no_work_note(view, "the columns of device time are empty")
         return
     lost = (own < 0) | (groups.code[own] < 0)
     if lost.any():
         count = view.count_of_work(lost)
-        yield f"{count} are in no row: what launched them was not recorded, not selected, or has no row."
+        yield Note(
+            "WORK_WITHOUT_ROW",
+            f"{count} are in no row: what launched them was not recorded, not selected, or has no row.",
+        )
     alone = ~lost & (view.trace.kind[own] == EventKind.RUNTIME)
     if alone.any():
         count = view.count_of_work(alone)
-        yield f"{count} were launched outside all operators: they are device_self of the launch calls."
+        yield Note(
+            "OUTSIDE_OPERATORS",
+            f"{count} were launched outside all operators: they are device_self of the launch calls.",
+        )
 
 
-def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[str]:
+def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) -> Iterator[Note]:
     trace = view.trace
     row, call = profiler_overhead(trace)
     within = row[(call >= 0) & view.host_mask[call]] if len(row) else row
     if len(within):
         time = int(np.maximum(trace.end[within] - trace.start[within], 0).sum())
-        yield f"The profiler's own buffers took {shown(time, 'ns')} of the self times of calls that they interrupted."
+        yield Note(
+            "PROFILER_BUFFERS",
+            f"The profiler's own buffers took {shown(time, 'ns')} of the self times of calls that they interrupted.",
+        )
     if group_by == "shapes" and not frame["input_shapes"].count():
         yield not_recorded("shapes", "rows are by name only")
     if group_by == "stack" and not frame["call_stack"].count():
@@ -253,4 +268,7 @@ def _notes(view: Scope, frame: pl.DataFrame, group_by: GroupBy, python: bool) ->
         yield not_recorded("memory", "its columns are empty")
     frames = 0 if python else int((view.host_mask & (trace.kind == EventKind.PYTHON)).sum())
     if frames:
-        yield f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time."
+        yield Note(
+            "PYTHON_WITHOUT_ROWS",
+            f"Python calls have no rows (there are {frames:,}; python=True): the call around them has their time.",
+        )

@@ -18,6 +18,7 @@ from kinetoscope.model.roofline.floors import LINKS, Floors, floors, shortest_ke
 from kinetoscope.model.steps.scope import scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
 
 RESULT = Schema(
@@ -51,9 +52,10 @@ EFFICIENCY_RATIO: Final = 1.6
 """Ratio of the efficiencies of the same work on two devices at most: of ten measured speedups between an H100 and an
 MI300X the one farthest from the expected one is 1.52 times off (0.71 where 1.08 was expected)."""
 
-_ESTIMATE: Final = (
+_ESTIMATE: Final = Note(
+    "ESTIMATES",
     "These are estimates: how near work comes to the limits of a device depends on its libraries. The range supposes"
-    " that this differs between two devices no more than between an H100 and an MI300X."
+    " that this differs between two devices no more than between an H100 and an MI300X.",
 )
 
 
@@ -84,7 +86,9 @@ def other_devices(
     return job.map(_of_trace, ANALYSIS, select, product=product)
 
 
-ANALYSIS = Analysis("Other devices", other_devices, RESULT, chart=Bars("product", "expected_time"))
+ANALYSIS = Analysis(
+    "Other devices", other_devices, RESULT, chart=Bars("product", "expected_time"), selection_notes="always"
+)
 
 
 def _of_trace(trace: Trace, select: Selection, product: str) -> Partial:
@@ -96,13 +100,13 @@ def _of_trace(trace: Trace, select: Selection, product: str) -> Partial:
     known = {number: known_peaks(trace, number) for number in np.unique(work.device[every.longest[chosen]]).tolist()}
     used = next((lookup.peak for lookup in known.values() if lookup.peak is not None), None)
     if used is None or len({lookup.peak and lookup.peak.product for lookup in known.values()}) > 1:
-        return Partial(RESULT.per_rank.empty(), tuple(dict.fromkeys(lookup.sentence for lookup in known.values())))
+        return Partial(RESULT.per_rank.empty(), tuple(dict.fromkeys(lookup.note for lookup in known.values())))
     latency = shortest_kernels(trace)[every.longest]
     wanted = product.lower()
     others = [peak for peak in PEAKS if wanted in peak.product.lower() and "memory" in peak.rates]
     rows = [_row(every, chosen, latency, used, peak) for peak in others]
     rows.sort(key=lambda row: (row[2] is None, row[2], row[0]))
-    return Partial(RESULT.per_rank.frame(rows), (*view.notes, next(iter(known.values())).sentence, _ESTIMATE))
+    return Partial(RESULT.per_rank.frame(rows), (next(iter(known.values())).note, _ESTIMATE))
 
 
 def _row(every: Floors, chosen: Bools, latency: Floats, used: Peak, other: Peak) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
 
 By = Literal["device", "group"]
@@ -64,21 +65,23 @@ def overlap(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"))
+ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"), counts_warm_up=True)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
-    notes = [*view.warm_up, *(view.notes if select != ALL else ())]
+    notes: list[Note] = []
     devices = busy(view)
     rows = list(_by_group(view, devices)) if by == "group" else [_by_device(each) for each in devices]
     silent = [each.device for each in devices if not each.communication.length]
     if by == "device" and not devices:
         notes.append(no_work_note(view))
     elif by == "group" and not rows:
-        notes.append("No communication was recorded: there is nothing to overlap.")
+        notes.append(Note("NO_COMMUNICATION", "No communication was recorded: there is nothing to overlap."))
     elif by == "device" and silent:
-        notes.append(f"No communication ran on device {listed(silent)}: there is nothing to overlap.")
+        notes.append(
+            Note("SILENT_DEVICES", f"No communication ran on device {listed(silent)}: there is nothing to overlap.")
+        )
     frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
 

@@ -66,11 +66,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     work = device_work(trace)
     used = np.unique(work.device[view.device_work_mask]).tolist() if len(work) else []
     known = [each.number for each in devices(trace)]
-    rows, notes = [], [*(view.notes if select != ALL else ())]
+    rows, notes = [], []
     for number in used or known or [HOST]:
         lookup = known_peaks(trace, number)
         rows += list(_rows(number, lookup))
-        notes.append(lookup.sentence)
+        notes.append(lookup.note)
     return Partial(RESULT.per_rank.frame(rows), tuple(dict.fromkeys(notes)))
 
 

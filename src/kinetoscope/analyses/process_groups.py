@@ -16,6 +16,7 @@ from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -81,13 +82,18 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
 
 def _finish(calls: pl.DataFrame, known: pl.DataFrame) -> Partial:
     if calls.is_empty() and known.is_empty():
-        return Partial(RESULT.empty(), ("Neither collectives nor process groups were recorded.",))
+        return Partial(RESULT.empty(), (Note("NO_GROUPS", "Neither collectives nor process groups were recorded."),))
     matched = match(calls)
     costs = with_costs(matched.frame)
     each = collectives_of(costs)
     notes = [note for note in (alone(costs), *matched.notes, incomplete(each)) if note]
     if not len(calls):
-        notes.append("No collectives were recorded in what was selected: the groups are those of distributedInfo.")
+        notes.append(
+            Note(
+                "GROUPS_OF_INFO",
+                "No collectives were recorded in what was selected: the groups are those of distributedInfo.",
+            )
+        )
     members = pl.concat([costs.select(*_FACTS, "rank"), known])
     groups = members.group_by("group").agg(
         *(pl.col(name).drop_nulls().sort().first() for name in _FACTS[1:]),

@@ -19,6 +19,7 @@ from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEU
 from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 PARTS = ("computation", "overlap", "exposed_transfer", "exposed_waiting", "exposed_memory", "other")
@@ -65,7 +66,14 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
 
 
 ANALYSIS = Analysis(
-    "Rank balance", rank_balance, RESULT, chart=StackedBars("rank", PARTS), across_ranks=True, of_calls=False
+    "Rank balance",
+    rank_balance,
+    RESULT,
+    chart=StackedBars("rank", PARTS),
+    across_ranks=True,
+    of_calls=False,
+    selection_notes="always",
+    counts_warm_up=True,
 )
 
 _CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
@@ -88,7 +96,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         computing=pl.Series(covered(windows, did.computation)),
         communicating=pl.Series(covered(windows, did.communication)),
     )
-    return Partial(with_source(calls, trace), (*view.warm_up, *view.notes), with_source(steps, trace))
+    return Partial(with_source(calls, trace), (), with_source(steps, trace))
 
 
 def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
@@ -111,7 +119,7 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
         if len(unknown) > 1
         else f"rank {listed(unknown)} was matched: its"
     )
-    notes = [f"No collective of {who} waiting is unknown."] if unknown else []
+    notes = [Note("WAITING_UNKNOWN", f"No collective of {who} waiting is unknown.")] if unknown else []
     return Partial(table.select(RESULT.names), (*collectives.notes, *notes))
 
 

@@ -11,6 +11,7 @@ from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, RatioOf, Result, Schema
 
 RESULT = Schema(
@@ -50,9 +51,11 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False)
+ANALYSIS = Analysis(
+    "Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False, selection_notes="never"
+)
 
-_NO_KIND: Final = "No row: the file records a program at work, as far as its events tell."
+_NO_KIND: Final = Note("NO_RECORDING_KIND", "No row: the file records a program at work, as far as its events tell.")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:

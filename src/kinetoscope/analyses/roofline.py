@@ -34,6 +34,7 @@ from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Result, Schema, ShareOf
 from kinetoscope.views.text import brief
 
@@ -162,7 +163,7 @@ def roofline(
     return job.map(_of_trace, ANALYSIS, select, by=by)
 
 
-ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True)
+ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
 
 
 def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
@@ -170,7 +171,7 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     charged = _charged(view)
     limits = floors(trace, on_host=charged.on_host)
     chosen = np.flatnonzero(limits.among(_begins(view, charged)))
-    notes = [*view.warm_up, *(view.notes if by == "step" or select.steps is not None else ())]
+    notes: list[Note] = []
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view), *notes))
     frame = _ROWS[by](view, limits, chosen)
@@ -383,7 +384,7 @@ def _common_rate(codes: Int32s, groups: int, rate: Floats) -> pl.Series:
 # --- notes
 
 
-def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
+def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[Note]:
     """The share of device time whose cost is known, and what of the rest takes most."""
     whole = max(int(limits.time[chosen].sum()), 1)
     lost = chosen[~_has_formula(limits)[chosen]]
@@ -399,7 +400,7 @@ def _coverage(view: Scope, limits: Floors, chosen: Int64s) -> Iterator[str]:
     rest = f"; not covered: {named}" if named else ""
     what = "time of the operators" if _charged(view).on_host else "device time"
     where = " of the whole recording" if view.select == ALL else ""
-    yield f"Formulas cover {covered:.1%} of the {what}{where}{rest}."
+    yield Note("COVERAGE", f"Formulas cover {covered:.1%} of the {what}{where}{rest}.")
 
 
 def _no_formula(name: str) -> str:
@@ -408,24 +409,28 @@ def _no_formula(name: str) -> str:
     return f" ({entry.no_formula})" if entry is not None and entry.no_formula else ""
 
 
-def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[str]:
+def _notes(view: Scope, limits: Floors, chosen: Int64s, by: By) -> Iterator[Note]:
     trace, device = view.trace, _charged(view).work.device[limits.longest[chosen]]
     known = [known_peaks(trace, number) for number in np.unique(device).tolist()]
-    yield from dict.fromkeys(lookup.sentence for lookup in known)
+    yield from dict.fromkeys(lookup.note for lookup in known)
     if not arguments.has(trace, "input_dims").any():
         yield shapes_not_recorded(trace, "operators have no floors")
     if by == "module" and not len(modules(trace)):
         yield not_recorded("modules")
     if by == "step" and (outside := _steps(view, limits, chosen) < 0).any():
         share = int(limits.time[chosen[outside]].sum()) / max(int(limits.time[chosen].sum()), 1)
-        yield f"{share:.1%} of the device time is in no row: launched outside of all steps, or before the recording."
+        yield Note(
+            "TIME_OUTSIDE_STEPS",
+            f"{share:.1%} of the device time is in no row: launched outside of all steps, or before the recording.",
+        )
     fast = chosen[limits.is_too_fast[chosen]]
     if len(fast):
         share = int(limits.time[fast].sum()) / max(int(limits.time[chosen].sum()), 1)
         why = "the peaks are not those of this device, or the shapes not those that ran"
         if any(lookup.peak is not None and lookup.peak is lookup.attainable for lookup in known):
             why = "they are faster than what `kinetoscope calibrate` measured"
-        yield (
+        yield Note(
+            "FASTER_THAN_FLOORS",
             f"{len(fast):,} calls ({share:.1%} of the device time) were faster than their floors, and no cache "
-            f"explains it: {why}."
+            f"explains it: {why}.",
         )

@@ -19,6 +19,7 @@ from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 GAP_PARTS = ("gap_scheduler", "gap_inputs", "gap_synchronization", "gap_detokenizing", "gap_launch", "gap_other")
@@ -130,7 +131,7 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     return replace(result, frame=result.frame.with_columns(rank_waiting=waiting))
 
 
-ANALYSIS = Analysis("Serving steps", serving_steps, RESULT, chart=StackedBars("step", PARTS))
+ANALYSIS = Analysis("Serving steps", serving_steps, RESULT, chart=StackedBars("step", PARTS), selection_notes="never")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
@@ -153,14 +154,22 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     if len(row) and not len(device_work(trace)):
         notes.append(no_device_work(trace, "the columns of device time are empty"))
     if len(row) and not any(each.kind for each in found.named.said):
-        notes.append("The names of the steps do not say what they do: kind, batch and tokens are not known.")
+        notes.append(
+            Note(
+                "STEP_NAMES_SAY_NOTHING",
+                "The names of the steps do not say what they do: kind, batch and tokens are not known.",
+            )
+        )
     pauses = frame["pause"].drop_nulls()
     if len(pauses):
-        notes.append(
-            f"Before {number_of(len(pauses), 'step')} the server had no requests, {int(pauses.sum()) / 1e9:.3g} s in"
-            " all: gaps longer than ten median steps, which count nowhere."
-        )
+        said = f"Before {number_of(len(pauses), 'step')} the server had no requests, {int(pauses.sum()) / 1e9:.3g} s in"
+        notes.append(Note("SERVER_PAUSES", f"{said} all: gaps longer than ten median steps, which count nowhere."))
     if len(row) and (trace.kind == EventKind.PYTHON).any():
-        notes.append("Python stacks were recorded, which slows the engine: without them gaps are shorter.")
+        notes.append(
+            Note(
+                "STACKS_SLOW_ENGINE",
+                "Python stacks were recorded, which slows the engine: without them gaps are shorter.",
+            )
+        )
     columns = RESULT.per_rank.names
     return Partial(frame.filter(pl.Series(chosen)).select(columns).cast(RESULT.per_rank.types), tuple(notes))

@@ -114,7 +114,13 @@ def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
     return Result(schema.conform(table.select(schema.names)), schema, steps.notes)
 
 
-ANALYSIS = Analysis("Serving by kind and batch", serving_summary, RESULT, chart=Bars("bucket", "duration_median"))
+ANALYSIS = Analysis(
+    "Serving by kind and batch",
+    serving_summary,
+    RESULT,
+    chart=Bars("bucket", "duration_median"),
+    selection_notes="never",
+)
 
 _QUANTILES: Final = (
     ("duration", "duration", "median", MEDIAN),

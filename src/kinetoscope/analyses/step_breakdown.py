@@ -25,6 +25,7 @@ from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 Order = Literal["default", "plugin"]
@@ -104,7 +105,14 @@ def step_breakdown(
     return job.map(_of_trace, ANALYSIS, select, order=order)
 
 
-ANALYSIS = Analysis("Step breakdown", step_breakdown, RESULT, chart=StackedBars("step", CATEGORIES))
+ANALYSIS = Analysis(
+    "Step breakdown",
+    step_breakdown,
+    RESULT,
+    chart=StackedBars("step", CATEGORIES),
+    selection_notes="always",
+    counts_warm_up=True,
+)
 
 
 def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
@@ -129,7 +137,7 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
             "steady": np.isin(chosen.places, steady_places(trace, select.steps_by)),
         }
     )
-    return Partial(frame, (*chosen.warm_up, *chosen.notes, *_notes(view, steps)))
+    return Partial(frame, tuple(_notes(view, steps)))
 
 
 def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
@@ -165,8 +173,8 @@ def _is_collective_of_plugin(name: str) -> bool:
     return _PLUGIN_COLLECTIVE.fullmatch(name) is not None
 
 
-def _notes(view: Scope, steps: Steps) -> list[str]:
-    notes = []
+def _notes(view: Scope, steps: Steps) -> list[Note]:
+    notes: list[Note] = []
     work = view.device_work
     if not len(work):
         is_lost = ends_before_device_work(view.trace) or launches_of_lost_devices(view.trace)
@@ -175,12 +183,18 @@ def _notes(view: Scope, steps: Steps) -> list[str]:
     unlinked = int((work.launch[view.device_work_mask] < 0).sum())
     if unlinked:
         notes.append(
-            f"{unlinked} of {len(work)} pieces of device work have no recorded launch: they count where they run, but "
-            "no step waits for their end."
+            Note(
+                "UNLINKED_IN_STEPS",
+                f"{unlinked} of {len(work)} pieces of device work have no recorded launch: they count where they run, "
+                "but no step waits for their end.",
+            )
         )
     empty = steps.number[steps.device.end == steps.device.start]
     if len(empty):
         notes.append(
-            f"Empty steps ({listed(empty.tolist())}): when they ended, the device was still in an earlier one."
+            Note(
+                "EMPTY_STEPS",
+                f"Empty steps ({listed(empty.tolist())}): when they ended, the device was still in an earlier one.",
+            )
         )
     return notes

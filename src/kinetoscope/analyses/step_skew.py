@@ -45,14 +45,22 @@ def step_skew(job: Job, *, select: Selection = ALL) -> Result:
     return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Step skew", step_skew, RESULT, chart=Bars("rank", "skew"), across_ranks=True, of_calls=False)
+ANALYSIS = Analysis(
+    "Step skew",
+    step_skew,
+    RESULT,
+    chart=Bars("rank", "skew"),
+    across_ranks=True,
+    of_calls=False,
+    selection_notes="always",
+)
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
     """The collectives, by which clocks are aligned, and the steps."""
     view = scope(trace, select)
     calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by)))
-    return Partial(with_source(calls, trace), view.notes, with_source(selected_steps(view), trace))
+    return Partial(with_source(calls, trace), (), with_source(selected_steps(view), trace))
 
 
 def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:

@@ -27,6 +27,7 @@ from kinetoscope.model.stragglers.pipeline_stages import launched_before, stages
 from kinetoscope.model.stragglers.verdicts import straggler_verdicts
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Result, Schema
 
 By = Literal["rank", "step", "collective"]
@@ -147,9 +148,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     counts = calls.group_by("step").agg(calls=pl.len())
     calls = calls.join(before, on="row", how="left").join(steps.select("step", "step_time"), on="step", how="left")
     steps = steps.join(counts, on="step", how="left").with_columns(pl.col("calls").fill_null(0))
-    notes = list(view.notes) if select != ALL else []
+    notes: list[Note] = []
     if not len(calls):
-        notes.append("No collectives were recorded.")
+        notes.append(Note("NO_COLLECTIVES", "No collectives were recorded."))
     return Partial(with_source(calls, trace), tuple(notes), with_source(steps, trace))
 
 
@@ -161,7 +162,9 @@ def _lower_median(values: pl.Series) -> int:
 
 def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
     if calls["rank"].n_unique() < 2:
-        alone = () if calls.is_empty() else ("Only one rank has collectives: nobody waits for another.",)
+        alone = (
+            () if calls.is_empty() else (Note("ONE_RANK", "Only one rank has collectives: nobody waits for another."),)
+        )
         return Partial(RESULT.empty(), alone)
     collectives = match_and_align(calls)
     arrivals, calls = arrivals_of(collectives.frame)
@@ -179,7 +182,7 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
         table = _with_gains(table, arrivals, calls, by)
         table = _with_worst(table, arrivals, calls, attribution, by)
     if table.is_empty():
-        none = "No collectives were matched across ranks."
+        none = Note("NO_MATCHED_COLLECTIVES", "No collectives were matched across ranks.")
         return Partial(RESULT.empty(), (*collectives.notes, none))
     if by == "rank":
         table = table.sort("straggler", "lost", "rank", descending=[True, True, False])
@@ -278,9 +281,12 @@ def _with_shares(table: pl.DataFrame, by: By) -> pl.DataFrame:
     )
 
 
-def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[str]:
+def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By) -> Iterator[Note]:
     if len(arrivals) and arrivals.pairwise.all():
-        yield "All communication is point-to-point: waiting there is a pipeline bubble and makes no straggler."
+        yield Note(
+            "POINT_TO_POINT",
+            "All communication is point-to-point: waiting there is a pipeline bubble and makes no straggler.",
+        )
         return
     if by == "collective":
         return
@@ -289,26 +295,29 @@ def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By)
         return table.filter(*filters)["rank"].unique().sort().to_list()
 
     if hidden := ranks("hidden_by_run_ahead"):
-        yield (
+        yield Note(
+            "HIDDEN_STRAGGLERS",
             f"The others waited for {_ranks(hidden)} almost only in one step, but its host is slow in each: in the "
-            "others it is hidden, as hosts run ahead of their devices."
+            "others it is hidden, as hosts run ahead of their devices.",
         )
     if one_off := ranks("one_off"):
-        yield (
+        yield Note(
+            "ONE_OFF_DELAY",
             f"The others waited for {_ranks(one_off)} almost only in one step: probably a one-off delay "
-            "(by='step' lists each step)."
+            "(by='step' lists each step).",
         )
     if not (stragglers := ranks("straggler")):
-        yield "No rank makes the others wait for more than 1 % of a step by its own fault."
+        yield Note("NO_STRAGGLER", "No rank makes the others wait for more than 1 % of a step by its own fault.")
         return
     if by == "rank" and steps["step"].n_unique() < MIN_PLACES:
-        yield "With fewer than three steps a one-off delay cannot be distinguished from a straggler."
+        yield Note("FEW_STEPS", "With fewer than three steps a one-off delay cannot be distinguished from a straggler.")
     if estimated := ranks("straggler", "by_steps"):
-        yield (
+        yield Note(
+            "STRAGGLERS_OF_STEPS",
             f"Whole steps, not single collectives, show that the others wait for {_ranks(estimated)}: their loss is "
-            "estimated from their extra time in collectives."
+            "estimated from their extra time in collectives.",
         )
-    yield f"The others wait for {_ranks(stragglers)}."
+    yield Note("STRAGGLERS", f"The others wait for {_ranks(stragglers)}.")
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -29,6 +29,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -85,7 +86,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     chosen = np.flatnonzero(reaches_in & _counts(trace, waits) & _on_device(view, waits))
     frame = _frame(view, waits, chosen, _inside(view, waits))
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
-    return Partial(frame, (*(view.notes if select != ALL else ()), *_notes(view, waits, chosen)))
+    return Partial(frame, tuple(_notes(view, waits, chosen)))
 
 
 def _counts(trace: Trace, waits: HostWaits) -> Bools:
@@ -175,16 +176,19 @@ def _is_torchs(name: str) -> bool:
     return path.startswith("torch/") or "/torch/" in path or _RECORDER[0] in path
 
 
-def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[str]:
+def _notes(view: Scope, waits: HostWaits, chosen: Int64s) -> Iterator[Note]:
     trace = view.trace
     if not len(chosen):
-        yield "No call that waits for a device was " + ("selected." if len(waits) else "recorded.")
+        yield Note("NO_WAITS", "No call that waits for a device was " + ("selected." if len(waits) else "recorded."))
         return
     if not len(view.device_work):
         yield no_device_work(trace, "what these calls waited for is not known")
     chosen = chosen[view.host_mask[waits.call[chosen]]]
     inferred = int((waits.waited & ~waits.recorded)[chosen].sum())
     if inferred:
-        yield f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded."
+        yield Note(
+            "WAITS_INFERRED",
+            f"Of {int(waits.waited[chosen].sum()):,} waits {inferred:,} are inferred from times, not recorded.",
+        )
     if not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "there is no source")

@@ -62,6 +62,7 @@ ANALYSIS = Analysis(
     temporal_breakdown,
     RESULT,
     chart=StackedBars("rank", ("computation", "exposed_communication", "exposed_memory", "idle")),
+    counts_warm_up=True,
 )
 
 
@@ -69,7 +70,7 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = busy(view)
     rows = [_row(each) for each in devices]
-    notes = [*view.warm_up, *(view.notes if select != ALL else ()), *(() if rows else (no_work_note(view),))]
+    notes = [] if rows else [no_work_note(view)]
     if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
         notes += notes_of_earlier_work(trace)
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))

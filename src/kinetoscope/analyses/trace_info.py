@@ -71,7 +71,7 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
     return job.map(_of_trace, ANALYSIS, select)
 
 
-ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False)
+ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
@@ -143,7 +143,7 @@ def _devices(trace: Trace) -> Iterator[Row]:
     for number, device in told.items():
         yield "used device", str(number), device_name(device) or "unnamed"
     for number in sorted(used_devices):
-        yield "peaks", str(number), known_peaks(trace, number).sentence
+        yield "peaks", str(number), str(known_peaks(trace, number).note)
 
 
 def _description(device: Device, *, is_used: bool) -> str:
@@ -217,7 +217,7 @@ def _events(trace: Trace) -> Iterator[Row]:
 
 def _health(trace: Trace) -> Iterator[Row]:
     for symptom in examine(trace):
-        yield "health", f"{symptom.severity} {symptom.code}", symptom.message
+        yield "health", f"{symptom.severity} {symptom.code}", str(symptom)
 
 
 def _text(text: str) -> str:

@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     select = selection(args).get("select", ALL)
     of_base = select if args.base_steps is None else replace(select, steps=args.base_steps)
     if args.table in (None, "memory") and (of_memory := _memory(args, of_base, select)) is not None:
-        deliver(replace(of_memory, notes=of_memory.notes[1:]), args, title=of_memory.notes[0])
+        deliver(of_memory, args, title=of_memory.sentence)
         return 0
     screen = is_screen(args)
     promised = args.table == "promises" or (screen and args.promises)
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
     result = tables.get(args.table, difference.rows)
     if result is None:
         raise UsageError("both runs are on alike devices, or on devices whose peaks are unknown (--peak gives them)")
-    deliver(replace(result, notes=(difference.sentence, *result.notes)), args)
+    deliver(replace(result, sentence=str(difference.sentence)), args)
     return 0
 
 

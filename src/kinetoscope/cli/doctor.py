@@ -12,12 +12,12 @@ from kinetoscope.errors import InputError
 if TYPE_CHECKING:
     from kinetoscope.model.job import Job, Partial
     from kinetoscope.model.steps.selection import Selection
-    from kinetoscope.model.trace.symptoms import Symptom
     from kinetoscope.model.trace.trace import Trace
+    from kinetoscope.notes import Note
     from kinetoscope.schema import Result
     from kinetoscope.views.terminal.lines import Line
 
-RankSymptom = tuple[int, str, "Symptom"]
+RankSymptom = tuple[int, str, "Note"]
 """A rank, the name of its file, and one thing that is odd about it."""
 
 
@@ -44,7 +44,7 @@ def _of_job(job: Job) -> Iterator[RankSymptom]:
     """What is odd about each trace; of many, one that cannot be read is a finding too."""
     from kinetoscope.model.job import Failure, Task
     from kinetoscope.model.steps.selection import ALL
-    from kinetoscope.model.trace.symptoms import Symptom
+    from kinetoscope.notes import Note
 
     answers = dict(job.engine.map(job.sources, Task(_of_trace, ALL, {})))
     for source in job.sources:
@@ -52,22 +52,21 @@ def _of_job(job: Job) -> Iterator[RankSymptom]:
         if isinstance(answer, Failure):
             if len(job) == 1:
                 raise InputError(answer.message)
-            yield source.rank, source.name, Symptom("UNREADABLE", "error", answer.message)
+            yield source.rank, source.name, Note("UNREADABLE", answer.message, "error")
             continue
-        yield from ((source.rank, source.name, Symptom(**row)) for row in answer.frame.iter_rows(named=True))
+        yield from ((source.rank, source.name, Note(**row)) for row in answer.frame.iter_rows(named=True))
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as for every question
     """What is odd about a trace, as it comes back from where the trace is."""
-    import dataclasses
-
     import polars as pl
 
     from kinetoscope.model.health.check import examine
     from kinetoscope.model.job import Partial
 
-    schema = {"code": pl.String, "severity": pl.String, "message": pl.String, "count": pl.Int64}
-    return Partial(pl.DataFrame([dataclasses.asdict(each) for each in examine(trace)], schema=schema))
+    schema = {"code": pl.String, "text": pl.String, "severity": pl.String, "number": pl.Int64}
+    rows = [(each.code, str(each), each.severity, each.number) for each in examine(trace)]
+    return Partial(pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def as_result(symptoms: Sequence[RankSymptom]) -> Result:
@@ -84,7 +83,7 @@ def as_result(symptoms: Sequence[RankSymptom]) -> Result:
         Column("count", pl.Int64, "How many events (or bytes, strings, …) it concerns."),
         Column("message", pl.String, "The symptom, and what follows from it."),
     )
-    rows = [(rank, name, each.severity, each.code, each.count, each.message) for rank, name, each in symptoms]
+    rows = [(rank, name, each.severity, each.code, each.number, str(each)) for rank, name, each in symptoms]
     types = {column.name: column.dtype for column in schema}
     return Result(pl.DataFrame(rows, schema=types, orient="row"), schema, (), "doctor")
 
@@ -102,7 +101,7 @@ def report(symptoms: Sequence[RankSymptom], remarks: Sequence[str] = (), *, trac
         yield plain()
         text = f"  {printable(_where(where))}" if traces > 1 else ""
         yield ((symptom.severity, _STYLES[symptom.severity]), (f"  {symptom.code}", "bold"), (text, "dim"))
-        yield from (plain("  " + line) for line in wrapped(printable(symptom.message), width - 2))
+        yield from (plain("  " + line) for line in wrapped(printable(symptom), width - 2))
     for remark in remarks:
         yield plain()
         yield from (plain(line, "dim") for line in wrapped(f"· {printable(remark)}", width, indent="  "))
@@ -112,12 +111,12 @@ _ORDER = ("error", "warning", "note")
 _STYLES = {"error": "warn", "warning": "communication", "note": "dim"}
 
 
-def _together(symptoms: Sequence[RankSymptom]) -> list[tuple[Symptom, dict[int, str]]]:
+def _together(symptoms: Sequence[RankSymptom]) -> list[tuple[Note, dict[int, str]]]:
     """Findings that say the same, with their ranks and files, the worst first."""
     where: dict[tuple[str, str], dict[int, str]] = {}
-    first: dict[tuple[str, str], Symptom] = {}
+    first: dict[tuple[str, str], Note] = {}
     for rank, name, symptom in symptoms:
-        key = symptom.code, symptom.message
+        key = symptom.code, str(symptom)
         first.setdefault(key, symptom)
         where.setdefault(key, {})[rank] = name
     return sorted(((first[key], where[key]) for key in first), key=lambda pair: _ORDER.index(pair[0].severity))

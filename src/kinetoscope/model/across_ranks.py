@@ -14,6 +14,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.charts import Bars, Chart, Lines, Roofline, StackedBars, drawn_columns
+from kinetoscope.notes import Note
 from kinetoscope.schema import Across, Column, KeyIf, MeanBy, OverRanks, RatioOf, Result, Schema, ShareOf
 
 RANKS: Final = Column("ranks", pl.Int64, "How many ranks have the row.")
@@ -191,7 +192,7 @@ def _notes(
     columns: Sequence[Column],
     how: OverRanks,
     ranks: int,
-) -> Iterator[str]:
+) -> Iterator[Note]:
     if not len(joined):
         return
     present_ranks = result.frame["rank"].n_unique()
@@ -200,23 +201,29 @@ def _notes(
     lacking = joined.filter(pl.col(RANKS.name) < present_ranks).height
     if lacking:
         mean = "; a mean is over those that have it" if how == "mean" else ""
-        yield f"{lacking:,} of {len(joined):,} rows are not on every rank: `ranks` says how many have the row{mean}."
+        yield Note(
+            "NOT_ON_EVERY_RANK",
+            f"{lacking:,} of {len(joined):,} rows are not on every rank: `ranks` says how many have the row{mean}.",
+        )
     if how in ("min", "max"):
-        yield f"Each column has its own {_WORDS[how].lower()}: a row is of no one rank."
+        yield Note("OF_NO_ONE_RANK", f"Each column has its own {_WORDS[how].lower()}: a row is of no one rank.")
     if left_out := _left_out(result.frame, rules, {*keys, *(column.name for column in columns)}):
-        yield f"Left out, as they do not follow from those of the ranks: {', '.join(left_out)}; min and max have them."
+        yield Note(
+            "COLUMNS_LEFT_OUT",
+            f"Left out, as they do not follow from those of the ranks: {', '.join(left_out)}; min and max have them.",
+        )
     unknown = [name for name in rules.named("sum") if _known_on_some(result.frame, name)]
     if unknown:
-        yield f"Known on some ranks only, and counted there: {', '.join(unknown)}."
+        yield Note("KNOWN_ON_SOME_RANKS", f"Known on some ranks only, and counted there: {', '.join(unknown)}.")
 
 
-def _of_which_ranks(frame: pl.DataFrame, present_ranks: int, ranks: int, keys: Sequence[str], how: OverRanks) -> str:
+def _of_which_ranks(frame: pl.DataFrame, present_ranks: int, ranks: int, keys: Sequence[str], how: OverRanks) -> Note:
     """The ranks, files and keys of the joined rows, as a note: `Sum over 3 of 4 ranks, by kind`."""
     of_all = f"{present_ranks} of {ranks}" if present_ranks < ranks else f"{ranks}"
     files = frame.select(name for name in _RECORDING if name in frame.columns).n_unique()
     cycles = f" ({files} files, a file a cycle)" if files > present_ranks else ""
     by = f", by {_listing(keys)}" if keys else ""
-    return f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}{by}."
+    return Note("OVER_RANKS", f"{_WORDS[how]} over {of_all} rank{'s' * (ranks != 1)}{cycles}{by}.")
 
 
 def _left_out(frame: pl.DataFrame, rules: _Rules, present: Collection[str]) -> list[str]:

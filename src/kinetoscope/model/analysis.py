@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from kinetoscope.charts import Chart
 from kinetoscope.errors import UsageError, nearest
@@ -46,6 +46,13 @@ class Analysis:
 
     of_calls: bool = True
     """It heeds names of calls that are selected; where it does not, as it is about the whole rank, it says so."""
+
+    selection_notes: Literal["selected", "always", "never"] = "selected"
+    """When its first notes say where steps come from and what a selection leaves out: where calls
+    are selected; always, as its numbers are of steps; or never, as it selects otherwise."""
+
+    counts_warm_up: bool = False
+    """Its times are sums over steps: of everything it says that those of the warm-up are among them."""
 
     @property
     def name(self) -> str:

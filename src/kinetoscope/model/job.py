@@ -26,6 +26,7 @@ from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RANK = "rank"
@@ -41,6 +42,7 @@ _MAX_SHOWN: Final = 60
 _INTEGER_LIMIT: Final = 1 << 62
 
 T = TypeVar("T")
+S = TypeVar("S", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ class Partial:
     """
 
     frame: pl.DataFrame
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     extra: pl.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(map(Note.of, self.notes)))
 
     def folded(self, other: Partial, combine: Combine) -> Partial:
         """Both answers in one: rows of `extra` one below the other, notes that both have once."""
@@ -78,11 +83,11 @@ class Failure:
 
 
 @derived
-def damage_of(trace: Trace) -> str:
-    """The sentence that data was lost, and that device work may be missing for it; "" where none was."""
+def damage_of(trace: Trace) -> Note | None:
+    """The note that data was lost, and that device work may be missing for it; None where none was."""
     damage = Health(trace.reading).damage
     if damage and not len(device_work(trace)):
-        return f"{damage} That no device work is seen may be because of that."
+        return damage.reworded(f"{damage} That no device work is seen may be because of that.")
     return damage
 
 
@@ -105,24 +110,35 @@ class Task:
     of_trace: OfTrace
     select: Selection
     params: Mapping[str, Any]
-    of_device_work: bool = False
-    of_operators: bool = False
-    of_calls: bool = True
+    declared: Analysis | None = None
 
     def __call__(self, trace: Trace) -> Partial:
-        """The answer; the first of its notes name damage of the file, lost work, what is selected, and captures."""
+        """The answer; its first notes are on damage of the file, lost work, what is selected, captures, and steps."""
         answer = self.of_trace(trace, self.select, **self.params)
         notes = [damage] if (damage := damage_of(trace)) else []
-        if self.of_device_work and lost_work(trace):
-            notes += notes_of_lost_work(trace, scope(trace, self.select).host_mask)
-        if self.select.patterns:
-            notes += left_out(scope(trace, self.select)) if self.of_calls else (WHOLE_RANK,)
-        if self.of_operators and trace.captured is not None:
-            notes += trace.captured.notes
+        if self.declared is not None:
+            notes += _first_notes(trace, self.select, self.declared, self.params.get("by") == "step")
+        elif self.select.patterns:
+            notes += left_out(scope(trace, self.select))
         return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
 
 
-WHOLE_RANK: Final = "This is about the whole rank: names of calls do not choose a part of it."
+def _first_notes(trace: Trace, select: Selection, declared: Analysis, by_step: bool) -> Iterator[Note]:
+    """The notes that follow from what an analysis declares of itself: lost work, what is selected, captures, steps."""
+    if declared.of_device_work and lost_work(trace):
+        yield from notes_of_lost_work(trace, scope(trace, select).host_mask)
+    if select.patterns:
+        yield from left_out(scope(trace, select)) if declared.of_calls else (WHOLE_RANK,)
+    if declared.of_operators and trace.captured is not None:
+        yield from trace.captured.notes
+    if declared.counts_warm_up:
+        yield from scope(trace, select).warm_up
+    when = declared.selection_notes
+    if when == "always" or (when == "selected" and (by_step or select.is_of_calls or select.steps_by is not None)):
+        yield from scope(trace, select).notes
+
+
+WHOLE_RANK: Final = Note("WHOLE_RANK", "This is about the whole rank: names of calls do not choose a part of it.")
 """Says that an analysis does not heed them."""
 
 
@@ -165,7 +181,7 @@ class Job:
     path: str
     sources: tuple[Source, ...]
     engine: Engine
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Note, ...] = field(default=())
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -218,7 +234,7 @@ class Job:
             UsageError: every rank finds fault with the question.
         """
         _fit(params)
-        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params, *_rests_on(declared))))
+        answers = dict(self.engine.map(self.sources, Task(of_trace, select, params, _analysis(declared))))
         frames, notes_of, failures = [], {}, {}
         cycles = any(source.cycle for source in self.sources)
         schema = _columns(declared)
@@ -254,7 +270,7 @@ class Job:
         """
         _fit(params)
         schema = _columns(declared)
-        task = Task(of_trace, select, params, *_rests_on(declared))
+        task = Task(of_trace, select, params, _analysis(declared))
         folded, failures = self.engine.reduce(self.sources, task, combine)
         self._require(failures, 0 if folded is None else 1)
         if folded is None:
@@ -364,41 +380,41 @@ def _fit(params: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
 
 
-def _rests_on(declared: Analysis | Schema) -> tuple[bool, bool, bool]:
-    if isinstance(declared, Schema):
-        return False, False, True
-    return declared.of_device_work, declared.of_operators, declared.of_calls
+def _analysis(declared: Analysis | Schema) -> Analysis | None:
+    return declared if isinstance(declared, Analysis) else None
 
 
 def _columns(declared: Analysis | Schema) -> Schema:
     return declared if isinstance(declared, Schema) else declared.schema
 
 
-def _result(frame: pl.DataFrame, schema: Schema, notes: tuple[str, ...], declared: Analysis | Schema) -> Result:
+def _result(frame: pl.DataFrame, schema: Schema, notes: tuple[Note, ...], declared: Analysis | Schema) -> Result:
     result = Result(frame, schema, notes)
     return declared.described(result) if isinstance(declared, Analysis) else result
 
 
-def _failed(failures: Mapping[Source, Failure]) -> Iterator[str]:
+def _failed(failures: Mapping[Source, Failure]) -> Iterator[Note]:
     """A note for each reason, with the ranks that it is about; of many reasons the first few."""
     reasons = list(_ranks_by_text((failure.message, source.rank) for source, failure in failures.items()).items())
     for message, ranks in reasons[:_MAX_REASONS]:
-        yield f"{_ranks(ranks)} {'is' if len(set(ranks)) == 1 else 'are'} left out: {message}."
+        said = f"{_ranks(ranks)} {'is' if len(set(ranks)) == 1 else 'are'} left out: {message}."
+        yield Note("RANKS_LEFT_OUT", said, "warning")
     others = [rank for _, ranks in reasons[_MAX_REASONS:] for rank in ranks]
     if others:
-        yield f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
+        said = f"{_ranks(others)} {'is' if len(set(others)) == 1 else 'are'} left out for other reasons."
+        yield Note("RANKS_LEFT_OUT", said, "warning")
 
 
-def _gathered(notes_of: Mapping[Source, Sequence[str]]) -> Iterator[str]:
+def _gathered(notes_of: Mapping[Source, Sequence[Note]]) -> Iterator[Note]:
     """Each note once, with the ranks that it is about unless it is about all of them."""
     every = {source.rank for source in notes_of}
     pairs = ((note, source.rank) for source, notes in notes_of.items() for note in notes)
     for note, ranks in _ranks_by_text(pairs).items():
-        yield note if set(ranks) == every else f"{_ranks(ranks)}: {note}"
+        yield note if set(ranks) == every else note.reworded(f"{_ranks(ranks)}: {note}")
 
 
-def _ranks_by_text(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    ranks: dict[str, list[int]] = {}
+def _ranks_by_text(pairs: Iterable[tuple[S, int]]) -> dict[S, list[int]]:
+    ranks: dict[S, list[int]] = {}
     for text, rank in pairs:
         ranks.setdefault(text, []).append(rank)
     return ranks

@@ -19,6 +19,7 @@ from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.outputs.opening import destination
 from kinetoscope.outputs.perfetto_overlay import critical_path as marked_path
 from kinetoscope.outputs.perfetto_overlay import series
@@ -57,7 +58,7 @@ class WrittenTrace:
     events: int
     additions: PerfettoAdditions | None = None
     marked: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __str__(self) -> str:
         added = self.additions

@@ -89,8 +89,15 @@ def _of_snapshots(base: Job, job: Job, select: Selection) -> Page:
         return Page("compare", "Compare", "One of the snapshots has nothing to compare.", cannot=(str(error),))
     names = distinct_names([base.path, job.path])
     facts = (f"from {names[0]}", f"to {names[1]}")
-    said = say("{change}", change=note_of(difference, difference.notes[0]))
-    return Page("compare", "Compare", said, facts, tuple(_memory(difference)), difference.notes[2:])
+    said = say("{change}", change=note_of(difference, difference.sentence))
+    return Page(
+        "compare",
+        "Compare",
+        said,
+        facts,
+        tuple(_memory(difference)),
+        tuple(note for note in difference.notes if note.code != "COMPARED"),
+    )
 
 
 def _memory(difference: Result) -> Iterator[Block]:
@@ -102,8 +109,9 @@ def _memory(difference: Result) -> Iterator[Block]:
     note = "Each bar is the change of what one use of memory has; together they are the whole change, exactly."
     begin = ("Peak before", float(frame["base"].sum()))
     yield waterfall("From the one peak to the other", begin, changes, "Peak now", unit="bytes", note=note)
+    compared = next(note for note in difference.notes if note.code == "COMPARED")
     note = (
-        f"{difference.notes[1]} The changes of all rows sum to the change of the peak. What one line allocated for one"
+        f"{compared} The changes of all rows sum to the change of the peak. What one line allocated for one"
         " use is one row; kinetoscope diff has each stack."
     )
     yield table("Memory by change", _MEMORY_ROWS, _by_place(frame).head(_MAX_BARS), note)
@@ -255,7 +263,7 @@ def _across_devices(across: Result) -> RowsBlock:
         "What the hardware explains",
         Schema(*columns),
         frame,
-        join(say("{note}", note=note_of(across, note)) for note in across.notes),
+        join(say("{note}", note=note_of(across, each)) for each in across.sentences),
     )
 
 

@@ -66,9 +66,6 @@ _LATE_COLUMNS: Final = (
     "straggler",
 )
 
-_STRAGGLER_NOTE: Final = "The others wait for"
-"""How a note begins that the sentence of the page has said: it is no limit."""
-
 _SPLIT_UNKNOWN_DOC: Final = (
     "Communication and no computation; how much of it is waiting is unknown without the other ranks."
 )
@@ -87,11 +84,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
         _sentence(results, ranks),
         (f"{grouped(ranks)} rank{'s' * (ranks > 1)}", *_groups(results["collectives"])),
         tuple(_blocks(results)),
-        tuple(
-            dict.fromkeys(
-                note for each in results.values() for note in each.notes if not note.startswith(_STRAGGLER_NOTE)
-            )
-        ),
+        tuple(dict.fromkeys(note for each in results.values() for note in each.notes if note.code != "STRAGGLERS")),
     )
 
 

@@ -36,6 +36,9 @@ _MEASURES: Final[dict[str, Measure]] = {"op": "device_self", "kernel": "duration
 
 _ANY_BOUND: Final = "any"
 
+_ANSWERS: Final = ("COVERAGE", "NO_WORK_SELECTED", "NOT_RECORDED", "LOST_DEVICE_WORK")
+"""Codes of the notes that are the answer where no limit can be told."""
+
 _NUMBERS: Final = ("calls", "device_time", "floor", "headroom", "efficiency", "bound")
 """Columns beside the names at first: as many as 1440 px hold; the others can be chosen."""
 
@@ -54,8 +57,9 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     steps = named("roofline")(job, select=select, by="step")
     blocks = tuple(_blocks(job, select, params.get("name", ""), _named(result, by), steps, by, bound))
     limits = device_limits(steps, marked=has_steps(info), device=has_device_work(info))
-    sentence = without_reasons(limits) or say("{note}", note=note_of(result, result.notes[0]))
-    cannot = tuple(note for note in result.notes if note != sentence)
+    answer = next((note for note in result.notes if note.code in _ANSWERS), "")
+    sentence = without_reasons(limits) or say("{note}", note=note_of(result, answer))
+    cannot = tuple(note for note in result.notes if note != str(sentence))
     return Page("efficiency", "Device efficiency", sentence, (), blocks, cannot)
 
 

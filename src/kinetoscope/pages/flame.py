@@ -48,7 +48,7 @@ def stacks_of(job: Job, select: Selection, *, weight: str = "auto", frames: str 
     """The stacks of calls; device time where there is any, unless `weight` says which; `frames`: all, or modules."""
     alone = frames == "modules"
     result = named("flame")(job, select=select, weight=weight, python=frames, operators=not alone)
-    on_host = weight == "host" or "Values are host time." in result.notes
+    on_host = weight == "host" or any(note.code == "VALUES_ARE" and note.about == "host" for note in result.notes)
     rows = result.frame.select("stack", "value", "calls").iter_rows()
     return Stacks(
         tuple((tuple(stack.split(";")), value, calls) for stack, value, calls in rows),

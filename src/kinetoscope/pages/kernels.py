@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from kinetoscope.analyses import named
-from kinetoscope.analyses.kernels import ANNOTATED
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import annotated_keys
 from kinetoscope.model.job import Job, Partial
@@ -50,7 +49,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     result = named("kernels")(job, select=select, copies=True)
     makes = concentration_sentence(result, "total", select, what="kernel", of="device time")
     sentence = join([makes, _matrix_units(result)])
-    notes = tuple(note for note in result.notes if not note.startswith(ANNOTATED))  # the control offers it
+    notes = tuple(note for note in result.notes if note.code != "ANNOTATED_KERNELS")  # the control offers it
     return Page("kernels", "Kernels", sentence, (), tuple(_blocks(job, select, params, result)), notes)
 
 

@@ -129,7 +129,9 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     if replays:
         blocks.append(TableBlock("With other settings", "memory_what_if", filter=at, limit=50))
     results = [oom, *(named(each)(job, select=select) for each in ("memory_peak", "memory_growth"))]
-    notes = dict.fromkeys(note for result in results for note in result.notes if not note.startswith(name))
+    notes = dict.fromkeys(
+        note for result in results for note in result.notes if (note.code, note.about) != ("REQUEST_FAILED", name)
+    )
     return Page("memory", "Memory", first, blocks=blocks, cannot=tuple(notes))
 
 

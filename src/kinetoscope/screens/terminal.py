@@ -10,6 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.model.trace.symptoms import DAMAGED
+from kinetoscope.notes import Note
 from kinetoscope.pages.blocks import (
     Block,
     ControlsBlock,
@@ -52,7 +53,7 @@ def lines(page: Page, *, width: int) -> Iterator[Line]:
         yield from (*facts, plain())
     yield from _wrapped(page.sentence, prose, "bold")
     yield from () if page.title else facts
-    damage = [note for note in page.cannot if DAMAGED in note]
+    damage = [note for note in page.cannot if isinstance(note, Note) and note.code == DAMAGED]
     for note in damage:
         yield from _wrapped(f"! {note}", prose, "warn", indent="  ")
     before: Block | None = NoteBlock("") if page.sentence else None
@@ -62,11 +63,11 @@ def lines(page: Page, *, width: int) -> Iterator[Line]:
             yield plain()
         yield from drawn
         before = block if drawn else before
-    notes = [note for note in page.cannot if note not in damage]
-    if notes:
+    others = [each for each in page.cannot if each not in damage]
+    if others:
         yield plain()
-    for note in notes:
-        yield from _wrapped(f"· {note}", prose, "dim", indent="  ")
+    for each in others:
+        yield from _wrapped(f"· {each}", prose, "dim", indent="  ")
 
 
 def text(page: Page) -> str:

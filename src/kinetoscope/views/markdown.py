@@ -34,7 +34,7 @@ def table(result: Result, *, limit: int | None = None) -> str:
     frame = result.frame.head(limit) if limit else result.frame
     columns = [column for column in formatted(frame, result.schema, result.frame) if not column.empty]
     if not frame.height or not columns:
-        return lines(["No rows.", "", *notes(result.notes)])
+        return lines(["No rows.", "", *notes(result.sentences)])
     heads = [
         f"{escaped(each.column.name)} ({each.unit})" if each.unit else escaped(each.column.name) for each in columns
     ]
@@ -43,7 +43,7 @@ def table(result: Result, *, limit: int | None = None) -> str:
     out += [table_row(texts) for texts in zip(*cells, strict=True)]
     if more := result.frame.height - frame.height:
         out += ["", f"… {grouped(more)} more rows"]
-    return lines([*out, "", *notes(result.notes)])
+    return lines([*out, "", *notes(result.sentences)])
 
 
 def lines(texts: Sequence[str]) -> str:

@@ -54,7 +54,7 @@ def to_html(result: Result, *, limit: int | None = None) -> str:
         *rows,
         "</tbody></table></div>",
         *_left_out(result.frame.height, frame.height, empty),
-        notes(result.notes),
+        notes(result.sentences),
     )
 
 

@@ -51,7 +51,7 @@ class TableCell:
         """The value, in a new answer."""
         result = ask(self.analysis, self.params) if self.table is None else self.table
         if self.how == "note":
-            return self.column if self.column in result.notes else None
+            return self.column if self.column in result.sentences else None
         return _value(result.frame, self)
 
 
@@ -278,7 +278,7 @@ def computed(result: Result, function: Callable[[pl.DataFrame], Any], unit: Unit
 
 
 def note_of(result: Result, note: str) -> Quantity:
-    """A note of an answer, whole: what it leaves out is said by its analysis, and looked up there."""
+    """A note of an answer, or its sentence, whole: what it leaves out is said by its analysis, and looked up there."""
     return Quantity(note, "", note, TableCell(result.analysis, result.params, note, how="note"))
 
 

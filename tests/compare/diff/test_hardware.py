@@ -60,7 +60,7 @@ def test_what_the_peaks_do_not_explain(tmp_path: Path) -> None:
     assert product["new_efficiency"] / product["base_efficiency"] == pytest.approx(2 * PRODUCT_RATIO, rel=1e-3)
     difference = diff(base, new)
     assert difference.hardware is not None
-    said = difference.hardware.notes[0].replace("\N{NO-BREAK SPACE}", " ")
+    said = difference.hardware.sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith("MI300X instead of H100 SXM: device work takes 350 ns a step instead of 500 ns;")
     assert said in " ".join(str(difference).split())
     assert "instead of H100 SXM" in difference._repr_html_()

@@ -56,9 +56,9 @@ def test_rows_sum_to_the_change_and_name_what_is_new(tmp_path: Path) -> None:
     ends = memory_diff(base, new, at="end").frame
     assert ends.filter(ends["change"] != 0)["change"].to_list() == [64 * MIB]
     assert (ends["base"] + ends["change"]).to_list() == ends["new"].to_list()
-    assert "(most at log.py:7)" in result.notes[0]
-    assert "64.0" not in result.notes[0]  # decimal units
-    assert "67.1" in memory_diff(base, new, at="end").notes[0]
+    assert "(most at log.py:7)" in result.sentence
+    assert "64.0" not in result.sentence  # decimal units
+    assert "67.1" in memory_diff(base, new, at="end").sentence
 
 
 def test_moved_lines_and_folders_are_the_same_place(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_ranks_and_devices_are_compared_where_they_hold_most(tmp_path: Path) -> 
     base = read(snapshot(tmp_path / "rank0.pickle", lambda process: None), jobs=1)
     new = read(snapshot(tmp_path / "rank1.pickle", keeping(MIB, device=1), device=1), jobs=1)
     result = memory_diff(base, new, at="end")
-    assert result.notes[1].startswith("Compared are cuda:0 (rank 0) of")
-    assert "cuda:1 (rank 1) of" in result.notes[1]
+    assert result.notes[0].startswith("Compared are cuda:0 (rank 0) of")
+    assert "cuda:1 (rank 1) of" in result.notes[0]
     assert result.frame["change"].sum() == MIB
 
 

@@ -17,6 +17,7 @@ from kinetoscope.compare.gate.gate import gate
 from kinetoscope.compare.gate.limits import Limit
 from kinetoscope.compare.statistics.numbers import Environment, MetricSeries, Numbers
 from kinetoscope.errors import InputError, NotFoundError
+from kinetoscope.notes import Note
 
 RUN = Numbers(
     "run",
@@ -29,7 +30,7 @@ RUN = Numbers(
         "op:aten::small": MetricSeries((100.0, 100.0, 100.0), "device"),
         "kernel:gemm<a=1>|`\n\u202e": MetricSeries((50_000.0, 50_000.0, 50_000.0), "device"),
     },
-    ("a note",),
+    (Note("A", "a note"),),
 )
 
 

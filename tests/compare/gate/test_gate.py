@@ -16,6 +16,7 @@ from kinetoscope.compare.gate.limits import DEFAULT, Limit, limit_of, limits_of,
 from kinetoscope.compare.statistics.numbers import Environment, MetricSeries, Numbers
 from kinetoscope.errors import InputError, UsageError
 from kinetoscope.model.job import Job
+from kinetoscope.notes import Note
 from kinetoscope.pages.answers.gate import of_gate
 from kinetoscope.pages.sentences.gate import sentence
 from kinetoscope.reading import read
@@ -279,7 +280,7 @@ def test_names_from_traces_stay_text() -> None:
     base, new = runs(on=on), runs(120e6, first=10, on=on)
     for each in (*base, *new):
         each.series[f"op:{EVIL}"] = each.series["step_time"]  # type: ignore[index]
-    noted = [replace(each, notes=(EVIL,), path=EVIL) for each in new]
+    noted = [replace(each, notes=(Note("EVIL", EVIL),), path=EVIL) for each in new]
     found = gate(base, noted, [f"op:{EVIL}=5%"])
     made = of_gate(found, Causes((ChangedCall(EVIL, EVIL, 1e6, 2e6),))).to_markdown()
     shown = gate_text(found, Causes((ChangedCall(EVIL, "kernel", 1e6, 2e6),)))

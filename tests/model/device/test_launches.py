@@ -28,7 +28,7 @@ def test_launches_while_a_graph_is_captured_are_none(tmp_path: Path) -> None:
     assert launch_statistics(job).frame["calls"].to_list()[0] == 2
     assert "2 launch calls became part of a graph: nothing ran, and they are left out." in launches(job).notes
     assert "Launch calls without recorded device work, which may have waited, too: 1." in queue_length(job).notes
-    assert examine(job.trace())["CAPTURED"].count == 2
+    assert examine(job.trace())["CAPTURED"].number == 2
 
 
 def test_work_that_ran_during_a_capture_was_launched(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_what_is_given_counts_before_the_datasheet(tmp_path: Path) -> None:
     known = lookup(tmp_path, peak=["bf16=800T", "network=50GB/s"])
     assert known.peak
     assert (known.peak.flops("bf16"), known.peak.flops("fp16"), known.peak.network) == (800e12, 989.4e12, 50e9)
-    assert known.sentence == (
+    assert known.note == (
         "Peaks are the dense ones of H100 SXM: NVIDIA H100 datasheet, https://www.nvidia.com/en-us/data-center/h100/;"
         " given by hand: bf16, network."
     )
@@ -107,14 +107,14 @@ def test_attainable_peaks_are_taken_on_request(tmp_path: Path, file: Path) -> No
     assert known.peak is known.attainable
     assert known.peak
     assert (known.peak.flops("bf16"), known.peak.flops("fp8")) == (7.5e14, 1978.9e12)
-    assert known.sentence.startswith("Peaks are the attainable ones of H100 SXM: measured 2026-11-22 with torch 2.13;")
-    assert known.sentence.endswith("; given by hand: memory, network; what was not measured is the datasheet's.")
+    assert known.note.startswith("Peaks are the attainable ones of H100 SXM: measured 2026-11-22 with torch 2.13;")
+    assert known.note.endswith("; given by hand: memory, network; what was not measured is the datasheet's.")
     assert (known.origin("bf16"), known.origin("fp8")) == ("measured", "datasheet")
     other = H100 | {"name": "NVIDIA H100 PCIe", "numSms": 114}
     drawn.written(tmp_path / "trace.json", drawn.kernel("k", 0, 10, 1), deviceProperties=[other])
     known = known_peaks(read(tmp_path / "trace.json", peak="attainable").trace(), 0)
     assert known.peak is known.datasheet
-    assert known.sentence.endswith("; nothing was measured of this device.")
+    assert known.note.endswith("; nothing was measured of this device.")
 
 
 def test_the_host_has_what_was_measured_of_it(tmp_path: Path, file: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_host_has_what_was_measured_of_it(tmp_path: Path, file: Path) -> Non
     known = lookup(tmp_path, HOST)
     assert known.peak
     assert (known.peak.flops("fp32"), known.peak.bandwidth) == (1.5e11, 2e10)
-    assert known.sentence == "Peaks are the attainable ones of the host: measured 2026-11-22 on 2 threads."
+    assert known.note == "Peaks are the attainable ones of the host: measured 2026-11-22 on 2 threads."
 
 
 def test_a_measurement_replaces_the_last_one_and_nothing_else(file: Path) -> None:

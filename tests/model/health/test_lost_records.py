@@ -43,7 +43,7 @@ def job(folder: Path, lost: Sequence[int] = (), *, skew: int = 0, graph: bool = 
 
 def symptoms(of: Job) -> dict[str, str]:
     wanted = ("LOST_AT_START", "LAUNCHES_WITHOUT_WORK", "LOST_AT_END", "WORK_BEFORE_LAUNCH", "NO_DEVICE_PART")
-    return {each.code: each.message for each in of.trace().health if each.code in wanted}
+    return {each.code: str(each) for each in of.trace().health if each.code in wanted}
 
 
 @pytest.mark.parametrize("graph", [False, True])
@@ -110,7 +110,7 @@ def test_replays_that_lack_nodes(tmp_path: Path, numbered: bool) -> None:
     assert (
         of.trace()
         .health["PARTIAL_REPLAYS"]
-        .message.startswith("1 replay of a graph lacks 3 of the nodes that the graph has: records were lost, ")
+        .startswith("1 replay of a graph lacks 3 of the nodes that the graph has: records were lost, ")
     )
     assert (
         "3 nodes of replayed graphs were not recorded: times and counts of device" in kinetoscope.kernels(of).notes[0]
@@ -170,7 +170,7 @@ def test_empty_keys_of_counters_are_told_and_read(tmp_path: Path) -> None:
         for name in ("Power (W)", "SM Clock (MHz)")
     ]
     of = drawn.job(tmp_path, *events)
-    assert of.trace().health["EMPTY_KEYS"].message == (
+    assert of.trace().health["EMPTY_KEYS"] == (
         "6 samples of counters (Power (W), SM Clock (MHz)) stand under an empty key: the name counts."
     )
     rows = of.sql("SELECT name, count(*) AS samples, max(value) AS most FROM counters GROUP BY name ORDER BY name")

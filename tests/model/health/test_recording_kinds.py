@@ -144,7 +144,7 @@ def test_launches_without_any_kernel_are_lost_device_work(tmp_path: Path) -> Non
     (kind,) = recording_kinds(found.trace())
     assert (kind.kind, kind.count) == ("lost device work", 9)
     lost = found.trace().health["LAUNCHES_WITHOUT_WORK"]
-    assert (lost.severity, lost.count) == ("warning", 9)
+    assert (lost.severity, lost.number) == ("warning", 9)
     assert "NO_DEVICE_WORK" not in found.trace().health
     text = str(summary(found))
     assert "9 launches were recorded, and no kernel: the recorder lost the device's work." in text
@@ -199,7 +199,7 @@ def test_a_file_that_ends_before_device_work_says_nothing_of_devices(tmp_path: P
     found = read(file, jobs=1)
     (kind,) = recording_kinds(found.trace())
     assert kind.kind == "cut off"
-    assert found.trace().health["NO_DEVICE_WORK"].message == "No device work is in what is left of the file."
+    assert found.trace().health["NO_DEVICE_WORK"] == "No device work is in what is left of the file."
     assert "This file ends early: 46 events are left of it, and no device work is among them." in str(summary(found))
     assert {each.code for each in advise(found).findings} <= {"RECORDING001", "RECORDING002"}
 

@@ -31,7 +31,7 @@ def step(number: int, start: int, length: int = 100, *, tid: int = 1) -> drawn.E
 def test_the_profiler_numbers_its_steps(tmp_path: Path) -> None:
     marked = found(tmp_path, step(11, 100), step(10, 0))
     assert (marked.number.tolist(), pairs(marked.host)) == ([10, 11], [(0, 100), (100, 200)])
-    assert (marked.origin, marked.note) == ("profiler", "")
+    assert (marked.origin, marked.note) == ("profiler", None)
 
 
 def test_files_of_2021_call_steps_operators(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_summary_adds_the_ranks_up_where_all_tell(tmp_path: Path) -> None:
 def test_a_step_that_was_cut_off_is_none(tmp_path: Path) -> None:
     cut = trace(tmp_path, {**WHOLE, "truncated": "SIGTERM"})
     assert steps(cut, None).number.tolist() == [4, 5]
-    assert cut.health["ENDED_EARLY"].message == (
+    assert cut.health["ENDED_EARLY"] == (
         "The recording was ended early (SIGTERM): the step that ran then is cut off and counts as none."
     )
 
@@ -118,7 +118,7 @@ def test_a_step_that_was_cut_off_is_none(tmp_path: Path) -> None:
 def test_where_no_step_is_whole_all_stay(tmp_path: Path) -> None:
     cut = trace(tmp_path, {**WHOLE, "truncated": "exception:\n Error", "last_step": 3})
     assert steps(cut, None).number.tolist() == [4, 5, 6]
-    assert cut.health["ENDED_EARLY"].message == (
+    assert cut.health["ENDED_EARLY"] == (
         "The recording was ended early (exception: Error): it holds no step from start to end."
     )
 

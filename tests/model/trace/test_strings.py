@@ -170,7 +170,7 @@ def test_labels_have_no_lone_surrogates() -> None:
 
 def test_symptoms() -> None:
     strings, _ = _strings(b"fine", b"a\x07", b"\xff", b"\\q", b"\\q\x07", b"C:\\\\Users")
-    assert [(symptom.code, symptom.count) for symptom in strings.symptoms] == [
+    assert [(symptom.code, symptom.number) for symptom in strings.symptoms] == [
         ("CONTROL_CHARACTERS", 2),
         ("BAD_UTF8", 1),
         ("LONE_BACKSLASH", 2),

@@ -4,14 +4,15 @@ import polars as pl
 import pytest
 
 from kinetoscope.errors import InputError
-from kinetoscope.model.trace.symptoms import Health, Symptom
+from kinetoscope.model.trace.symptoms import Health
+from kinetoscope.notes import Note
 from kinetoscope.schema import Result, Schema
 
-NOTE, WARNING, ERROR = Symptom("A", "note", "a"), Symptom("B", "warning", "b"), Symptom("C", "error", "c")
+NOTE, WARNING, ERROR = Note("A", "a"), Note("B", "b", "warning"), Note("C", "c", "error")
 
 
 def test_the_worst_comes_first_and_otherwise_the_order_given_stays() -> None:
-    health = Health.of([NOTE, WARNING], [ERROR, Symptom("D", "warning", "d")])
+    health = Health.of([NOTE, WARNING], [ERROR, Note("D", "d", "warning")])
     assert [symptom.code for symptom in health] == ["C", "B", "D", "A"]
     assert (health.worst, len(health)) == ("error", 4)
 
@@ -28,9 +29,9 @@ def test_symptoms_are_found_by_their_code() -> None:
 def test_a_message_is_one_line_whatever_a_name_holds() -> None:
     name = "a\r\nb\u2028c\x85"
     spelled = "a\\r\\nb\\u2028c\\x85"
-    assert Symptom("A", "note", name).message == spelled
+    assert str(Note("A", name)) == spelled
     assert str(InputError(name)) == spelled
-    assert Result(pl.DataFrame(), Schema(), (name,)).notes == (spelled,)
+    assert Result(pl.DataFrame(), Schema(), (Note("A", name),)).notes == (spelled,)
 
 
 def test_nothing_wrong_is_nothing() -> None:

@@ -210,7 +210,7 @@ def test_an_event_with_an_impossible_time_has_none(value: str) -> None:
     assert trace.start.tolist() == [NO_TIME, 1000]
     assert trace.end.tolist() == [NO_TIME + 2000, 1000]
     assert stray(trace).tolist() == [0]
-    assert [(symptom.code, symptom.count) for symptom in trace.reading if symptom.severity == "warning"] == [
+    assert [(symptom.code, symptom.number) for symptom in trace.reading if symptom.severity == "warning"] == [
         ("IMPOSSIBLE_TIMES", 2)
     ]
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.errors import UsageError
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.exports.budget import tokens
 from kinetoscope.views.exports.files import to_bytes
@@ -19,7 +20,7 @@ def result(rows: int) -> Result:
     frame = pl.DataFrame(
         {"name": [f"kernel {place}" for place in range(rows)], "time": [10**9 + place for place in range(rows)]}
     )
-    return Result(frame, COLUMNS, ("A note.",), "kernels")
+    return Result(frame, COLUMNS, (Note("A", "A note."),), "kernels")
 
 
 @given(st.integers(250, 5000), st.integers(0, 400), st.sampled_from(["json", "markdown"]))
@@ -37,7 +38,7 @@ def test_an_answer_has_its_budget_and_as_many_rows_as_fit(budget: int, rows: int
 def test_json_stays_json_and_says_what_is_left_out() -> None:
     answer = json.loads(to_bytes(result(1000), "json", 400))
     assert answer["columns"][0] == {"name": "name", "dtype": "String", "unit": ""}
-    assert answer["notes"][0].startswith("Rows 1 to ")
+    assert answer["notes"][0]["text"].startswith("Rows 1 to ")
     assert answer["rows"][0] == ["kernel 0", 10**9]
 
 

@@ -14,6 +14,7 @@ pytest.importorskip("xlsxwriter", reason="the extra excel is not installed")
 
 from kinetoscope import report
 from kinetoscope.errors import UsageError
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.exports.excel import MAX_ROWS, to_xlsx
 from tests.cli.run import RANKS
@@ -27,7 +28,7 @@ COLUMNS = Schema(
 
 def result(*rows: tuple[str, int | None, list[int] | None]) -> Result:
     frame = pl.DataFrame(rows, schema={column.name: column.dtype for column in COLUMNS}, orient="row")
-    return Result(frame, COLUMNS, ("A note.",), "kernels")
+    return Result(frame, COLUMNS, (Note("A", "A note."),), "kernels")
 
 
 def parts(book: bytes) -> dict[str, str]:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from kinetoscope.errors import UsageError
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.exports.files import FORMATS, to_bytes, to_csv, to_folded, to_json, to_parquet
 from tests.views.results import kernels
@@ -19,7 +20,11 @@ BIG = 2**53 + 1
 
 
 def test_json_is_the_contract() -> None:
-    result = kernels(("a", None, 2, BIG, math.nan), ('"\x1b[1m<b>', "memory", 1, -1, 0.5), notes=("n",))
+    result = kernels(
+        ("a", None, 2, BIG, math.nan),
+        ('"\x1b[1m<b>', "memory", 1, -1, 0.5),
+        notes=(Note("N", "n", "warning", about="cuda:0"),),
+    )
     assert to_json(result).decode() == (
         '{"analysis": "kernels",\n'
         ' "params": {"min_calls": 2},\n'
@@ -35,7 +40,7 @@ def test_json_is_the_contract() -> None:
         '  [0, "a", null, 2, 9007199254740993, null],\n'
         '  [0, "\\"\\u001b[1m<b>", "memory", 1, -1, 0.5]\n'
         " ],\n"
-        ' "notes": ["n"]}\n'
+        ' "notes": [{"code": "N", "severity": "warning", "about": "cuda:0", "text": "n"}]}\n'
     )
 
 
@@ -72,12 +77,12 @@ def test_csv_has_whole_integers_and_empty_fields() -> None:
 
 
 def test_parquet_keeps_types_and_meanings() -> None:
-    result = kernels(("a", None, 2, BIG, 0.5), notes=("n",))
+    result = kernels(("a", None, 2, BIG, 0.5), notes=(Note("N", "n", "warning", about="cuda:0"),))
     data = to_parquet(result)
     assert pl.read_parquet(io.BytesIO(data)).equals(result.frame)
     metadata: dict[str, Any] = pl.read_parquet_metadata(io.BytesIO(data))
     assert metadata["analysis"] == "kernels"
-    assert json.loads(metadata["notes"]) == ["n"]
+    assert [note["code"] for note in json.loads(metadata["notes"])] == ["N"]
     assert json.loads(metadata["columns"])[4]["unit"] == "ns"
 
 

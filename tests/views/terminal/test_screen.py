@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinetoscope.charts import Lines
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.terminal.lines import with_colour, without_colour, write
 from kinetoscope.views.terminal.screen import UNBOUNDED, lines, to_text
@@ -25,7 +26,7 @@ def test_question_table_foot_and_notes() -> None:
     result = kernels(
         ("gemm", "computation", 1200, 1_500_000_000, 0.75),
         ("ncclAllReduce", "communication", 3, 500_000_000, 0.25),
-        notes=("2 kernels have no launch.",),
+        notes=(Note("UNLINKED", "2 kernels have no launch."),),
     )
     assert to_text(result, width=80, title="Which kernels?") == (
         "Which kernels?\n"
@@ -91,7 +92,7 @@ def test_missing_is_a_dash_and_identities_are_not_grouped() -> None:
 
 
 def test_a_name_can_neither_act_on_the_terminal_nor_be_markup() -> None:
-    result = kernels((EVIL, EVIL, 1, 1, 1.0), notes=(EVIL,))
+    result = kernels((EVIL, EVIL, 1, 1, 1.0), notes=(Note("EVIL", EVIL),))
     seen = "\\x1b]0;owned\\x07\\x1b[31m[bold red]x[/] \\u202etxt"
     for text in (
         to_text(result, width=200, title=EVIL),
@@ -102,7 +103,7 @@ def test_a_name_can_neither_act_on_the_terminal_nor_be_markup() -> None:
 
 
 def test_colour_changes_nothing_but_colour() -> None:
-    result = kernels(("a", "computation", 1, 10, 1.0), notes=("note",), chart=BARS)
+    result = kernels(("a", "computation", 1, 10, 1.0), notes=(Note("A", "note"),), chart=BARS)
     assert ANSI.sub("", to_text(result, width=100, colour=True)) == to_text(result, width=100)
     assert "\x1b[38;2;61;155;214m" in to_text(result, width=100, colour=True), "computation in its blue"
 

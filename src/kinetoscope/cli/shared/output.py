@@ -46,7 +46,7 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
     if form not in _WITH_NOTES:
         sys.stdout.flush()
         with suppress(OSError):  # nobody reads it
-            sys.stderr.writelines(f"kinetoscope: {printable(note)}\n" for note in result.notes)
+            sys.stderr.writelines(f"kinetoscope: {printable(each)}\n" for each in result.sentences)
 
 
 def arrangement(args: argparse.Namespace) -> Arrangement:

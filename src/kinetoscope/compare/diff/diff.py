@@ -18,8 +18,8 @@ from kinetoscope.compare.statistics.noise import Verdict, changes
 from kinetoscope.errors import InputError
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, join, say, total
@@ -48,7 +48,9 @@ ROWS = Schema(
 )
 """The rows of `Diff.rows`, those that changed most first."""
 
-_COLLECTIVES_LEFT_OUT: Final = "Collectives are left out: their time includes waiting for other ranks."
+_COLLECTIVES_LEFT_OUT: Final = Note(
+    "COLLECTIVES_LEFT_OUT", "Collectives are left out: their time includes waiting for other ranks."
+)
 _SAME_STEP_SHARE: Final = 0.005
 _MAX_CATEGORIES: Final = 3
 _MAX_NAMES: Final = 3
@@ -99,7 +101,7 @@ class Diff:
         return self.new - self.base
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Note, ...]:
         """Sentences on what was left out or assumed."""
         return self.rows.notes
 
@@ -172,8 +174,8 @@ def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Resu
     if not before or not now or before == now:
         return None
     frame = across_hardware(base.limits, new.limits, (base.count, new.count))
-    notes = (sentence(frame, before, now), _COLLECTIVES_LEFT_OUT)
-    return Result(frame, ACROSS, notes, "diff", {**params, "table": "hardware"})
+    facts = {**params, "table": "hardware"}
+    return Result(frame, ACROSS, (_COLLECTIVES_LEFT_OUT,), "diff", facts, sentence=sentence(frame, before, now))
 
 
 def _rounded(totals: Sequence[int], count: int) -> list[int]:
@@ -347,20 +349,32 @@ def signed(change: int, unit: Unit = "ns") -> str:
     return f"{'+' if change > 0 else '−' if change < 0 else '±'}{shown(abs(change), unit)}"
 
 
-def _notes(base: RunProfile, new: RunProfile) -> Iterator[str]:
+def _notes(base: RunProfile, new: RunProfile) -> Iterator[Note]:
     """What must be said of the comparison, and what was said of each run."""
     for note in dict.fromkeys([*base.notes, *new.notes]):
-        if note.startswith(not_recorded("shapes")[:-1].split(" (")[0]) and base.has_shapes != new.has_shapes:
+        if note.about == "shapes" and base.has_shapes != new.has_shapes:
             continue
         both = note in base.notes and note in new.notes
-        yield note if both else f"{base.path if note in base.notes else new.path}: {note}"
+        yield note if both else note.reworded(f"{base.path if note in base.notes else new.path}: {note}")
     yield from filter(None, (averaged(base), averaged(new)))
     if base.ranks != new.ranks:
-        yield f"The runs have different ranks: {listed(base.ranks)}, and {listed(new.ranks)}; each is its own mean."
+        yield Note(
+            "DIFFERENT_RANKS",
+            f"The runs have different ranks: {listed(base.ranks)}, and {listed(new.ranks)}; each is its own mean.",
+        )
     if base.has_device != new.has_device:
         on, off = (base, new) if base.has_device else (new, base)
-        yield f"{on.path} has device work, {off.path} has none: their times are of different machines, or options."
+        yield Note(
+            "DEVICE_WORK_ON_ONE_SIDE",
+            f"{on.path} has device work, {off.path} has none: their times are of different machines, or options.",
+        )
     if base.has_modules != new.has_modules:
-        yield "Modules were recorded in one of the runs only: call paths are compared without them."
+        yield Note(
+            "MODULES_ON_ONE_SIDE",
+            "Modules were recorded in one of the runs only: call paths are compared without them.",
+        )
     if base.has_shapes != new.has_shapes:
-        yield "Shapes were recorded in one of the runs only: calls of all shapes are compared together."
+        yield Note(
+            "SHAPES_ON_ONE_SIDE",
+            "Shapes were recorded in one of the runs only: calls of all shapes are compared together.",
+        )

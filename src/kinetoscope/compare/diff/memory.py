@@ -15,6 +15,7 @@ from kinetoscope.errors import InputError
 from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.text import brief
@@ -106,11 +107,12 @@ def memory_diff(
     frame = pl.DataFrame([_row(pair, total) for pair in pairs], schema=ROWS.types, orient="row")
     frame = frame.sort(pl.col("change").abs(), "new", "stack", "name", descending=[True, True, False, False])
     where = f"{was_on} of {base.path} and {on} of {new.path}"
-    notes = (_sentence(frame, at), f"Compared are {where}.", *dict.fromkeys(sides[0][2] + sides[1][2]))
-    return Result(frame, ROWS, notes, "memory_diff", {"base": base.path, "new": new.path, "at": at})
+    notes = (Note("COMPARED", f"Compared are {where}."), *dict.fromkeys(sides[0][2] + sides[1][2]))
+    params = {"base": base.path, "new": new.path, "at": at}
+    return Result(frame, ROWS, notes, "memory_diff", params, sentence=_sentence(frame, at))
 
 
-def _side(run: Job, select: Selection, at: MemoryInstant) -> tuple[list[MemoryOwner], str, tuple[str, ...]]:
+def _side(run: Job, select: Selection, at: MemoryInstant) -> tuple[list[MemoryOwner], str, tuple[Note, ...]]:
     """What was in use on the fullest device of a run; that device, and notes."""
     answer = memory_peak(run, select=select, group_by="stack", at=_END if at == "end" else None)
     frame = answer.frame

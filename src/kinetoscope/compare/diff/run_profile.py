@@ -21,6 +21,7 @@ from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
 from kinetoscope.model.steps.selection import Selection, default_to_steady
 from kinetoscope.model.trace.text import listed
+from kinetoscope.notes import Note
 
 VARYING_SHAPES: Final = "varying"
 """Shapes that differ from step to step."""
@@ -76,7 +77,7 @@ class RunProfile:
     count: int
     ranks_of: Int64s
     owners: tuple[Owner, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     limits: pl.DataFrame = field(default_factory=OF_RANK.empty)
     times: pl.DataFrame = field(default_factory=TIMES_OF_RANK.empty)
     program: Program | None = None
@@ -205,8 +206,8 @@ def together(one: Owner, other: Owner, key: OwnerKey | None = None) -> Owner:
     return Owner(key or one.key, one.calls + other.calls, one.time + other.time, min(one.first, other.first), steps)
 
 
-def averaged(run: RunProfile) -> str:
-    """A note on what the mean is over; "" where there is one rank."""
+def averaged(run: RunProfile) -> Note | None:
+    """A note on what the mean is over; None where there is one rank."""
     if len(run.ranks) < 2:
-        return ""
-    return f"Times are means over ranks {listed(run.ranks)} of {run.path}."
+        return None
+    return Note("MEANS_OVER_RANKS", f"Times are means over ranks {listed(run.ranks)} of {run.path}.")

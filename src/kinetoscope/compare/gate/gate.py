@@ -33,6 +33,7 @@ from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema, Unit
 from kinetoscope.views.text import middle, printable
 
@@ -58,8 +59,6 @@ _MEMORY: Final = Assumed(between=0.005, within=0.0)
 
 _MAX_NAME_CELLS: Final = 100
 
-WARM_UP: Final = "Left out as warm-up"
-"""How the note begins that each run has, about steps that a gate never looks at."""
 
 _NOT_RECORDED: Final = {
     OPERATOR: "no operators were recorded (ProfilerActivity.CPU records them)",
@@ -105,7 +104,7 @@ class Gate:
     base: tuple[Numbers, ...]
     new: tuple[Numbers, ...]
     strict: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def __str__(self) -> str:
         return dispatch.text(self)
@@ -260,25 +259,26 @@ def _named(metric: str) -> str:
     return repr(middle(printable(metric), _MAX_NAME_CELLS))
 
 
-def _uneven(check: Check, base: Sequence[Numbers], new: Sequence[Numbers]) -> str:
+def _uneven(check: Check, base: Sequence[Numbers], new: Sequence[Numbers]) -> Note | None:
     """A note where the mean step grew and the typical one did not: some steps became much longer."""
     change = check.verdict.change
     if check.metric != STEP_TIME or check.failed or change is None:
-        return ""
+        return None
     before, now = (sum(run.series[STEP_TIME].mean for run in side) / len(side) for side in (base, new))
     grown = now / before - 1 if before > 0 else 0.0
     if grown - change < check.limit.share or grown < check.limit.share:
-        return ""
-    return (
+        return None
+    return Note(
+        "STEPS_UNEVEN",
         f"The mean step changed by {grown:+.1%}, the typical one by {change:+.1%}: some steps became much longer, which"
-        " the gate does not judge; `kinetoscope diff` says why."
+        " the gate does not judge; `kinetoscope diff` says why.",
     )
 
 
 # --- may they be compared?
 
 
-def _comparable(base: Sequence[Numbers], new: Sequence[Numbers], any_device: bool) -> list[str]:
+def _comparable(base: Sequence[Numbers], new: Sequence[Numbers], any_device: bool) -> list[Note]:
     """Notes on what differs in what they ran on.
 
     Raises:
@@ -290,21 +290,29 @@ def _comparable(base: Sequence[Numbers], new: Sequence[Numbers], any_device: boo
         said = f"base ran on {_spelled(before)}, new on {_spelled(now)}"
         if not any_device:
             raise InputError(f"{said}: measure both on the same device, or compare with --any-device")
-        notes.append(f"Different devices: {said}.")
+        notes.append(Note("DIFFERENT_DEVICES", f"Different devices: {said}."))
     ranks = [sorted({run.environment.ranks for run in side}) for side in (base, new)]
     if ranks[0] != ranks[1]:
-        notes.append(f"Different numbers of ranks: base {listed(ranks[0])}, new {listed(ranks[1])}.")
+        notes.append(
+            Note(
+                "DIFFERENT_NUMBERS_OF_RANKS",
+                f"Different numbers of ranks: base {listed(ranks[0])}, new {listed(ranks[1])}.",
+            )
+        )
     return [*notes, *_version_notes(base, new)]
 
 
-def _version_notes(base: Sequence[Numbers], new: Sequence[Numbers]) -> Iterator[str]:
+def _version_notes(base: Sequence[Numbers], new: Sequence[Numbers]) -> Iterator[Note]:
     """A note for each library whose versions differ, and are known of all runs."""
     for name in sorted({name for run in (*base, *new) for name in run.environment.versions}):
         old, fresh = (
             sorted({run.environment.versions.get(name, "not recorded") for run in side}) for side in (base, new)
         )
         if old != fresh and "not recorded" not in (*old, *fresh):
-            yield printable(f"Different versions of {name}: base {', '.join(old)}, new {', '.join(fresh)}.")
+            yield Note(
+                "DIFFERENT_VERSIONS",
+                printable(f"Different versions of {name}: base {', '.join(old)}, new {', '.join(fresh)}."),
+            )
 
 
 def _devices(side: Sequence[Numbers]) -> list[str]:
@@ -315,13 +323,13 @@ def _spelled(names: Iterable[object]) -> str:
     return " and ".join(middle(printable(str(name)), _MAX_NAME_CELLS) for name in names)
 
 
-def _noted(base: Sequence[Numbers], new: Sequence[Numbers]) -> list[str]:
+def _noted(base: Sequence[Numbers], new: Sequence[Numbers]) -> list[Note]:
     """What was noticed when the runs were measured: once for all, or with the run's name."""
     notes = []
     runs = [*base, *new]
-    for note in dict.fromkeys(note for run in runs for note in run.notes if not note.startswith(WARM_UP)):
+    for note in dict.fromkeys(note for run in runs for note in run.notes if note.code != "WARM_UP_LEFT_OUT"):
         of = [run.path for run in runs if note in run.notes]
-        notes.append(note if len(of) == len(runs) else f"{', '.join(dict.fromkeys(of))}: {note}")
+        notes.append(note if len(of) == len(runs) else note.reworded(f"{', '.join(dict.fromkeys(of))}: {note}"))
     return notes
 
 

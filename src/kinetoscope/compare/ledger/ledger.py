@@ -25,6 +25,7 @@ from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT = Schema(
@@ -133,7 +134,7 @@ class LedgerEntry:
     memory_peak: int | None
     recording: Recording | None
     devices: str
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     program: Program | None = None
 
     def is_comparable(self, before: LedgerEntry) -> bool:
@@ -351,15 +352,16 @@ def _recorded_differences(one: Recording, other: Recording) -> Iterator[str]:
         yield f"branch {short(one.branch) or '?'} → {short(other.branch) or '?'}"
 
 
-def _notes(entries: Sequence[LedgerEntry], names: Sequence[str]) -> Iterator[str]:
+def _notes(entries: Sequence[LedgerEntry], names: Sequence[str]) -> Iterator[Note]:
     silent = [name for name, each in zip(names, entries, strict=True) if each.rate is None]
     if silent:
-        yield _NO_SAMPLES.format("any run" if len(silent) == len(entries) else ", ".join(silent))
+        who = "any run" if len(silent) == len(entries) else ", ".join(silent)
+        yield Note("NO_THROUGHPUT", _NO_SAMPLES.format(who))
     if len({each.ranks for each in entries}) > 1:
-        yield "The runs have different ranks; each is the mean over its own."
+        yield Note("LEDGER_OF_DIFFERENT_RANKS", "The runs have different ranks; each is the mean over its own.")
     for note in dict.fromkeys(note for each in entries for note in each.notes):
         of = [name for name, each in zip(names, entries, strict=True) if note in each.notes]
-        yield note if len(of) == len(entries) else f"{', '.join(of)}: {note}"
+        yield note if len(of) == len(entries) else note.reworded(f"{', '.join(of)}: {note}")
 
 
 def distinct_names(paths: Sequence[str]) -> list[str]:

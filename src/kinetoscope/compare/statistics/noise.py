@@ -28,6 +28,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.statistics import NormalMixture, benjamini_hochberg, permutation_p_value, variance_factors
 from kinetoscope.compare.statistics.run_statistics import RunStatistics, run_statistics, variance_inflation
+from kinetoscope.notes import Note
 
 Word = Literal["worse", "better", "same", "inconclusive"]
 Samples = Sequence[Sequence[float]]
@@ -85,7 +86,7 @@ class Verdict:
         level: of the test; the interval holds the change with probability 1 − level.
         limit: changes smaller than this share do not count.
         higher_is_worse: False for a throughput.
-        why: what the verdict rests on where it rests on little; empty otherwise.
+        why: what the verdict rests on where it rests on little; None otherwise.
     """
 
     word: Word
@@ -98,7 +99,7 @@ class Verdict:
     level: float
     limit: float = MIN_CHANGE
     higher_is_worse: bool = True
-    why: str = ""
+    why: Note | None = None
 
 
 def change(
@@ -320,19 +321,25 @@ def _known_verdict(estimate: _Estimate, limit: float, higher_is_worse: bool) -> 
     if not higher_is_worse and word in ("worse", "better"):
         word = "better" if word == "worse" else "worse"
     relative = {"same": 0.0, "worse": math.inf, "better": -1.0}.get(estimate.known or "")
-    why = "No step has a value on one side." if base is None or new is None else "It is 0 in some runs."
+    without = base is None or new is None
+    said = "No step has a value on one side." if without else "It is 0 in some runs."
+    why = Note("NO_VALUE" if without else "ZERO_IN_SOME_RUNS", said)
     return Verdict(word, base, new, relative, relative, relative, None, estimate.level, limit, higher_is_worse, why)
 
 
-def _why(estimate: _Estimate) -> str:
+def _why(estimate: _Estimate) -> Note | None:
     runs = min(len(estimate.base), len(estimate.new))
     if estimate.few:
-        return (
+        return Note(
+            "FEW_RUNS",
             f"{runs} run{'s' if runs > 1 else ''} per side: the variation between runs is unknown; "
-            f"use {RUNS} or more per side."
+            f"use {RUNS} or more per side.",
         )
     if not estimate.short:
-        return ""
+        return None
     if min(run.steps for run in (*estimate.base, *estimate.new)) < STEPS:
-        return f"A run has fewer than {STEPS} steps after its warm-up; record more."
-    return f"Consecutive steps resemble each other, and count for fewer than {STEPS} independent ones; record more."
+        return Note("FEW_STEPS_OF_RUN", f"A run has fewer than {STEPS} steps after its warm-up; record more.")
+    return Note(
+        "STEPS_ALIKE",
+        f"Consecutive steps resemble each other, and count for fewer than {STEPS} independent ones; record more.",
+    )

@@ -31,6 +31,7 @@ from kinetoscope.model.steps.steps import step_of, step_of_work
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema, Unit
 
 STEP_TIME: Final = "step_time"
@@ -109,7 +110,7 @@ class Numbers:
     path: str
     environment: Environment
     series: Mapping[str, MetricSeries]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     complete: bool = True
 
     @property

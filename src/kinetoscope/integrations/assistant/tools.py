@@ -215,7 +215,7 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
     base, new = folders.job(given, "base"), folders.job(given, "new")
     if all(source.reader == "snapshot" for source in (*base.sources, *new.sources)):
         memory = memory_diff(base, new, select=selection(given))
-        return {"answer": clean(memory.notes[0], MAX_LEVELS), **table(memory, {"limit": _CALLS, **given})}
+        return {"answer": clean(memory.sentence, MAX_LEVELS), **table(memory, {"limit": _CALLS, **given})}
     difference = diff(base, new, select=selection(given))
     waterfall, rows = (
         table(difference.waterfall, {"limit": MAX_ROWS}, "waterfall"),
@@ -227,7 +227,7 @@ def _diff(folders: Folders, given: Mapping[str, Any]) -> dict[str, Any]:
         "new_step_ns": difference.new,
         "waterfall_columns": waterfall["columns"],
         "waterfall": waterfall["waterfall"],
-        **({"hardware": clean(difference.hardware.notes[0], MAX_LEVELS)} if difference.hardware is not None else {}),
+        **({"hardware": clean(difference.hardware.sentence, MAX_LEVELS)} if difference.hardware is not None else {}),
         **rows,
     }
 

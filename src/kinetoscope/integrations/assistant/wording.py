@@ -55,7 +55,7 @@ def table(result: Result, given: Mapping[str, Any], rows: str = "rows") -> dict[
         answer["columns_without_values"] = empty
     if offset + frame.height < total or offset:
         answer["left_out"] = f"rows {offset + 1} to {offset + frame.height} of {total:,}; offset and limit show others"
-    return answer | notes(result.notes)
+    return answer | notes(result.sentences)
 
 
 def notes(of: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import polars as pl
 
 from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
 from kinetoscope.model.collectives.process_groups import ranks_text
+from kinetoscope.notes import Note
 
 _SECOND: Final = 1e9
 _RANKS: Final = pl.col("group_size")
@@ -87,23 +88,25 @@ def bandwidths() -> dict[str, pl.Expr]:
     return {"algorithm_bandwidth": rate(size), "bus_bandwidth": rate(on_bus)}
 
 
-def incomplete(calls: pl.DataFrame) -> str:
-    """A note on collectives of which not all ranks have a call; "" if there are none."""
+def incomplete(calls: pl.DataFrame) -> Note | None:
+    """A note on collectives of which not all ranks have a call; None if there are none."""
     partial = len(calls.filter(pl.col("call").is_not_null() & (pl.col("missing") > 0)))
     if not partial:
-        return ""
-    return (
+        return None
+    return Note(
+        "PARTIAL_COLLECTIVES",
         f"{partial:,} collectives have calls of only part of their ranks here: the shortest call may be another's, "
-        "so transfer may be shorter and waiting longer."
+        "so transfer may be shorter and waiting longer.",
     )
 
 
-def alone(frame: pl.DataFrame) -> str:
-    """A note where only one rank was read; "" if there are more, or no calls."""
+def alone(frame: pl.DataFrame) -> Note | None:
+    """A note where only one rank was read; None if there are more, or no calls."""
     ranks = frame["rank"].unique().to_list()
     if len(ranks) != 1:
-        return ""
-    return (
+        return None
+    return Note(
+        "ONE_RANK_READ",
         f"Only rank {ranks_text(ranks)} was read: transfer, waiting and bandwidths of its collectives are unknown "
-        "(read the traces of the other ranks with it)."
+        "(read the traces of the other ranks with it).",
     )

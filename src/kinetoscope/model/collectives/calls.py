@@ -39,6 +39,7 @@ from kinetoscope.model.trace.event_kinds import (
 )
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema
 
 CALLS: Final = Schema(
@@ -133,12 +134,17 @@ def for_matching(trace: Trace, select: Selection) -> Partial:
     """The selected calls of a rank, with its number and its machine, as matching needs them."""
     view = scope(trace, select)
     frame = with_source(selected_calls(view), trace)
-    notes = view.notes if select.steps is not None else ()
+    notes: tuple[Note, ...] = ()
     if not len(collective_calls(trace, select.steps_by)):
         called = int(rows_beginning(trace, (COMMUNICATION_RECORD,), *RANGE_KINDS).sum())
         what = "1 collective was called, but its" if called == 1 else f"{called} collectives were called, but their"
         if called:
-            notes += (f"{what} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",)
+            notes += (
+                Note(
+                    "NO_COLLECTIVE_WORK",
+                    f"{what} work on devices was not recorded (ProfilerActivity.CUDA, XPU, … records it).",
+                ),
+            )
     return Partial(frame, notes)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kinetoscope.model.compile.files import compile_files
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 ARTIFACT: Final = "artifact"
 """Kind of the records that are told apart by a name in their metadata."""
@@ -148,3 +149,13 @@ def _integer(value: Any, otherwise: int) -> int:
 def first_line(text: str) -> str:
     """The first line of a text, shortened."""
     return text.strip().partition("\n")[0].strip()[:_MAX_LINE_CHARACTERS]
+
+
+NOTHING_COMPILED: Final = Note("NOTHING_COMPILED", "Nothing that torch.compile made was recorded.")
+"""Says that there is neither compiled code nor a log of it."""
+
+
+def no_log(consequence: str) -> Note:
+    """The note that torch's structured log is not there, and what follows."""
+    remedy = "kinetoscope record keeps it; TORCH_TRACE=FOLDER and --compile FOLDER give it"
+    return Note("NO_COMPILE_LOG", f"Torch's structured log is not there ({remedy}): {consequence}.")

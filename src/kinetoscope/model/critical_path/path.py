@@ -27,6 +27,7 @@ from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 
 class PathCause(IntEnum):
@@ -64,6 +65,12 @@ _COLUMNS: Final = ("step", "start", "end", "cause", "dependency", "row", "tail",
 """Fields of a `CriticalPath` that have a value for each piece."""
 
 _LAUNCHING: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH, RuntimeCallKind.COPY, RuntimeCallKind.SET)
+
+
+OF_WHOLE_RANK: Final = Note(
+    "PATH_OF_RANK", "The path is through the whole rank: of the selection only steps and the range of time count."
+)
+"""Says which part of a selection counts."""
 
 
 @dataclass(frozen=True)

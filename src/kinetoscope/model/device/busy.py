@@ -12,6 +12,7 @@ from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.steps.scope import Scope, recorded_span, unclipped
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,8 @@ def _of_device(view: Scope, device: int, here: Bools, asked: Intervals | None) -
     return Busy(device, window, computation, communication, memory)
 
 
-def no_work_note(view: Scope, consequence: str = "") -> str:
+def no_work_note(view: Scope, consequence: str = "") -> Note:
     """The note that there is no row because no device work is selected, and what follows from that."""
     if not len(view.device_work):
         return no_device_work(view.trace, consequence)
-    return "No device work was selected" + (f": {consequence}." if consequence else ".")
+    return Note("NO_WORK_SELECTED", "No device work was selected" + (f": {consequence}." if consequence else "."))

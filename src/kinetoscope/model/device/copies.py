@@ -18,6 +18,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 SET: Final = "memset"
 UNKNOWN_DIRECTION: Final = "unknown"
@@ -121,7 +122,7 @@ class Transfers:
     begins: Bools
     bytes: Int64s
     rate: Floats
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     def __len__(self) -> int:
         return len(self.direction)
@@ -160,15 +161,25 @@ def transfers(view: Scope) -> Transfers:
     )
 
 
-def _notes(view: Scope, size: Int64s, duration: Floats) -> list[str]:
+def _notes(view: Scope, size: Int64s, duration: Floats) -> list[Note]:
     if not len(view.device_work):
         return [no_device_work(view.trace)]
     if not len(size):
-        return ["No copies or sets of device memory in what was selected."]
-    notes = list(view.notes) if view.select.steps is not None else []
+        return [Note("NO_COPIES_SELECTED", "No copies or sets of device memory in what was selected.")]
+    notes: list[Note] = []
     unsized, instant = int((size < 0).sum()), int(((size >= 0) & (duration == 0)).sum())
     if unsized:
-        notes.append(f"{unsized:,} of {len(size):,} copies and sets have no recorded size; bandwidths leave them out.")
+        notes.append(
+            Note(
+                "COPIES_WITHOUT_SIZE",
+                f"{unsized:,} of {len(size):,} copies and sets have no recorded size; bandwidths leave them out.",
+            )
+        )
     if instant:
-        notes.append(f"{instant:,} of {len(size):,} copies and sets took 0 ns; bandwidths leave them out.")
+        notes.append(
+            Note(
+                "COPIES_WITHOUT_TIME",
+                f"{instant:,} of {len(size):,} copies and sets took 0 ns; bandwidths leave them out.",
+            )
+        )
     return notes

@@ -18,6 +18,7 @@ from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -88,22 +89,37 @@ def _union_lengths(work: DeviceWork, linked: Int32s, place: Int32s, launches: in
     return charge(work.start[linked], work.end[linked], place, alone, each, launches, climb=False).covered
 
 
-def launch_notes(view: Scope, calls: Launches, chosen: Int64s) -> list[str]:
+def launch_notes(view: Scope, calls: Launches, chosen: Int64s) -> list[Note]:
     """Notes on the chosen calls, and on device work without a recorded launch."""
     work, trace = view.device_work, view.trace
-    notes = []
+    notes: list[Note] = []
     part = int((captured(trace) & view.host_mask).sum())
     if part:
-        notes.append(f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.")
+        notes.append(
+            Note(
+                "LAUNCHES_CAPTURED",
+                f"{number_of(part, 'launch call')} became part of a graph: nothing ran, and they are left out.",
+            )
+        )
     if not len(calls):
-        nothing = "No call that launches device work was recorded." if len(work) else no_device_work(trace)
-        return [*notes, nothing]
+        none = Note("NO_LAUNCHES", "No call that launches device work was recorded.")
+        return [*notes, none if len(work) else no_device_work(trace)]
     if not len(chosen):
-        return [*notes, "No launch is selected."]
+        return [*notes, Note("NO_LAUNCHES_SELECTED", "No launch is selected.")]
     lost = int((work.launch < 0).sum())
     if lost:
-        notes.append(f"{lost:,} of {len(work):,} pieces of device work have no recorded launch and are left out.")
+        notes.append(
+            Note(
+                "LAUNCHES_UNLINKED",
+                f"{lost:,} of {len(work):,} pieces of device work have no recorded launch and are left out.",
+            )
+        )
     alone = int((calls.first[chosen] < 0).sum())
     if alone:
-        notes.append(f"Of {alone:,} of {len(chosen):,} calls the work was not recorded: their delay is not known.")
+        notes.append(
+            Note(
+                "DELAYS_UNKNOWN",
+                f"Of {alone:,} of {len(chosen):,} calls the work was not recorded: their delay is not known.",
+            )
+        )
     return notes

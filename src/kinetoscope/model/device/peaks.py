@@ -19,6 +19,7 @@ from kinetoscope.model.device.hardware import Device, device_of, devices
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.source import OwnPeaks, Rates
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Unit
 
 PRECISIONS: Final = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
@@ -141,15 +142,16 @@ class Lookup:
         return "measured" if name in self.measured and self.peak is self.attainable else "datasheet"
 
     @property
-    def sentence(self) -> str:
+    def note(self) -> Note:
         """Which peaks these are, and where they are from."""
         if self.peak is None:
-            return f"Shares of the peak are unknown: {self.reason} (--peak gives it by hand)."
+            return Note("PEAKS_UNKNOWN", f"Shares of the peak are unknown: {self.reason} (--peak gives it by hand).")
         if not self.peak.source:
-            return f"Peaks are given by hand: {', '.join(self.given)}."
+            return Note("PEAKS_GIVEN", f"Peaks are given by hand: {', '.join(self.given)}.")
         kind = "attainable" if self.peak is self.attainable else "dense"
         given = f"; given by hand: {', '.join(self.given)}" if self.given else ""
-        return f"Peaks are the {kind} ones of {self.peak.product}: {self.peak.source}{given}{self._attained}."
+        said = f"Peaks are the {kind} ones of {self.peak.product}: {self.peak.source}{given}{self._attained}."
+        return Note("PEAKS", said)
 
     @property
     def _attained(self) -> str:

@@ -19,6 +19,7 @@ from kinetoscope.model.graphs.lost_work import captured, no_device_work
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Queues:
     start: Int64s
     end: Int64s
     clip: tuple[int, int] | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     def __len__(self) -> int:
         return len(self.stream)
@@ -91,23 +92,38 @@ def queues(trace: Trace, select: Selection) -> Queues:
     )
 
 
-def _notes(view: Scope, entries: int, early: int) -> list[str]:
+def _notes(view: Scope, entries: int, early: int) -> list[Note]:
     trace, work = view.trace, view.device_work
     if not len(work):
         return [no_device_work(trace)]
-    notes = list(view.notes) if view.select.steps is not None else []
+    notes: list[Note] = []
     if not entries:
-        notes.append("No device work with a recorded launch was selected.")
+        notes.append(Note("NO_LINKED_WORK_SELECTED", "No device work with a recorded launch was selected."))
     launch = work.launch[view.device_work_mask]
     if unlinked := int((launch < 0).sum()):
-        notes.append(f"{unlinked:,} of {len(launch):,} pieces of device work have no recorded launch: not counted.")
+        notes.append(
+            Note(
+                "UNLINKED_IN_QUEUES",
+                f"{unlinked:,} of {len(launch):,} pieces of device work have no recorded launch: not counted.",
+            )
+        )
     if early:
-        notes.append(f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.")
+        notes.append(
+            Note(
+                "EARLY_IN_QUEUES",
+                f"{early:,} launches began on the device before their calls did, by its clock: they waited 0 ns.",
+            )
+        )
     launches = view.host_mask & np.isin(
         runtime_call_kinds(trace), (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
     )
     launches[work.launch[work.launch >= 0]] = False
     launches &= ~captured(trace)
     if without_work := int(launches.sum()):
-        notes.append(f"Launch calls without recorded device work, which may have waited, too: {without_work:,}.")
+        notes.append(
+            Note(
+                "LAUNCHES_IN_QUEUES",
+                f"Launch calls without recorded device work, which may have waited, too: {without_work:,}.",
+            )
+        )
     return notes

@@ -15,6 +15,7 @@ from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, UNKNOWN_UNIT, 
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,23 @@ def use_of(kernels: Kernels, windows: Intervals) -> DeviceUse:
     )
 
 
-def fill_notes(kernels: Kernels, device: int) -> list[str]:
+def fill_notes(kernels: Kernels, device: int) -> list[Note]:
     """Notes on kernels that SM efficiency and occupancy leave out because it was not recorded."""
     notes = []
     for values, what in ((kernels.blocks, "blocks per multiprocessor"), (kernels.occupancy, "occupancy")):
         missing = int(np.isnan(values).sum())
         if missing == len(kernels) and missing:
-            notes.append(f"No kernel has {what}: this device or version of the profiler does not record it.")
+            notes.append(
+                Note(
+                    "NO_OCCUPANCY", f"No kernel has {what}: this device or version of the profiler does not record it."
+                )
+            )
         elif missing:
             effect = "count as empty" if values is kernels.blocks else "are left out of the mean"
-            notes.append(f"{missing:,} of {len(kernels):,} kernels on device {device} have no {what} and {effect}.")
+            notes.append(
+                Note(
+                    "OCCUPANCY_MISSING",
+                    f"{missing:,} of {len(kernels):,} kernels on device {device} have no {what} and {effect}.",
+                )
+            )
     return notes

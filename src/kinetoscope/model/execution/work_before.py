@@ -18,6 +18,7 @@ from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 LAUNCH_LATENCY_NS: Final = 30_000
 """From the end of a launch call until an idle device begins, at most."""
@@ -69,14 +70,15 @@ def work_before(trace: Trace) -> WorkBefore:
     return WorkBefore(begin, np.array(list(held_until), np.int64), np.array(list(held_until.values()), np.int64))
 
 
-def notes_of_earlier_work(trace: Trace) -> Iterator[str]:
+def notes_of_earlier_work(trace: Trace) -> Iterator[Note]:
     """The note on numbers that leave work from before the recording out."""
     before = work_before(trace)
     if len(before.device):
         who = "the device was" if len(np.unique(device_work(trace).device)) == 1 else "devices were"
-        yield (
+        yield Note(
+            "WORK_BEFORE",
             f"For the first {(before.end - before.begin) / 1e6:,.3g} ms {who} busy with work from before the "
-            "recording: that time is in no step, and not idle."
+            "recording: that time is in no step, and not idle.",
         )
 
 

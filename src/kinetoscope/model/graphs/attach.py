@@ -25,6 +25,7 @@ from kinetoscope.model.trace.captured_calls import CapturedCalls, nothing_captur
 from kinetoscope.model.trace.shapes import NUMBER_TEXT, RAW, SLOTS, STRING, Item, Shapes, pack_item
 from kinetoscope.model.trace.strings import Strings
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 MAX_CALLS: Final = 2_000_000
 """Captured calls up to which those of Python are kept, in a file of fewer events; beyond, only calls of modules are."""
@@ -86,12 +87,12 @@ def with_captured_calls(
     taken = np.zeros(len(trace), np.bool_)
     parts = list[AttributedReplays]()
     graphs = captured_graphs(trace, OWN_RECORDING)
-    problems = list[str]()
+    problems = list[Note]()
     for number, recording in enumerate(recordings):
         try:
             graphs += relabelled(recording.graphs(), number)
         except InputError as error:  # the run is asked about, and can be read
-            problems.append(f"A capture trace is left out: {error}")
+            problems.append(Note("CAPTURE_LEFT_OUT", f"A capture trace is left out: {error}"))
     found = joined(trace, graphs)
     last, recorded = OWN_RECORDING, trace
     for each in sorted(found.replays, key=lambda each: each.graph.recording):
@@ -184,14 +185,19 @@ def _kinds(items: tuple[Item, ...]) -> list[int]:
     return [kind for _, kind, _ in items if kind < SLOTS]
 
 
-def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequence[str]) -> Trace:
+def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequence[Note]) -> Trace:
     notes = list(on_joins)
     if not parts:
         trace.captured = nothing_captured(len(trace), notes)
         return trace
     if sum(len(part.launch) * len(part.calls.name) for part in parts) > max(MAX_CALLS, len(trace)):
         parts = [replace(part, calls=part.calls.without_frames()) for part in parts]
-        notes.append("The Python calls of captured graphs are left out, but for modules: with them there are too many.")
+        notes.append(
+            Note(
+                "GRAPH_PYTHON_LEFT_OUT",
+                "The Python calls of captured graphs are left out, but for modules: with them there are too many.",
+            )
+        )
     shapes = trace.shapes
     packed = [np.array([pack_item(item) for item in items], np.int64) for items in shapes.items]
     numbers = {items: code for code, items in reversed(list(enumerate(shapes.items)))}

@@ -25,6 +25,7 @@ from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Joins:
     """The replays that are joined, and sentences on them and on the others."""
 
     replays: tuple[JoinedReplays, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
@@ -259,25 +260,33 @@ def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
     return allowed
 
 
-def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, several: Bools) -> Iterable[str]:
+def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, several: Bools) -> Iterable[Note]:
     pieces = sum(each.work.size for each in found)
     if pieces:
         checked = sum(int(each.same.sum()) * len(each.launch) for each in found)
         parts = [(checked, "by the kernel's name, or its grid and block"), (pieces - checked, "by order and kind")]
-        yield (
+        yield Note(
+            "REPLAYS_JOINED",
             f"{pieces} of {len(every.work)} kernels, copies and sets in replays of CUDA graphs have the operators of "
-            f"their capture: {', '.join(f'{count} {how}' for count, how in parts if count)}."
+            f"their capture: {', '.join(f'{count} {how}' for count, how in parts if count)}.",
         )
     if count := int(several.sum()):
-        yield (
+        yield Note(
+            "REPLAYS_AMBIGUOUS",
             f"{number_of(count, 'replay')} of CUDA graphs may be of several captures that differ: no operators are "
-            "assigned. --capture with the trace of the one that was replayed decides."
+            "assigned. --capture with the trace of the one that was replayed decides.",
         )
     if count := int(((chosen < 0) & ~several & (every.launch >= 0)).sum()):
         match = "matches" if count == 1 else "match"
-        yield f"{number_of(count, 'replay')} of CUDA graphs {match} no capture trace: no operators are assigned."
+        yield Note(
+            "REPLAYS_UNMATCHED",
+            f"{number_of(count, 'replay')} of CUDA graphs {match} no capture trace: no operators are assigned.",
+        )
     if count := int((every.launch < 0).sum()):
-        yield f"{number_of(count, 'replay')} of CUDA graphs began before the recording: no operators are assigned."
+        yield Note(
+            "REPLAYS_BEFORE",
+            f"{number_of(count, 'replay')} of CUDA graphs began before the recording: no operators are assigned.",
+        )
 
 
 def relabelled(graphs: Iterable[CapturedGraph], recording: int) -> list[CapturedGraph]:

@@ -24,6 +24,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 _LAUNCHING: Final = (
     RuntimeCallKind.LAUNCH,
@@ -115,15 +116,15 @@ def ends_before_device_work(trace: Trace) -> bool:
     return is_cut and not len(device_work(trace))
 
 
-def no_device_work(trace: Trace, consequence: str = "") -> str:
-    """The sentence that there is none, with why and what follows; see `recording.not_recorded`."""
+def no_device_work(trace: Trace, consequence: str = "") -> Note:
+    """The note that there is none, with why and what follows; see `recording.not_recorded`."""
     if ends_before_device_work(trace):
         said = "No device work is in what is left of the file"
     elif count := launches_of_lost_devices(trace):
         said = f"The recorder lost the device work of {number_of(count, 'launch', 'launches')}, which is all"
     else:
         return not_recorded("device work", consequence)
-    return f"{said}: {consequence}." if consequence else f"{said}."
+    return Note("LOST_DEVICE_WORK", f"{said}: {consequence}." if consequence else f"{said}.")
 
 
 # --- what was lost
@@ -195,7 +196,7 @@ def _partial_replays(trace: Trace) -> tuple[Int32s, Int64s]:
     return every.launch[part], known.nodes[known.of_replay[part]] - every.sizes[part]
 
 
-def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[str]:
+def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[Note]:
     """The notes on numbers that rest on the records of device work.
 
     selected: bool [events], which calls are asked about.
@@ -203,19 +204,22 @@ def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[str]:
     lost = lost_work(trace)
     missing = int(selected[lost.at_start].sum() + selected[lost.between].sum())
     if missing:
-        yield (
+        yield Note(
+            "LOST_LAUNCHES",
             f"Of {number_of(missing, 'launch', 'launches')} the device's records were lost: times and counts of device "
-            "work are too low, and idle time is too high (kinetoscope doctor says more)."
+            "work are too low, and idle time is too high (kinetoscope doctor says more).",
         )
     if nodes := int(lost.lost_nodes[selected[lost.partial]].sum()):
-        yield (
+        yield Note(
+            "LOST_NODES",
             f"{number_of(nodes, 'node')} of replayed graphs {'was' if nodes == 1 else 'were'} not recorded: times and "
-            "counts of device work are too low (kinetoscope doctor says more)."
+            "counts of device work are too low (kinetoscope doctor says more).",
         )
     early = int(selected[device_work(trace).launch[lost.early]].sum())
     if early:
         what = "piece of device work starts before its launch", "pieces of device work start before their launches"
-        yield (
+        yield Note(
+            "CLOCKS_DISAGREE",
             f"{number_of(early, *what)}, by up to {lost.earliest / 1e3:,.1f} µs: the clocks of host and device "
-            "disagree, and delays, queues and causes of idle time rest on both."
+            "disagree, and delays, queues and causes of idle time rest on both.",
         )

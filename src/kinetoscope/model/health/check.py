@@ -7,10 +7,11 @@ from typing import Final
 
 from kinetoscope.model.health import data_quality, lost_records, missing_data, snapshots
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.symptoms import Health, Symptom
+from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
-Check = Callable[[Trace], Iterator[Symptom]]
+Check = Callable[[Trace], Iterator[Note]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     missing_data.no_events,

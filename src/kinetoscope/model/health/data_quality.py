@@ -20,9 +20,9 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind
 from kinetoscope.model.trace.shapes import FALSE
-from kinetoscope.model.trace.symptoms import Severity, Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace, stray
+from kinetoscope.notes import Note, Severity
 
 _WARNING_SHARE: Final = 0.01
 """Share of the device time beyond which a symptom is a warning instead of a note."""
@@ -40,16 +40,16 @@ _MAX_WORDS, _MAX_WORD_LENGTH = 5, 40
 """Categories and phases that a message names, and characters of each."""
 
 
-def stray_times(trace: Trace) -> Iterator[Symptom]:
+def stray_times(trace: Trace) -> Iterator[Note]:
     """Events so far from all others that their time cannot be: 0, null or damaged among times since 1970."""
     count = len(stray(trace))
     if count:
         message = f"{number_of(count, 'event lies', 'events lie')} over a day from the middle of the recording (the "
         message += "time is 0, missing or damaged): left out of all questions."
-        yield Symptom("STRAY_TIMES", "warning", message, count)
+        yield Note("STRAY_TIMES", message, "warning", count)
 
 
-def unknown_events(trace: Trace) -> Iterator[Symptom]:
+def unknown_events(trace: Trace) -> Iterator[Note]:
     """Events of categories or phases that no question counts."""
     unknown = (trace.kind == EventKind.OTHER) & (trace.ph != END)
     unknown[stray(trace)] = False
@@ -60,30 +60,30 @@ def unknown_events(trace: Trace) -> Iterator[Symptom]:
         words += [f"phase {chr(phase) if phase else 'none'}" for phase in np.unique(trace.ph[rows[~spans]]).tolist()]
         message = f"{number_of(len(rows), 'event is', 'events are')} of no category or phase that is known "
         message += f"({some_of(words)}): "
-        yield Symptom("UNKNOWN_EVENTS", "note", f"{message}no question counts them.", len(rows))
+        yield Note("UNKNOWN_EVENTS", f"{message}no question counts them.", "note", len(rows))
 
 
-def empty_keys(trace: Trace) -> Iterator[Symptom]:
+def empty_keys(trace: Trace) -> Iterator[Note]:
     """Counters whose value has no name of its own."""
     samples = counters(trace)
     rows = samples.rows[samples.key == trace.strings.code("")]
     if len(rows):
         named = some_of(trace.strings.labels(np.unique(trace.name[rows]).tolist()))
         message = f"{number_of(len(rows), 'sample')} of counters ({named}) stand under an empty key: the name counts."
-        yield Symptom("EMPTY_KEYS", "note", message, len(rows))
+        yield Note("EMPTY_KEYS", message, "note", len(rows))
 
 
-def negative_durations(trace: Trace) -> Iterator[Symptom]:
+def negative_durations(trace: Trace) -> Iterator[Note]:
     """Events that end before they start."""
     count = int(np.count_nonzero(trace.end < trace.start))
     if count:
         message = (
             f"{number_of(count, 'event ends before it starts', 'events end before they start')}: counted as empty."
         )
-        yield Symptom("NEGATIVE_DURATIONS", "warning", message, count)
+        yield Note("NEGATIVE_DURATIONS", message, "warning", count)
 
 
-def impossible_durations(trace: Trace) -> Iterator[Symptom]:
+def impossible_durations(trace: Trace) -> Iterator[Note]:
     """Events over a day long, and device work longer than all that was recorded besides."""
     duration = trace.end - trace.start
     impossible = duration > _DAY_NS
@@ -98,10 +98,10 @@ def impossible_durations(trace: Trace) -> Iterator[Symptom]:
     if count:
         message = f"{number_of(count, 'event lasts', 'events last')} longer than the recording itself, up to "
         message += f"{duration_text(int(duration[impossible].max()))}: sums that hold them are wrong."
-        yield Symptom("IMPOSSIBLE_DURATIONS", "warning", message, count)
+        yield Note("IMPOSSIBLE_DURATIONS", message, "warning", count)
 
 
-def grid_of_times(trace: Trace) -> Iterator[Symptom]:
+def grid_of_times(trace: Trace) -> Iterator[Note]:
     """Times that are all multiples of something: whole microseconds, or the steps of a float64 of that size."""
     start = trace.start[np.isin(trace.kind, (EventKind.METADATA, EventKind.OTHER), invert=True)]
     step = _common_step(start - start[0]) if len(start) >= _MIN_GRID_EVENTS else 1
@@ -109,13 +109,13 @@ def grid_of_times(trace: Trace) -> Iterator[Symptom]:
         work = device_work(trace)
         none = int(np.count_nonzero(work.duration == 0))
         what = f"; {none:,} of {len(work):,} pieces of device work seem to take no time" if none else ""
-        yield Symptom("WHOLE_MICROSECONDS", "note", f"Times are whole microseconds{what}.", len(start))
+        yield Note("WHOLE_MICROSECONDS", f"Times are whole microseconds{what}.", "note", len(start))
     elif step >= _COARSE_TICK_NS:
         message = (
             f"All times are multiples of {step} ns: a program that kept them as floating-point numbers has rounded "
         )
         message += "them, and neighbours may seem to overlap by as much."
-        yield Symptom("COARSE_TIMES", "warning", message, len(start))
+        yield Note("COARSE_TIMES", message, "warning", len(start))
 
 
 def _common_step(times: Int64s) -> int:
@@ -130,7 +130,7 @@ def _common_step(times: Int64s) -> int:
     return 1 if step == 1 else int(np.gcd.reduce(times))
 
 
-def overlapping_work(trace: Trace) -> Iterator[Symptom]:
+def overlapping_work(trace: Trace) -> Iterator[Note]:
     """Device work that starts before the work before it on its stream is over."""
     work = device_work(trace)
     streams, _ = group(work.device, work.stream)
@@ -147,10 +147,10 @@ def overlapping_work(trace: Trace) -> Iterator[Symptom]:
         starts = "starts" if count == 1 else "start"
         message = f"{pieces_of_work(count)} {starts} while earlier work still runs on the same stream: "
         message += f"sums of durations count {duration_text(twice)} twice ({share_of_device_time(twice, work)})."
-        yield Symptom("OVERLAPPING_WORK", severity_of(twice, work), message, count)
+        yield Note("OVERLAPPING_WORK", message, severity_of(twice, work), count)
 
 
-def partial_overlap(trace: Trace) -> Iterator[Symptom]:
+def partial_overlap(trace: Trace) -> Iterator[Note]:
     """Host calls that overlap another one of their thread without lying inside it, and what the call tree loses."""
     count = call_tree(trace).partial
     if not count:
@@ -166,7 +166,7 @@ def partial_overlap(trace: Trace) -> Iterator[Symptom]:
         message += "pieces, and counts to one of the two calls only."
     else:
         message += "No device work was launched in such a piece."
-    yield Symptom("PARTIAL_OVERLAP", severity_of(spent, work), message, count)
+    yield Note("PARTIAL_OVERLAP", message, severity_of(spent, work), count)
 
 
 def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
@@ -184,14 +184,14 @@ def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
     return in_pieces
 
 
-def unlinked_work(trace: Trace) -> Iterator[Symptom]:
+def unlinked_work(trace: Trace) -> Iterator[Note]:
     """Device work without a recorded launch, and whether it was launched before the recording began."""
     work = device_work(trace)
     if len(work) and not np.any(arguments.integers(trace, "correlation", work.rows) > 0):
         message = (
             f"None of {pieces_of_work(len(work))} carries a correlation id: launches, delays and queues are unknown."
         )
-        yield Symptom("NO_CORRELATION", "warning", message, len(work))
+        yield Note("NO_CORRELATION", message, "warning", len(work))
         return
     unlinked = work.launch < 0
     count = int(np.count_nonzero(unlinked))
@@ -206,7 +206,7 @@ def unlinked_work(trace: Trace) -> Iterator[Symptom]:
     message += f"{early:,} of them run before all others of their stream, so they were launched before the recording "
     message += "began. "
     message += f"{unknown:,} count to no operator."
-    yield Symptom("UNLINKED_WORK", severity_of(spent, work), message, count)
+    yield Note("UNLINKED_WORK", message, severity_of(spent, work), count)
 
 
 def _before_linked(work: DeviceWork) -> Bools:
@@ -220,35 +220,37 @@ def _before_linked(work: DeviceWork) -> Bools:
     return np.asarray(work.start < first[streams])
 
 
-def no_device_number(trace: Trace) -> Iterator[Symptom]:
+def no_device_number(trace: Trace) -> Iterator[Note]:
     """Device work of which nobody can say on which device it ran."""
     work = device_work(trace)
     count = int(np.count_nonzero(work.device < 0))
     if count:
         message = f"{count:,} of {pieces_of_work(len(work))} do not say on which device; they are shown as device −1."
-        yield Symptom("NO_DEVICE_NUMBER", "warning", message, count)
+        yield Note("NO_DEVICE_NUMBER", message, "warning", count)
 
 
-def note_of_gaps(trace: Trace) -> str:
-    """What must be said beside idle time if the recording may have made gaps inside replays; "" if not."""
+def note_of_gaps(trace: Trace) -> Note | None:
+    """What must be said beside idle time if the recording may have made gaps inside replays; None if not."""
     gaps = replay_gaps(trace)
     if not gaps.are_suspect:
-        return ""
-    return (
+        return None
+    return Note(
+        "GAPS_IN_REPLAYS",
         f"Between the kernels of replayed graphs the device idles for {duration_text(gaps.median)} (median),"
         f" {gaps.total / gaps.span:.0%} of the time of the replays. A replay needs nothing of the host there, and"
         f" devices start the next kernel within {duration_text(MAX_MEDIAN_NS)}: the recording may make these gaps"
-        " itself. Time a step without the profiler before you act on that idle time."
+        " itself. Time a step without the profiler before you act on that idle time.",
+        number=gaps.count,
     )
 
 
-def gaps_in_replays(trace: Trace) -> Iterator[Symptom]:
+def gaps_in_replays(trace: Trace) -> Iterator[Note]:
     """Gaps between the kernels of replays that a device does not need: the recording may make them."""
     if note := note_of_gaps(trace):
-        yield Symptom("GAPS_IN_REPLAYS", "note", note, replay_gaps(trace).count)
+        yield note
 
 
-def graphs(trace: Trace) -> Iterator[Symptom]:
+def graphs(trace: Trace) -> Iterator[Note]:
     """Launches of more than one piece of device work."""
     work = device_work(trace)
     linked = work.launch >= 0
@@ -265,19 +267,19 @@ def graphs(trace: Trace) -> Iterator[Symptom]:
         else:
             message += " and not to operators of its own"
             message += "; a capture trace (--capture) has these." if replays_graphs(trace) else "."
-        yield Symptom("GRAPHS", "note", message, len(several))
+        yield Note("GRAPHS", message, "note", len(several))
 
 
-def unfinished(trace: Trace) -> Iterator[Symptom]:
+def unfinished(trace: Trace) -> Iterator[Note]:
     """Spans that were open when the recording ended; on instants of memory the mark means nothing."""
     cut = (arguments.kinds(trace, "finished") == FALSE) & (trace.kind != EventKind.MEMORY)
     count = int(np.count_nonzero(cut))
     if count:
         message = f"{number_of(count, 'span was', 'spans were')} open when the recording ended, and cut off there."
-        yield Symptom("UNFINISHED", "note", message, count)
+        yield Note("UNFINISHED", message, "note", count)
 
 
-def kernel_replay(trace: Trace) -> Iterator[Symptom]:
+def kernel_replay(trace: Trace) -> Iterator[Note]:
     """Kernels replayed for hardware counters."""
     count = int(np.count_nonzero(trace.kind == EventKind.COUNTER_RANGE))
     if count:
@@ -285,7 +287,7 @@ def kernel_replay(trace: Trace) -> Iterator[Symptom]:
             f"{number_of(count, 'kernel was', 'kernels were')} replayed to read hardware counters: times are not those "
         )
         message += "of a normal run."
-        yield Symptom("KERNEL_REPLAY", "warning", message, count)
+        yield Note("KERNEL_REPLAY", message, "warning", count)
 
 
 # --- words

@@ -14,15 +14,15 @@ from kinetoscope.model.graphs.lost_work import launches_without_work, lost_work
 from kinetoscope.model.health.data_quality import duration_text, pieces_of_work, severity_of, some_of
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.symptoms import Severity, Symptom
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note, Severity
 
 _WARNING_SHARE: Final = 0.01
 """Share of launches without work beyond which numbers are affected."""
 
 
-def lost_launches(trace: Trace) -> Iterator[Symptom]:
+def lost_launches(trace: Trace) -> Iterator[Note]:
     """Launches whose work was not recorded, before and among those whose work was."""
     lost = lost_work(trace)
     if len(lost.at_start):
@@ -33,7 +33,7 @@ def lost_launches(trace: Trace) -> Iterator[Symptom]:
             "before the start of the window, the more the longer the device had idled. Device time is too low there; "
             "record a warm-up step, and leave the first one out."
         )
-        yield Symptom("LOST_AT_START", "warning", message, len(lost.at_start))
+        yield Note("LOST_AT_START", message, "warning", len(lost.at_start))
     if len(lost.between):
         share = len(lost.between) / lost.launches
         message = (
@@ -42,10 +42,10 @@ def lost_launches(trace: Trace) -> Iterator[Symptom]:
             "lack of buffers. Device time is too low, and idle time too high."
         )
         severity: Severity = "warning" if share > _WARNING_SHARE else "note"
-        yield Symptom("LAUNCHES_WITHOUT_WORK", severity, message, len(lost.between))
+        yield Note("LAUNCHES_WITHOUT_WORK", message, severity, len(lost.between))
 
 
-def partial_replays(trace: Trace) -> Iterator[Symptom]:
+def partial_replays(trace: Trace) -> Iterator[Note]:
     """Replays of graphs without some of the nodes that other replays of the graph have."""
     lost = lost_work(trace)
     if len(lost.partial):
@@ -55,19 +55,19 @@ def partial_replays(trace: Trace) -> Iterator[Symptom]:
             f"{_in_steps(trace, lost.partial)}: records were lost, mostly before the start of the window or for "
             "lack of buffers. Device time is too low there."
         )
-        yield Symptom("PARTIAL_REPLAYS", "warning", message, len(lost.partial))
+        yield Note("PARTIAL_REPLAYS", message, "warning", len(lost.partial))
 
 
-def lost_at_end(trace: Trace) -> Iterator[Symptom]:
+def lost_at_end(trace: Trace) -> Iterator[Note]:
     """Launches whose work ran after the recording."""
     count = len(lost_work(trace).at_end)
     if count:
         which = "launch has" if count == 1 else f"{count:,} launches have"
         message = f"The last {which} no recorded work, as it ran after the recording had ended: synchronize the device "
-        yield Symptom("LOST_AT_END", "note", f"{message}before the profiler stops.", count)
+        yield Note("LOST_AT_END", f"{message}before the profiler stops.", "note", count)
 
 
-def work_before_launch(trace: Trace) -> Iterator[Symptom]:
+def work_before_launch(trace: Trace) -> Iterator[Note]:
     """Device work at times at which it had not been launched."""
     lost, work = lost_work(trace), device_work(trace)
     if len(lost.early):
@@ -78,10 +78,10 @@ def work_before_launch(trace: Trace) -> Iterator[Symptom]:
             "the wrong cause."
         )
         spent = int(work.duration[lost.early].sum())
-        yield Symptom("WORK_BEFORE_LAUNCH", severity_of(spent, work), message, len(lost.early))
+        yield Note("WORK_BEFORE_LAUNCH", message, severity_of(spent, work), len(lost.early))
 
 
-def ranges_without_device_part(trace: Trace) -> Iterator[Symptom]:
+def ranges_without_device_part(trace: Trace) -> Iterator[Note]:
     """Ranges that launch work themselves, of a name of which the profiler drew some on the device, but not these."""
     on_device = trace.rows(EventKind.DEVICE_ANNOTATION)
     if not len(on_device):
@@ -102,7 +102,7 @@ def ranges_without_device_part(trace: Trace) -> Iterator[Symptom]:
             f"{number_of(count, 'range')} ({some_of(list(missing))}) launched work without the part on the device that "
             "others of the name have: timers that read these parts miss it. Numbers here follow launches."
         )
-        yield Symptom("NO_DEVICE_PART", "note", message, count)
+        yield Note("NO_DEVICE_PART", message, "note", count)
 
 
 def _in_steps(trace: Trace, calls: Int32s) -> str:

@@ -17,9 +17,9 @@ from kinetoscope.model.steps.steps import is_delayed, is_last_empty, steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import recorded_options, recording
-from kinetoscope.model.trace.symptoms import Severity, Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note, Severity
 
 _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
     "ERROR": ("warning", "error"),
@@ -31,26 +31,26 @@ _RECORDER: Final[dict[str, tuple[Severity, str]]] = {
 _MAX_QUOTE_LENGTH: Final = 160
 
 
-def no_events(trace: Trace) -> Iterator[Symptom]:
+def no_events(trace: Trace) -> Iterator[Note]:
     """A trace without events, or with nothing but names of threads and marks of steps."""
     events = np.isin(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.INSTANT), invert=True)
     if not events.any():
-        yield Symptom("NO_EVENTS", "warning", "The trace holds no events: nothing was active while it was recorded.")
+        yield Note("NO_EVENTS", "The trace holds no events: nothing was active while it was recorded.", "warning")
     elif not (events & ~is_mark(trace)).any():
         message = "The trace holds marks of steps and no call: torch.profiler records the thread that starts it, and "
-        yield Symptom("NO_EVENTS", "warning", message + "another one computes (record it with all_threads), or none.")
+        yield Note("NO_EVENTS", message + "another one computes (record it with all_threads), or none.", "warning")
 
 
-def ended_early(trace: Trace) -> Iterator[Symptom]:
+def ended_early(trace: Trace) -> Iterator[Note]:
     """A recording that our recorder ended early."""
     known = recording(trace)
     if known is not None and known.truncated:
         some = known.first_step is not None and known.last_step is not None and known.first_step <= known.last_step
         rest = "the step that ran then is cut off and counts as none" if some else "it holds no step from start to end"
-        yield Symptom("ENDED_EARLY", "warning", f"The recording was ended early ({known.truncated}): {rest}.")
+        yield Note("ENDED_EARLY", f"The recording was ended early ({known.truncated}): {rest}.", "warning")
 
 
-def no_device_work(trace: Trace) -> Iterator[Symptom]:
+def no_device_work(trace: Trace) -> Iterator[Note]:
     """A trace without kernels and copies."""
     if len(device_work(trace)):
         return
@@ -61,53 +61,53 @@ def no_device_work(trace: Trace) -> Iterator[Symptom]:
         message = (
             f"{which} {no}recorded kernel: the recorder lost the device's work; a driver or permissions may be why."
         )
-        yield Symptom("LAUNCHES_WITHOUT_WORK", "warning", message, count)
+        yield Note("LAUNCHES_WITHOUT_WORK", message, "warning", count)
     elif "cut off" in kinds:
-        yield Symptom("NO_DEVICE_WORK", "note", "No device work is in what is left of the file.")
+        yield Note("NO_DEVICE_WORK", "No device work is in what is left of the file.")
     elif "autograd profiler" in kinds:
         message = (
             "torch's profiler before Kineto wrote the file: its spans of devices are whole operators, and not read."
         )
-        yield Symptom("NO_DEVICE_WORK", "note", message)
+        yield Note("NO_DEVICE_WORK", message)
     else:
         message = "No device work was recorded: a run on the host, or ProfilerActivity.CUDA (XPU, …) was not asked for."
-        yield Symptom("NO_DEVICE_WORK", "note", message)
+        yield Note("NO_DEVICE_WORK", message)
 
 
-def no_operators(trace: Trace) -> Iterator[Symptom]:
+def no_operators(trace: Trace) -> Iterator[Note]:
     """Device work and the calls that launch it, and none of torch's operators."""
     count = next((each.count for each in recording_kinds(trace) if each.kind == "no operators"), 0)
     if count:
         message = f"No operator was recorded, only {number_of(count, 'call')} of the runtime and device work: nothing "
-        yield Symptom("NO_OPERATORS", "note", message + "counts to an operator; record with ProfilerActivity.CPU, too.")
+        yield Note("NO_OPERATORS", message + "counts to an operator; record with ProfilerActivity.CPU, too.")
 
 
-def no_steps(trace: Trace) -> Iterator[Symptom]:
+def no_steps(trace: Trace) -> Iterator[Note]:
     """A trace without steps of the profiler."""
     every = steps(trace, None)
     if every.origin != "profiler":
         is_server = program_kind(trace) == "serving"  # its loop is the engine's, which calls no prof.step()
         loop = "" if is_server else "Call prof.step() in the loop, or name an annotation with --steps-by."
-        yield Symptom("NO_STEPS", "note", f"{every.note} {loop or 'Other annotations are steps with --steps-by.'}")
+        yield Note("NO_STEPS", f"{every.note} {loop or 'Other annotations are steps with --steps-by.'}")
 
 
-def work_from_before(trace: Trace) -> Iterator[Symptom]:
+def work_from_before(trace: Trace) -> Iterator[Note]:
     """Work from before the recording, which kept devices busy at its beginning."""
     if is_delayed(trace, steps(trace, None)):
-        yield from (Symptom("WORK_BEFORE", "note", message) for message in notes_of_earlier_work(trace))
+        yield from notes_of_earlier_work(trace)
 
 
-def captured_launches(trace: Trace) -> Iterator[Symptom]:
+def captured_launches(trace: Trace) -> Iterator[Note]:
     """Calls between the begin and the end of a capture."""
     count = int(captured(trace).sum())
     if count:
         message = (
             f"{number_of(count, 'launch call was', 'launch calls were')} captured into a graph: nothing ran then, and "
         )
-        yield Symptom("CAPTURED", "note", f"{message}they count as no launches.", count)
+        yield Note("CAPTURED", f"{message}they count as no launches.", "note", count)
 
 
-def empty_step(trace: Trace) -> Iterator[Symptom]:
+def empty_step(trace: Trace) -> Iterator[Note]:
     """`prof.step()` after the last iteration."""
     if is_last_empty(trace, None):
         last = steps(trace, None).number[-1]
@@ -115,39 +115,39 @@ def empty_step(trace: Trace) -> Iterator[Symptom]:
             f"No operator runs in the last step ({last}), as where prof.step() is called after the last"
             " iteration, too: means over all steps count it, those over the steady steps (--steps steady) do not."
         )
-        yield Symptom("EMPTY_STEP", "note", message)
+        yield Note("EMPTY_STEP", message)
 
 
-def no_shapes(trace: Trace) -> Iterator[Symptom]:
+def no_shapes(trace: Trace) -> Iterator[Note]:
     """Operators without shapes of inputs."""
     rows = trace.rows(EventKind.HOST_OP)
     if len(rows) and "record_shapes" not in recorded_options(trace):
         message = f"None of {len(rows):,} operators has the shapes of its inputs: no grouping by shape and no FLOPs; "
-        yield Symptom("NO_SHAPES", "note", message + "record with record_shapes=True.", len(rows))
+        yield Note("NO_SHAPES", message + "record with record_shapes=True.", "note", len(rows))
 
 
-def no_stacks(trace: Trace) -> Iterator[Symptom]:
+def no_stacks(trace: Trace) -> Iterator[Note]:
     """A trace without Python calls and stacks of operators."""
     rows = trace.rows(EventKind.HOST_OP)
     if len(rows) and "with_stack" not in recorded_options(trace):
         message = "No Python stacks were recorded: operators cannot be traced to source lines and modules; "
-        yield Symptom("NO_STACKS", "note", message + "record with with_stack=True, which costs time.", len(rows))
+        yield Note("NO_STACKS", message + "record with with_stack=True, which costs time.", "note", len(rows))
 
 
-def no_memory(trace: Trace) -> Iterator[Symptom]:
+def no_memory(trace: Trace) -> Iterator[Note]:
     """A trace without memory events, or without their addresses."""
     rows = trace.rows(EventKind.MEMORY)
     if trace.source.snapshots and not arguments.has(trace, "address", rows).any():
         return  # the snapshot has the answers
     if not len(rows):
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."
-        yield Symptom("NO_MEMORY", "note", message)
+        yield Note("NO_MEMORY", message)
     elif not arguments.has(trace, "address", rows).any():
         message = f"None of {len(rows):,} memory events has an address: allocations and frees cannot be paired."
-        yield Symptom("NO_ADDRESSES", "note", message, len(rows))
+        yield Note("NO_ADDRESSES", message, "note", len(rows))
 
 
-def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
+def no_distributed_info(trace: Trace) -> Iterator[Note]:
     """Collectives, in a file that does not say its rank."""
     info = trace.metadata.get("distributedInfo")
     if isinstance(info, dict) and "rank" in info:
@@ -160,27 +160,27 @@ def no_distributed_info(trace: Trace) -> Iterator[Symptom]:
             f"{number_of(count, 'collective occurs', 'collectives occur')}, but the file does not say its rank: it is "
         )
         message += "taken from the file's name or place; start recording after init_process_group."
-        yield Symptom("NO_DISTRIBUTED_INFO", "warning", message, count)
+        yield Note("NO_DISTRIBUTED_INFO", message, "warning", count)
 
 
-def several_spans(trace: Trace) -> Iterator[Symptom]:
+def several_spans(trace: Trace) -> Iterator[Note]:
     """More than one recording in one file, as profilers inside the profiler leave."""
     rows = trace.rows(EventKind.SPAN)
     if len(rows) > 1:
         names = ", ".join(dict.fromkeys(trace.strings.labels(trace.name[rows].tolist())))
         message = f"The file holds {len(rows)} recordings ({_shortened(names)}); the window reaches over all of them."
-        yield Symptom("SEVERAL_SPANS", "note", message, len(rows))
+        yield Note("SEVERAL_SPANS", message, "note", len(rows))
 
 
-def python_export(trace: Trace) -> Iterator[Symptom]:
+def python_export(trace: Trace) -> Iterator[Note]:
     """Instants of memory that are spans: how torch's Python exporter writes them."""
     count = int(np.count_nonzero((trace.kind == EventKind.MEMORY) & (trace.ph == ord("X"))))
     if count:
         message = "torch's Python exporter wrote the file: names of threads, versions and the trace id are not in it."
-        yield Symptom("PYTHON_EXPORT", "note", message, count)
+        yield Note("PYTHON_EXPORT", message, "note", count)
 
 
-def recorder_messages(trace: Trace) -> Iterator[Symptom]:
+def recorder_messages(trace: Trace) -> Iterator[Note]:
     """What Kineto logged while it recorded."""
     for key, (severity, word) in _RECORDER.items():
         logged = trace.metadata.get(key)
@@ -188,7 +188,7 @@ def recorder_messages(trace: Trace) -> Iterator[Symptom]:
         if messages:
             count = len(messages)
             text = f"The recorder left {number_of(count, word)}, the first: {_shortened(str(messages[0]))}"
-            yield Symptom(f"RECORDER_{key}", severity, text, count)
+            yield Note(f"RECORDER_{key}", text, severity, count)
 
 
 def _shortened(text: str) -> str:

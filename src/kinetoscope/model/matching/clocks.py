@@ -18,6 +18,7 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.statistics import SIGMA_PER_MAD
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.process_groups import ranks_text
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema
 
 CLOCKS: Final = Schema(
@@ -67,7 +68,7 @@ class Clocks:
     frame: pl.DataFrame
     origin: int
     spread: int
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def clock_of() -> pl.Expr:
@@ -189,18 +190,21 @@ def _applied(clock_fit: Fit, named: Bools) -> tuple[Floats, Floats]:
     return np.where(kept, clock_fit.offset, 0.0), np.where(kept, clock_fit.rate, 0.0)
 
 
-def _notes(table: pl.DataFrame, spread: int) -> Iterator[str]:
+def _notes(table: pl.DataFrame, spread: int) -> Iterator[Note]:
     if len(table) < 2:
         return
     moved = table.filter((pl.col("offset") != 0) | (pl.col("rate") != 0))
     if len(moved):
         most = int(moved["offset"].abs().max())  # type: ignore[arg-type]
-        yield (
+        yield Note(
+            "CLOCKS_ALIGNED",
             f"Clocks were aligned by the ends of collectives: {len(moved)} of {len(table)} were wrong by up to "
-            f"{most / 1e6:.3f} ms; times of different ranks are good to some {max(spread, 1) / 1000:.3g} µs."
+            f"{most / 1e6:.3f} ms; times of different ranks are good to some {max(spread, 1) / 1000:.3g} µs.",
         )
     parts = table.group_by("component").agg(pl.col("host")).sort("component")
     if len(parts) > 1:
         alone = [host for hosts in parts["host"].to_list()[1:] for host in hosts]
         shown = ", ".join(alone[:5]) + (f" and {len(alone) - 5} more" if len(alone) > 5 else "")
-        yield f"No collective joins all clocks ({shown}): their times are not aligned with the others'."
+        yield Note(
+            "CLOCKS_APART", f"No collective joins all clocks ({shown}): their times are not aligned with the others'."
+        )

@@ -29,6 +29,7 @@ from kinetoscope.model.matching.sequences import by_shape
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 SEQUENCE, ORDER, SHAPE = "sequence", "order", "shape"
 MATCH_METHODS: Final = (SEQUENCE, ORDER, SHAPE)
@@ -58,7 +59,7 @@ class Matched:
     ranks: int
     calls: int
     unmatched: int
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Aligned:
 
     frame: pl.DataFrame
     clocks: Clocks
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
 
 def join(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -109,13 +110,18 @@ def origin_row(trace: Trace) -> pl.DataFrame:
 def offsets_of(calls: pl.DataFrame, origins: pl.DataFrame) -> tuple[list[int], tuple[str, ...]]:
     """Offsets of `origins`, rows of `origin_row`, from the first, as `rank_offsets` has them, by all collectives."""
     times = origins["end"].to_list()
-    notes: tuple[str, ...] = ("No collectives were recorded: clocks of ranks are as the files have them.",)
+    notes: tuple[Note, ...] = (
+        Note("CLOCKS_NOT_ALIGNED", "No collectives were recorded: clocks of ranks are as the files have them."),
+    )
     if len(calls):
         collectives = match_and_align(calls)
         times, notes = aligned(origins, collectives.clocks)["end"].to_list(), collectives.clocks.notes
     shifts = [time - times[0] for time in times]
     if max(map(abs, shifts)) > _MAX_OFFSET_NS:
-        note = "The ranks were recorded more than a hundred days apart: each is shown from its own beginning."
+        note = Note(
+            "RANKS_DAYS_APART",
+            "The ranks were recorded more than a hundred days apart: each is shown from its own beginning.",
+        )
         return [0] * len(shifts), (note,)
     return shifts, notes
 
@@ -203,7 +209,7 @@ def _renumbered(ids: Int64s, start: Int64s) -> Int64s:
     return np.where(ids >= 0, numbers[np.maximum(ids, 0)], -1)
 
 
-def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[str]:
+def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[Note]:
     if ranks < 2 or not len(frame):
         return
     counts = frame.group_by("match").agg(pl.len(), by=pl.col("matched_by").first())
@@ -211,20 +217,26 @@ def _notes(frame: pl.DataFrame, ranks: int, ambiguous: int) -> Iterator[str]:
     if len(unmatched):
         kinds = unmatched["kind"].value_counts(sort=True).sort("count", "kind", descending=[True, False])
         listed = ", ".join(f"{count} {kind}" for kind, count in kinds.iter_rows())
-        yield (
+        yield Note(
+            "CALLS_UNMATCHED",
             f"{len(unmatched):,} of {len(frame):,} calls have no counterpart on another rank ({listed}): "
-            "their waiting is unknown."
+            "their waiting is unknown.",
         )
     if ambiguous:
-        yield (
+        yield Note(
+            "GROUPS_AMBIGUOUS",
             f"{ambiguous:,} of these calls name no process group, and several groups that act alike at the same time "
-            "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives)."
+            "fit: they are left unmatched (torch 2.4 and newer record the group of NCCL's collectives).",
         )
     by = {how: len(counts.filter(by=how)) for how in MATCH_METHODS}
     if by[SHAPE]:
-        yield (
+        yield Note(
+            "MATCHED_BY_SHAPE",
             f"{by[SHAPE]:,} collectives name no process group: they are matched by the order of calls that are alike, "
-            "and by overlap in time."
+            "and by overlap in time.",
         )
     if by[ORDER]:
-        yield f"{by[ORDER]:,} collectives have no number (Seq): they are matched by their order in the process group."
+        yield Note(
+            "MATCHED_BY_ORDER",
+            f"{by[ORDER]:,} collectives have no number (Seq): they are matched by their order in the process group.",
+        )

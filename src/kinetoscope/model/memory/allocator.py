@@ -23,11 +23,13 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 NOT_RECORDED: Final = not_recorded("memory")
-NONE_SELECTED: Final = "Nothing that the allocators did is selected."
-NO_ADDRESS: Final = (
-    "The file has no addresses of memory (newer versions of torch write them): allocations and frees cannot be paired."
+NONE_SELECTED: Final = Note("NO_MEMORY_SELECTED", "Nothing that the allocators did is selected.")
+NO_ADDRESS: Final = Note(
+    "MEMORY_UNPAIRED",
+    "The file has no addresses of memory (newer versions of torch write them): allocations and frees cannot be paired.",
 )
 
 CALL_KINDS: Final[dict[int, str]] = {EventKind.HOST_OP: "operator", EventKind.ANNOTATION: "annotation"}
@@ -88,12 +90,17 @@ class Instants:
         # As arrays: numbers that no memory has wrap around instead of leaving int64.
         return int((self.allocated[place : place + 1] - self.size[place : place + 1])[0])
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """The note on `allocated` where it counts from 0."""
         names = [self.device_name(device) for device in np.flatnonzero(self.counted).tolist()]
         if not names:
             return []
-        return [f"The file does not say how much was in use ({', '.join(names)}): it counts from 0 at the beginning."]
+        return [
+            Note(
+                "MEMORY_FROM_ZERO",
+                f"The file does not say how much was in use ({', '.join(names)}): it counts from 0 at the beginning.",
+            )
+        ]
 
     def device_name(self, device: int) -> str:
         """As torch writes it: `cpu`, `cuda:0`."""

@@ -9,6 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import NO_PLACE, Bools, Int32s, Int64s
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.steps import step_of
+from kinetoscope.notes import Note
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class MemoryWindows:
         places: int64 [steps], which of all steps they are.
         start: int64 [steps], how many changes are before each.
         end: int64 [steps], how many are before its end.
-        note: where they are from; "" where the profiler marked them.
+        note: where they are from; None where the profiler marked them.
     """
 
     places: Int64s
     start: Int64s
     end: Int64s
-    note: str
+    note: Note | None
 
     def __len__(self) -> int:
         return len(self.start)

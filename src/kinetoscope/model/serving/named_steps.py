@@ -18,6 +18,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_containing
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 T = TypeVar("T")
 
@@ -33,14 +34,14 @@ class NamedSteps:
         track: int64 [steps], the thread of the host.
         host: when the host was in each.
         said: what the name of each says.
-        note: the sentence about where they come from; "" for names of an engine.
+        note: where they come from; None for names of an engine.
     """
 
     row: Int64s
     track: Int64s
     host: Intervals
     said: tuple[ServingStep, ...]
-    note: str = ""
+    note: Note | None = None
 
     def __len__(self) -> int:
         return len(self.row)
@@ -64,20 +65,22 @@ def named_steps(trace: Trace, steps_by: str | None = None) -> NamedSteps:
         host = Intervals(trace.start[steps], np.maximum(trace.end[steps], trace.start[steps]))
         return NamedSteps(steps, trace.track[steps].astype(np.int64), host, tuple(merged))
     if program_kind(trace) not in ("serving", "inference"):
-        return _none("The program serves no requests: no serving engine named a step.")
+        return _none(Note("NO_REQUESTS_SERVED", "The program serves no requests: no serving engine named a step."))
     every = find_steps(trace, steps_by)
     if every.origin == "window":
-        return _none("No serving engine named a step, and nothing repeats as steps do.")
+        return _none(Note("NO_ENGINE_STEPS", "No serving engine named a step, and nothing repeats as steps do."))
     if every.origin == "profiler" and program_kind(trace) == "inference":
-        return _none("No serving engine named a step; step_breakdown has those of the profiler.")
+        return _none(
+            Note("NO_ENGINE_STEPS", "No serving engine named a step; step_breakdown has those of the profiler.")
+        )
     name = next((each.name for each in ENGINES if each.serves and _uses(trace, each.folders)), "")
-    note = every.note or "No serving engine named a step: the profiler's steps count."
+    note = every.note or Note("PROFILER_STEPS", "No serving engine named a step: the profiler's steps count.")
     count = len(every)
     track = np.full(count, main_thread(trace), np.int64)
     return NamedSteps(np.full(count, -1, np.int64), track, every.host, (ServingStep(name),) * count, note)
 
 
-def _none(note: str) -> NamedSteps:
+def _none(note: Note) -> NamedSteps:
     nothing = np.empty(0, np.int64)
     return NamedSteps(nothing, nothing, Intervals(nothing, nothing), (), note)
 

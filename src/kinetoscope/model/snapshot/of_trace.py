@@ -10,6 +10,7 @@ from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 
 def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
@@ -37,8 +38,8 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
     return snapshot
 
 
-def notes_of_snapshot(trace: Trace) -> tuple[str, ...]:
-    """Sentences on parts of it that could not be read."""
+def notes_of_snapshot(trace: Trace) -> tuple[Note, ...]:
+    """Notes on parts of it that could not be read."""
     snapshot = snapshot_of(trace)
     return () if snapshot is None else snapshot.notes
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.trace.strings import Strings
+from kinetoscope.notes import Note
 
 ACTIONS: Final = (
     *("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"),
@@ -218,7 +219,7 @@ class Snapshot:
     host_segments: Segments | None = None
     host_blocks: SegmentBlocks | None = None
     host_events: SnapshotEvents | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def devices(self) -> tuple[int, ...]:

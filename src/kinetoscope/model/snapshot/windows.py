@@ -16,6 +16,7 @@ from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.steps.selection import STEADY_STEPS
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 _MIN_ALLOCATIONS: Final = 8
 """Allocations of a period, on average: shorter ones are layers of a model."""
@@ -32,6 +33,11 @@ _COVERAGE: Final = 0.6
 
 FEWEST_STEPS: Final = 4
 """Steps from which growth can be told: three, after one that warms up."""
+
+
+def history_not_selected(device: str) -> Note:
+    """The note that a device has no row because the selection has nothing of its history."""
+    return Note("HISTORY_NOT_SELECTED", f"The history of {device} has nothing in what is selected.")
 
 
 def windows(view: Scope, device: int) -> MemoryWindows:
@@ -54,7 +60,10 @@ def windows(view: Scope, device: int) -> MemoryWindows:
         at = periods(trace, device)
         if len(at) - 1 > (0 if unmarked else len(marked)):
             lack = "No steps were marked" if unmarked else f"The history has {len(marked)} of the marked steps"
-            note = f"{lack}; {len(at) - 1} are proposed from a sequence of allocations that repeats."
+            note = Note(
+                "STEPS_OF_ALLOCATIONS",
+                f"{lack}; {len(at) - 1} are proposed from a sequence of allocations that repeats.",
+            )
             return MemoryWindows(np.arange(len(at) - 1), at[:-1], at[1:], note)
     return marked
 

@@ -26,6 +26,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 _PARTS: Final = (
     "enumerate(Data",
@@ -152,7 +153,7 @@ def disjoint_steps(trace: Trace, rows: Int64s, numbers: Int64s) -> NumberedSteps
     return numbers[kept], Intervals(trace.start[chosen], np.maximum(trace.end[chosen], trace.start[chosen]))
 
 
-def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis, str]:
+def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis, Note]:
     """The steps that are proposed, what they rest on, and the note about them."""
     window = host_window(trace, work)
     named = _of_engine(trace)
@@ -160,7 +161,7 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis,
         host, source = named
         count = len(host.start)
         which = f"The {count} steps are" if count > 1 else "The only step is one of"
-        return (np.arange(count, dtype=np.int64), host), "engine", f"{which} {source}."
+        return (np.arange(count, dtype=np.int64), host), "engine", Note("STEPS_OF_ENGINE", f"{which} {source}.")
     proposal = (
         _repeated_annotation(trace, window)
         or _optimizer_boundaries(trace, window)
@@ -169,9 +170,12 @@ def propose_steps(trace: Trace, work: DeviceWork) -> tuple[NumberedSteps, Basis,
     if proposal is not None:
         host, why = proposal
         number = np.arange(len(host.start), dtype=np.int64)
-        return (number, host), "repetition", f"No steps were marked; {len(number)} are proposed from {why}."
+        said = f"No steps were marked; {len(number)} are proposed from {why}."
+        return (number, host), "repetition", Note("STEPS_PROPOSED", said)
     one = Intervals(np.array([window[0]], np.int64), np.array([window[1]], np.int64))
-    note = "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
+    note = Note(
+        "STEPS_NOT_FOUND", "No steps were marked, and nothing repeats as steps do: the whole window counts as one."
+    )
     return (np.zeros(1, np.int64), one), "window", note
 
 

@@ -31,6 +31,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 _TIME_LIMIT_NS: Final = 1 << 61
 """No time is beyond this, so that lengths fit into 64 bits."""
@@ -60,10 +61,10 @@ class Scope:
     device_work_mask: Bools
     running_mask: Bools
     clip: tuple[int, int] | None
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
 
     @property
-    def warm_up(self) -> tuple[str, ...]:
+    def warm_up(self) -> tuple[Note, ...]:
         """The note on an answer over everything: it counts the steps of the warm-up, and how they are left out."""
         if self.select.steps is not None or self.select.time is not None or self.steps.origin == "window":
             return ()
@@ -74,7 +75,7 @@ class Scope:
         which = (
             f"Step {first[0]} warms up and counts" if len(first) == 1 else f"Steps {listed(first)} warm up and count"
         )
-        return (f"{which} here; --steps steady leaves the warm-up out.",)
+        return (Note("WARM_UP_COUNTS", f"{which} here; --steps steady leaves the warm-up out."),)
 
     @property
     def device_work(self) -> DeviceWork:
@@ -152,7 +153,12 @@ def scope(trace: Trace, select: Selection) -> Scope:
         notes += _steps_left_out(every, places)
     unlinked = int((work.launch < 0).sum())
     if unlinked and any(each is not None for each in _by_launch(select)):
-        notes.append(f"{unlinked} of {len(work)} pieces of device work have no recorded launch and are left out.")
+        notes.append(
+            Note(
+                "UNLINKED_LEFT_OUT",
+                f"{unlinked} of {len(work)} pieces of device work have no recorded launch and are left out.",
+            )
+        )
     clip = _time_range(trace, select)
     in_time = host
     if clip is not None:
@@ -180,7 +186,7 @@ def _by_launch(select: Selection) -> tuple[object, ...]:
     return (select.annotation, select.threads, select.under, select.before, select.after)
 
 
-def left_out(view: Scope) -> tuple[str, ...]:
+def left_out(view: Scope) -> tuple[Note, ...]:
     """The note on an answer about a part that names of calls choose: how much of the trace that is."""
     patterns = view.select.patterns
     if not patterns:
@@ -191,7 +197,11 @@ def left_out(view: Scope) -> tuple[str, ...]:
     some, every = (int((each.host_mask & calls).sum()) for each in (view, whole))
     work = whole.device_work_mask
     and_work = f", {whole.count_of_work(view.device_work_mask[work])}" if work.any() else ""
-    return (f"The selection has what is {chosen}: {some:,} of {number_of(every, 'call')}{and_work}.",)
+    return (
+        Note(
+            "SELECTED_CALLS", f"The selection has what is {chosen}: {some:,} of {number_of(every, 'call')}{and_work}."
+        ),
+    )
 
 
 def _criteria(trace: Trace, select: Selection, every: Steps) -> Iterator[Bools]:
@@ -215,10 +225,12 @@ def _time_range(trace: Trace, select: Selection) -> tuple[int, int] | None:
     return max(origin + low, -_TIME_LIMIT_NS), min(origin + high, _TIME_LIMIT_NS)
 
 
-def _steps_left_out(every: Steps, places: Int64s) -> Iterator[str]:
-    for numbers, why in ((every.number[: places[0]], "as warm-up"), (every.number[places[-1] + 1 :], "as empty")):
-        if len(numbers):
-            yield f"Left out {why}: step{'s' if len(numbers) > 1 else ''} {listed(numbers.tolist())}."
+def _steps_left_out(every: Steps, places: Int64s) -> Iterator[Note]:
+    first, last = every.number[: places[0]].tolist(), every.number[places[-1] + 1 :].tolist()
+    if first:
+        yield Note("WARM_UP_LEFT_OUT", f"Left out as warm-up: step{'s' * (len(first) > 1)} {listed(first)}.")
+    if last:
+        yield Note("EMPTY_LEFT_OUT", f"Left out as empty: step{'s' * (len(last) > 1)} {listed(last)}.")
 
 
 def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:

@@ -18,6 +18,7 @@ from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 Origin = Literal["profiler", "annotation", "engine", "repetition", "window"]
 """profiler: `ProfilerStep#N`. annotation: one that the user named. engine: steps that a serving engine named.
@@ -42,14 +43,14 @@ class Steps:
         device: when the device was: from the later of the host's start and the end of the step before, to the later of
             the host's end and the last end of the device work launched in it (the TensorBoard plugin's formula).
         origin: the source of the steps.
-        note: the sentence about that; "" for none.
+        note: about that; None for steps of the profiler.
     """
 
     number: Int64s
     host: Intervals
     device: Intervals
     origin: Origin
-    note: str = ""
+    note: Note | None = None
 
     def __len__(self) -> int:
         return len(self.number)
@@ -66,16 +67,16 @@ def steps(trace: Trace, steps_by: str | None = None) -> Steps:
     work = device_work(trace)
     numbered = steps_named(trace, steps_by) if steps_by is not None else _profiler_steps(trace)
     origin: Origin = "annotation" if steps_by is not None else "profiler"
-    notes = []
+    note = None
     if numbered is None and steps_by is not None:
-        notes.append(f"No annotation is called {steps_by!r}, nor begins with that.")
+        note = Note("NO_SUCH_ANNOTATION", f"No annotation is called {steps_by!r}, nor begins with that.")
         numbered = _profiler_steps(trace)
         origin = "profiler"
     if numbered is None:
         numbered, origin, basis = propose_steps(trace, work)
-        notes.append(basis)
+        note = basis if note is None else note.reworded(f"{note} {basis}")
     number, host = numbered
-    return Steps(number, host, device_steps(trace, work, host), origin, " ".join(notes))
+    return Steps(number, host, device_steps(trace, work, host), origin, note)
 
 
 def after_warm_up(every: Steps) -> Int64s:

@@ -8,12 +8,12 @@ The manifest, a JSON object, is in the metadata of the file EVENTS, which is wri
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, get_args
 
 import polars as pl
 
-from kinetoscope.model.trace.symptoms import Severity, Symptom
+from kinetoscope.notes import Note, Severity
 from kinetoscope.schema import DType
 
 FOLDER: Final = "trace"
@@ -65,7 +65,7 @@ class Manifest:
         rank, cycle, world: which of the job's traces it is, and how many ranks the job had; 0 if it does not say.
         members_before_events, text_bytes: see `Trace`.
         arena_bytes: size of the arena with the room that it has left.
-        reading: what was odd when the trace was read, a `Symptom` each.
+        reading: what was odd when the trace was read, a `Note` each.
     """
 
     version: int
@@ -75,12 +75,12 @@ class Manifest:
     members_before_events: int
     text_bytes: int
     arena_bytes: int
-    reading: tuple[Symptom, ...]
+    reading: tuple[Note, ...]
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "reading": [asdict(symptom) for symptom in self.reading]
+            "reading": [_facts(symptom) for symptom in self.reading]
         }
 
     @classmethod
@@ -106,11 +106,17 @@ def _integer(facts: dict[str, Any], name: str) -> int:
     return value
 
 
-def _symptom(facts: Any) -> Symptom:
+def _facts(symptom: Note) -> dict[str, Any]:
+    """What the manifest says about a symptom; `_symptom` reads it."""
+    facts = {"code": symptom.code, "severity": symptom.severity, "message": str(symptom)}
+    return {**facts, "count": symptom.number, "lost": symptom.lost}
+
+
+def _symptom(facts: Any) -> Note:
     match facts:
         case {"code": str(code), "severity": str(severity), "message": str(message), "count": int(count)}:
             if severity in get_args(Severity):
                 lost = facts.get("lost", 0.0)  # older versions did not write it
                 share = float(lost) if isinstance(lost, int | float) and 0 <= lost <= 1 else 0.0
-                return Symptom(code, severity, message, count, share)  # type: ignore[arg-type]
+                return Note(code, message, severity, count, share)  # type: ignore[arg-type]
     raise ValueError("its manifest says what no manifest says about how the trace was read")

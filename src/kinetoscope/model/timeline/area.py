@@ -21,6 +21,7 @@ from kinetoscope.model.timeline.search import Hits, near
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 GROUPINGS: Final = ("name", "name_and_lane", "lane", "kind")
@@ -155,7 +156,7 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
     schema = Schema(*(_KEYS[key] for key in keys), *_COUNTED)
     cells = [frame for part in parts for frame in _cells(part)]
     if not cells:
-        return Result(schema.empty(), schema, ("Nothing was recorded in this area.",))
+        return Result(schema.empty(), schema, (Note("EMPTY_AREA", "Nothing was recorded in this area."),))
     length = max([1, *(part.end - part.begin for part in parts)])
     most = pl.col("max").arg_max()
     every = pl.concat(cells)
@@ -175,8 +176,8 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
     )
     cut, events = (int(frame[name].sum()) for name in ("cut", "count"))
     verb = "reaches" if cut == 1 else "reach"
-    note = f"{cut:,} of {number_of(events, 'event')} {verb} beyond the area: the part inside counts." if cut else ""
-    return Result(schema.conform(frame), schema, (note,) if note else ())
+    said = f"{cut:,} of {number_of(events, 'event')} {verb} beyond the area: the part inside counts."
+    return Result(schema.conform(frame), schema, (Note("CUT_BY_AREA", said),) if cut else ())
 
 
 def _cells(part: LanesOfRank) -> Iterator[pl.DataFrame]:

@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.notes import Note
 
 
 class CaptureSource(IntEnum):
@@ -62,7 +63,7 @@ class CapturedCalls:
     label: Int32s
     is_whole: Bools
     labels: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     def calls_of(self, work: Int32s) -> Int32s:
         """The captured call of some device work, −1 for none: int32, one for each row."""
@@ -84,7 +85,7 @@ class CapturedCalls:
         return np.where(there, place, -1)
 
 
-def nothing_captured(recorded: int, notes: Iterable[str]) -> CapturedCalls:
+def nothing_captured(recorded: int, notes: Iterable[Note]) -> CapturedCalls:
     """No captured calls, and why."""
     none = np.empty(0, np.int32)
     codes = none.astype(np.int64)

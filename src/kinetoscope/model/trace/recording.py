@@ -10,6 +10,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 
 _KEY: Final = "kinetoscope"
 _CPU_FACTS: Final = ("cores", "threads", "workers", "local_ranks")
@@ -132,13 +133,13 @@ _SENTENCES: Final[dict[Unrecorded, tuple[str, str]]] = {
 """That it is missing, and what records it."""
 
 
-def not_recorded(what: Unrecorded, consequence: str = "") -> str:
-    """The sentence that says it, and what follows: `Memory was not recorded (…): its columns are empty`."""
+def not_recorded(what: Unrecorded, consequence: str = "") -> Note:
+    """The note that says it, and what follows: `Memory was not recorded (…): its columns are empty`."""
     missing, remedy = _SENTENCES[what]
-    return f"{missing} ({remedy})" + (f": {consequence}." if consequence else ".")
+    return Note("NOT_RECORDED", f"{missing} ({remedy})" + (f": {consequence}." if consequence else "."), about=what)
 
 
-def shapes_not_recorded(trace: Trace, consequence: str = "") -> str:
+def shapes_not_recorded(trace: Trace, consequence: str = "") -> Note:
     """That shapes of inputs are missing: for want of operators, or of the option."""
     return not_recorded("shapes" if len(trace.rows(EventKind.HOST_OP)) else "operators", consequence)
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
-from kinetoscope.model.trace.symptoms import Symptom
+from kinetoscope.notes import Note
 
 CONTROL, BAD_UTF8, LONE_BACKSLASH, RESPELLED, NESTED = 1, 2, 4, 8, 16
 """What may be odd about a string, as flags. CONTROL: it holds control characters other than tabs and line breaks.
@@ -238,7 +238,7 @@ class Strings:
         return self._lengths > _MAX_INTEGER_DIGITS
 
     @cached_property
-    def symptoms(self) -> list[Symptom]:
+    def symptoms(self) -> list[Note]:
         """Control characters, bad UTF-8 and bad escapes."""
         flags = (CONTROL, BAD_UTF8, LONE_BACKSLASH)
         control, bad, lone = (int(np.count_nonzero(self._oddities & flag)) for flag in flags)
@@ -246,11 +246,11 @@ class Strings:
         shown = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
         taken = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
         symptoms = [
-            Symptom("CONTROL_CHARACTERS", "note", kept, control),
-            Symptom("BAD_UTF8", "note", shown, bad),
-            Symptom("LONE_BACKSLASH", "note", taken, lone),
+            Note("CONTROL_CHARACTERS", kept, "note", control),
+            Note("BAD_UTF8", shown, "note", bad),
+            Note("LONE_BACKSLASH", taken, "note", lone),
         ]
-        return [symptom for symptom in symptoms if symptom.count]
+        return [symptom for symptom in symptoms if symptom.number]
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:

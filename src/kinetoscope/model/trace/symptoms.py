@@ -1,19 +1,16 @@
-"""Symptoms: what is wrong or odd about a trace, with the catalogue of all codes."""
+"""The health of a trace: notes on what is wrong or odd about it, its symptoms, and what their codes mean."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from kinetoscope.errors import one_line
+from kinetoscope.notes import Note, Severity
 
-Severity = Literal["error", "warning", "note"]
-"""error: data was lost. warning: numbers are affected. note: good to know; some questions cannot be answered."""
-
-DAMAGED: Final = "This file is damaged"
-"""Beginning of the sentence that data was lost; faces put it first."""
+DAMAGED: Final = "DAMAGED"
+"""Code of the note that data was lost; faces put it first."""
 
 _NOTABLE_LOSS_SHARE: Final = 0.005
 """Share of a file from which its loss is given as a number."""
@@ -22,40 +19,18 @@ _SEVERITY_ORDER: dict[str, int] = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Symptom:
-    """One thing that is wrong or odd.
-
-    Attributes:
-        code: stable name in capitals, for scripts.
-        severity: error, warning or note.
-        message: one sentence with the numbers in it, and what follows from it.
-        count: how many events (or bytes, strings, …) it concerns.
-        lost: share of the file that could not be read for it; 0 where nothing was lost, or nobody can tell how much.
-    """
-
-    code: str
-    severity: Severity
-    message: str
-    count: int = 1
-    lost: float = 0.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "message", one_line(self.message))
-
-
-@dataclass(frozen=True, slots=True)
 class Health:
     """All symptoms of a trace, worst first."""
 
-    symptoms: tuple[Symptom, ...] = ()
+    symptoms: tuple[Note, ...] = ()
 
     @classmethod
-    def of(cls, *groups: Iterable[Symptom]) -> Health:
+    def of(cls, *groups: Iterable[Note]) -> Health:
         """The symptoms of all groups, sorted by severity and otherwise in the order given."""
         symptoms = [symptom for group in groups for symptom in group]
         return cls(tuple(sorted(symptoms, key=lambda symptom: _SEVERITY_ORDER[symptom.severity])))
 
-    def __iter__(self) -> Iterator[Symptom]:
+    def __iter__(self) -> Iterator[Note]:
         return iter(self.symptoms)
 
     def __len__(self) -> int:
@@ -64,26 +39,27 @@ class Health:
     def __contains__(self, code: object) -> bool:
         return any(symptom.code == code for symptom in self.symptoms)
 
-    def __getitem__(self, code: str) -> Symptom:
+    def __getitem__(self, code: str) -> Note:
         for symptom in self.symptoms:
             if symptom.code == code:
                 return symptom
         raise KeyError(code)
 
     @property
-    def damage(self) -> str:
-        """The sentence that data was lost, and how much, which begins with `DAMAGED`; "" where none was."""
+    def damage(self) -> Note | None:
+        """The note that data was lost, and how much; None where none was."""
         lost = [
             symptom for symptom in self.symptoms if symptom.severity == "error" or symptom.lost >= _NOTABLE_LOSS_SHARE
         ]
         if not lost:
-            return ""
+            return None
         share = 1 - math.prod(1 - symptom.lost for symptom in lost)
         if share >= _NOTABLE_LOSS_SHARE:
             percent = min(max(round(100 * share), 1), 99)
-            return f"{DAMAGED}: {percent}% of it could not be read."
+            return Note(DAMAGED, f"This file is damaged: {percent}% of it could not be read.", "error")
         ends = any(symptom.code in ("STREAM", "TRUNCATED") for symptom in lost)
-        return f"{DAMAGED}: {'it ends early, and how much is missing is unknown' if ends else 'events are lost'}."
+        what = "it ends early, and how much is missing is unknown" if ends else "events are lost"
+        return Note(DAMAGED, f"This file is damaged: {what}.", "error")
 
     @property
     def worst(self) -> Severity | None:
@@ -164,4 +140,4 @@ SYMPTOMS: Final[dict[str, str]] = {
     "NO_ADDRESSES": "Memory events carry no addresses: allocations and frees cannot be paired.",
     "NO_DISTRIBUTED_INFO": "Collectives occur, but the file does not say its rank and world size.",
 }
-"""Every code that a `Symptom` can have, and what it means."""
+"""Every code that a symptom can have, and what it means."""

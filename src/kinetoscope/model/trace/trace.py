@@ -25,8 +25,9 @@ from kinetoscope.model.trace.event_kinds import DEVICE_WORK, MEMORY_NAME, NAMES_
 from kinetoscope.model.trace.shapes import FLOAT, INT, NUMBER_TEXT, RAW, STRING, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, value_of
-from kinetoscope.model.trace.symptoms import Health, Symptom
+from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.tracks import Tracks
+from kinetoscope.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +72,7 @@ class Trace:
         tracks: Tracks,
         members: tuple[tuple[str, str], ...] = (),
         members_before_events: int = 0,
-        reading: tuple[Symptom, ...] = (),
+        reading: tuple[Note, ...] = (),
         text_bytes: int = 0,
         captured: CapturedCalls | None = None,
     ) -> None:

@@ -67,7 +67,7 @@ def _blocks(difference: Diff, promised: pl.DataFrame | None, limit: int) -> Iter
     if calls.rows:
         yield GridBlock("What changed most", calls)
     if difference.hardware is not None:
-        yield NoteBlock(difference.hardware.notes[0], "By device")
+        yield NoteBlock(difference.hardware.sentence, "By device")
         yield GridBlock("", _hardware(difference.hardware, limit))
     if promised is not None and promised.height:
         yield NoteBlock("\n".join(promise_lines(promised)), "Promised and delivered")

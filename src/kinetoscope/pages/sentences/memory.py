@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.analyses.memory_oom import MAX_SENTENCES, failure_in_short
 from kinetoscope.analyses.memory_peak import APART
 from kinetoscope.analyses.memory_what_if import GROWING_SEGMENTS, what_if_sentences
 from kinetoscope.model.job import Job
@@ -79,8 +80,8 @@ def _sentences(
     has_failed = failed.frame.filter(**of).height > 0
     if has_failed:
         yield from _failure(failed, of["device"], whole)
-    if APART in peak.notes:
-        yield say("{note}", note=note_of(peak, APART))
+    for apart in [note for note in peak.notes if note.code == APART.code][:1]:
+        yield say("{note}", note=note_of(peak, apart))
     curve = named("memory_curve")(job, select=select)
     above = pl.col("requested") > pl.col("reserved")
     is_wrong = curve.frame.filter(above, **of).height > 0
@@ -105,8 +106,9 @@ def _sentences(
 
 def _failure(failed: Result, device: str, whole: bool) -> Iterator[Sentence]:
     """The note of the first request that failed, all of it or its first sentence."""
-    for note in [note for note in failed.notes if device in note][:1]:
-        said = note if whole else note.partition(". ")[0].rstrip(".") + "."
+    requests = failed.frame.filter(kind="request", device=device).tail(MAX_SENTENCES)
+    for note in [note for note in failed.notes if (note.code, note.about) == ("REQUEST_FAILED", device)][:1]:
+        said = note if whole else failure_in_short(requests.row(0, named=True))
         yield say("{failure}", failure=note_of(failed, note).words(said))
 
 

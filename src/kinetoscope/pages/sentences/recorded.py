@@ -14,6 +14,7 @@ from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 from kinetoscope.views.numbers import grouped, shown, significant
 from kinetoscope.views.sentences import Sentence, count, each, least, note_of, say
@@ -107,7 +108,7 @@ def damage(info: Result) -> tuple[Sentence, ...]:
     return tuple(said)
 
 
-def health(info: Result, notes: Sequence[str] = ()) -> tuple[tuple[str, Sentence], ...]:
+def health(info: Result, notes: Sequence[Note] = ()) -> tuple[tuple[str, Sentence], ...]:
     """Severity and sentence, the worst first; what several ranks have is said of the first of them.
 
     `notes`: of the job, besides those of `trace_info`.
@@ -118,7 +119,7 @@ def health(info: Result, notes: Sequence[str] = ()) -> tuple[tuple[str, Sentence
     messages = [
         ("warning", say("{note}", note=note_of(info, note)))
         for note in dict.fromkeys((*notes, *info.notes))
-        if DAMAGED not in note
+        if note.code != DAMAGED
     ]
     for item, value, rank, ranks in by_code.rows():
         here = is_health & (pl.col("item") == item)

@@ -14,6 +14,7 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
+from kinetoscope.notes import Note
 from kinetoscope.readers.reader import CandidateFile
 
 CAPTURE_FOLDERS: Final = ("capture_traces", "graph_capture_profile")
@@ -35,7 +36,7 @@ def apart(traces: list[CandidateFile]) -> tuple[list[CandidateFile], list[Candid
     return [trace for trace in traces if trace not in captures], captures
 
 
-def joined(sources: Sequence[Source], captures: Sequence[CandidateFile]) -> tuple[list[Source], list[str]]:
+def joined(sources: Sequence[Source], captures: Sequence[CandidateFile]) -> tuple[list[Source], list[Note]]:
     """The sources, each with the capture traces of its rank, and notes.
 
     A capture trace whose rank is not known goes with every rank. A rank without one of its own gets those of the lowest
@@ -52,11 +53,13 @@ def joined(sources: Sequence[Source], captures: Sequence[CandidateFile]) -> tupl
     lowest = min(by_rank, default=None)
     instead = [] if lowest is None else by_rank[lowest]
     result = [replace(each, captures=(*by_rank.get(each.rank, instead), *of_all)) for each in sources]
-    notes = [f"Captures of CUDA graphs, which tell what the replays compute: {_names(captures)}."]
+    notes = [Note("CAPTURES", f"Captures of CUDA graphs, which tell what the replays compute: {_names(captures)}.")]
     if without := sorted({each.rank for each in sources} - set(by_rank)) if by_rank else []:
-        notes.append(
-            f"Without a capture trace of their own, and joined with that of rank {lowest}: ranks {listed(without)}."
+        said = Note(
+            "CAPTURES_OF_OTHER_RANK",
+            f"Without a capture trace of their own, and joined with that of rank {lowest}: ranks {listed(without)}.",
         )
+        notes.append(Note("CAPTURES_OF_OTHER_RANK", said))
     return result, notes
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from kinetoscope.notes import Note
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile, RankBasis
 
 _SGLANG: Final = re.compile(
@@ -117,7 +118,7 @@ def without_front_ends(traces: Sequence[CandidateFile]) -> tuple[list[CandidateF
     return _parted(traces, [False] * len(front) if all(front) else front)
 
 
-def placed(traces: Sequence[CandidateFile]) -> tuple[list[CandidateFile], list[str]]:
+def placed(traces: Sequence[CandidateFile]) -> tuple[list[CandidateFile], list[Note]]:
     """The traces with the ranks of the places in their names, stages in the order of recording, and notes.
 
     What the files themselves say counts more, where they say one rank of each place and another one of each other.
@@ -140,7 +141,9 @@ def placed(traces: Sequence[CandidateFile]) -> tuple[list[CandidateFile], list[s
     stages = {name.stage for name in names.values()} - {""}
     if len(stages) > 1:
         order = ", ".join(sorted(stages, key=_turn))
-        notes.append(f"The cycles of a rank are the stages that were recorded apart: {order}.")
+        notes.append(
+            Note("CYCLES_ARE_STAGES", f"The cycles of a rank are the stages that were recorded apart: {order}.")
+        )
     turns = sorted(names, key=lambda each: (names[each].run, *_turn(names[each].stage)))
     ordered = iter([replace(each, rank=min(known[place[each]], MAX_RANK), basis=basis) for each in turns])
     return [next(ordered) if each in names else each for each in traces], notes
@@ -179,15 +182,17 @@ def _servers(names: Mapping[CandidateFile, ServingName]) -> dict[CandidateFile, 
     return {each: order.index(home[each]) for each in names}
 
 
-def _on_places(ranks: Mapping[tuple[int, Place], int], files: Collection[CandidateFile], of: int) -> str:
+def _on_places(ranks: Mapping[tuple[int, Place], int], files: Collection[CandidateFile], of: int) -> Note:
     servers = 1 + max(server for server, _ in ranks)
     sizes = [1 + max(numbers) for numbers in zip(*(place for _, place in ranks), strict=True)]
     words = [f"{size} {name}" for size, name in zip(sizes, ("DP", "PP", "PCP", "TP"), strict=True) if size > 1]
     what = f" ({' × '.join(words)})" if words else ""
     if all(each.part for each in files):
-        return f"The file holds {len(ranks)} ranks, by the labels of its processes{what}."
+        return Note("RANKS_BY_LABELS", f"The file holds {len(ranks)} ranks, by the labels of its processes{what}.")
     more = f", and that {servers} servers wrote files of the same names" if servers > 1 else ""
-    return f"The ranks of {len(files)} of {of} files follow from the places in their names{what}{more}."
+    return Note(
+        "RANKS_BY_PLACES", f"The ranks of {len(files)} of {of} files follow from the places in their names{what}{more}."
+    )
 
 
 def _merged_run(url: str) -> tuple[str, str]:

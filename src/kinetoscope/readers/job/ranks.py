@@ -15,6 +15,7 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
+from kinetoscope.notes import Note
 from kinetoscope.readers.job.capture_traces import apart, joined
 from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
@@ -55,12 +56,12 @@ def rank_in_snapshot_name(file: str) -> int | None:
 
 def assigned(
     candidates: Iterable[CandidateFile], captures: Sequence[CandidateFile] | None = None
-) -> tuple[list[Source], list[str]]:
+) -> tuple[list[Source], list[Note]]:
     """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on.
 
     captures: the capture traces to join with them; None: those among the candidates.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     traces, found = apart(_ordered(candidates))
     traces = _without_copies(_of_engines(traces, notes), notes)
     processes = _ranks_of_processes(traces)
@@ -68,7 +69,7 @@ def assigned(
         replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
     ]
     if len(traces) == 1 and traces[0].rank is None and not traces[0].fully_probed:
-        notes.append("Neither end of the trace states its rank; rank 0 is assumed.")
+        notes.append(Note("RANK_ASSUMED", "Neither end of the trace states its rank; rank 0 is assumed."))
     numbered = _numbered(known)
     if len(traces) > 1:
         notes += _on_basis(traces)
@@ -98,7 +99,7 @@ def _with_rank_of_name(candidate: CandidateFile) -> CandidateFile:
     return candidate if rank is None else replace(candidate, rank=rank, basis="name")
 
 
-def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
+def _without_copies(traces: list[CandidateFile], notes: list[Note]) -> list[CandidateFile]:
     """The traces but those that are another one again: the same rank, beginning, and either size or name."""
     kept: list[CandidateFile] = []
     copies: list[str] = []
@@ -116,16 +117,21 @@ def _without_copies(traces: list[CandidateFile], notes: list[str]) -> list[Candi
             copies.append(_last(trace.url))
         seen.update(same)
     if copies:
-        notes.append(f"Left out as copies of other files: {shortened(copies)}.")
+        notes.append(Note("COPIES_LEFT_OUT", f"Left out as copies of other files: {shortened(copies)}."))
     return kept
 
 
-def _of_engines(traces: list[CandidateFile], notes: list[str]) -> list[CandidateFile]:
+def _of_engines(traces: list[CandidateFile], notes: list[Note]) -> list[CandidateFile]:
     """The traces of a serving engine's ranks, with the ranks that their names tell."""
     traces, front = without_front_ends(traces)
     if front:
         names = shortened([_last(each.url) for each in front])
-        notes.append(f"Left out as recordings of a front end, which drives no device: {names}. Open them by name.")
+        notes.append(
+            Note(
+                "FRONT_END_LEFT_OUT",
+                f"Left out as recordings of a front end, which drives no device: {names}. Open them by name.",
+            )
+        )
     traces, of_places = placed(traces)
     notes += of_places
     return traces
@@ -166,27 +172,40 @@ def _numbered(traces: Sequence[CandidateFile]) -> list[int]:
 # --- notes
 
 
-def _on_basis(traces: Sequence[CandidateFile]) -> list[str]:
+def _on_basis(traces: Sequence[CandidateFile]) -> list[Note]:
     """One note for each thing that ranks rest on, other than what the traces say outright."""
     all_of_them = len(traces)
     notes = []
     if count := sum(trace.basis == "collectives" for trace in traces):
-        notes.append(f"{count} of {all_of_them} files do not state their rank; it is inferred from their collectives.")
+        notes.append(
+            Note(
+                "RANKS_BY_COLLECTIVES",
+                f"{count} of {all_of_them} files do not state their rank; it is inferred from their collectives.",
+            )
+        )
     if by_name := [trace for trace in traces if trace.basis == "name" and trace.rank is not None]:
         where = "" if all(trace.fully_probed for trace in by_name) else " at their ends"
         notes.append(
-            f"{len(by_name)} of {all_of_them} files do not state their rank{where}; it is taken from their names"
-            f" ({listed([trace.rank for trace in by_name if trace.rank is not None])})."
+            Note(
+                "RANKS_BY_NAMES",
+                f"{len(by_name)} of {all_of_them} files do not state their rank{where}; it is taken from their names"
+                f" ({listed([trace.rank for trace in by_name if trace.rank is not None])}).",
+            )
         )
     unknown = [trace for trace in traces if trace.rank is None]
     if unknown:
         several = len({_process(trace.url) or trace.url for trace in unknown}) < len(unknown)
         how = "by process, in order of name" if several else "in order of name"
-        notes.append(f"No rank was found in {len(unknown)} of {all_of_them} files; they are numbered {how}.")
+        notes.append(
+            Note(
+                "RANKS_NUMBERED",
+                f"No rank was found in {len(unknown)} of {all_of_them} files; they are numbered {how}.",
+            )
+        )
     return notes
 
 
-def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[str]:
+def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[Note]:
     repeated = [rank for rank, count in cycles.items() if count > 1]
     if not repeated:
         return []
@@ -194,15 +213,19 @@ def _on_cycles(cycles: Counter[int], traces: Sequence[CandidateFile], ranks: Seq
     for trace, rank in zip(traces, ranks, strict=True):
         processes[rank].add(_process(trace.url))
     which = f"Several files have the same rank ({listed(repeated)})"
-    notes = [f"{which}: they are read as cycles of the profiler, in order of name."]
+    notes = [Note("CYCLES_BY_NAME", f"{which}: they are read as cycles of the profiler, in order of name.")]
     if mixed := [rank for rank in repeated if len(processes[rank] - {""}) > 1]:
         notes.append(
-            f"Files of the same rank come from different processes ({listed(mixed)}): this may be more than one run."
+            Note(
+                "SEVERAL_RUNS",
+                f"Files of the same rank come from different processes ({listed(mixed)}): "
+                "this may be more than one run.",
+            )
         )
     return notes
 
 
-def _on_worlds(traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[str]:
+def _on_worlds(traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[Note]:
     """One note if the traces do not agree about how many ranks there were."""
     worlds: defaultdict[int, list[int]] = defaultdict(list)
     for trace, rank in zip(traces, ranks, strict=True):
@@ -211,16 +234,21 @@ def _on_worlds(traces: Sequence[CandidateFile], ranks: Sequence[int]) -> list[st
     if len(worlds) < 2:
         return []
     each = "; ".join(f"{world} ({_ranks(worlds[world])})" for world in sorted(worlds))
-    return [f"The traces disagree about how many ranks the job had: {each}. This may be more than one run."]
+    return [
+        Note(
+            "WORLDS_DISAGREE",
+            f"The traces disagree about how many ranks the job had: {each}. This may be more than one run.",
+        )
+    ]
 
 
-def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[str]:
+def _on_gaps(cycles: Counter[int], traces: Sequence[CandidateFile]) -> list[Note]:
     world = max(trace.world for trace in traces)
     if world:
         missing = set(range(world)) - set(cycles)
-        return [f"The job had {world} ranks; missing: {listed(missing)}."] if missing else []
+        return [Note("RANKS_MISSING", f"The job had {world} ranks; missing: {listed(missing)}.")] if missing else []
     missing = set(range(min(cycles), max(cycles))) - set(cycles)
-    return [f"Ranks missing in between: {listed(missing)}."] if missing else []
+    return [Note("RANKS_MISSING_BETWEEN", f"Ranks missing in between: {listed(missing)}.")] if missing else []
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.readers.job.names import placed
 from kinetoscope.readers.job.ranks import natural, rank_in_name, rank_in_snapshot_name, shortened
@@ -62,7 +63,7 @@ def of_no_run(
     return left
 
 
-def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[str]]:
+def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[Note]]:
     """The sources, each with the snapshots of its rank, and notes.
 
     A snapshot whose name begins with that of a trace belongs to it; one whose name has no rank to the only rank.
@@ -81,9 +82,14 @@ def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tup
         else:
             strays.append(os.path.basename(each.url))
     if strays:
-        notes.append(f"Memory snapshots whose names tell no rank of the run are left out: {shortened(strays)}.")
+        notes.append(
+            Note(
+                "SNAPSHOTS_LEFT_OUT",
+                f"Memory snapshots whose names tell no rank of the run are left out: {shortened(strays)}.",
+            )
+        )
     if missing := sorted(ranks - set(of_rank)) if of_rank else []:
-        notes.append(f"Without a memory snapshot: ranks {listed(missing)}.")
+        notes.append(Note("RANKS_WITHOUT_SNAPSHOT", f"Without a memory snapshot: ranks {listed(missing)}."))
     return [replace(each, snapshots=_of(each, sources, of_rank[each.rank])) for each in sources], notes
 
 

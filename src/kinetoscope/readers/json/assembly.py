@@ -14,10 +14,10 @@ from kinetoscope.model.trace.event_kinds import BEGIN, END
 from kinetoscope.model.trace.shapes import DUR, NOT_AN_OBJECT, NUMBER_TEXT, RAW, STRING, TS, Shapes
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.strings import Strings, long_integers
-from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import NO_TIME, Trace
 from kinetoscope.model.trace.tracks import Tracks
+from kinetoscope.notes import Note
 from kinetoscope.readers.json import tokenizer as tk
 from kinetoscope.readers.json.columns import Chunk, EventColumns, Tables, slots_of, translate
 from kinetoscope.readers.json.document import TraceDocument
@@ -32,7 +32,7 @@ def assemble(
     document: TraceDocument,
     team: list[Tables],
     made: EventColumns,
-    symptoms: list[Symptom],
+    symptoms: list[Note],
     text_bytes: int,
 ) -> Trace:
     """Put a trace together; `made` is used up.
@@ -80,7 +80,7 @@ def assemble(
 # --- times that are not plain numbers with three decimals at most: text, exponents, more decimals
 
 
-def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tables: Tables) -> list[Symptom]:
+def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tables: Tables) -> list[Note]:
     """Put the odd times into start and end, as whole nanoseconds."""
     rounded = impossible = 0
     start, end, shape = (rows.columns[name] for name in ("start", "end", "shape"))
@@ -108,15 +108,15 @@ def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tab
     symptoms = []
     if rounded:
         message = f"{rounded} times have more than three decimals of a microsecond and were rounded to the nanosecond."
-        symptoms.append(Symptom("ROUNDED_TIMES", "note", message, rounded))
+        symptoms.append(Note("ROUNDED_TIMES", message, "note", rounded))
     if impossible:
         message = f"{impossible} times or durations are no possible time (no number, or over 142 years): an event has "
         message += "none then and is left out, or takes no time."
-        symptoms.append(Symptom("IMPOSSIBLE_TIMES", "warning", message, impossible))
+        symptoms.append(Note("IMPOSSIBLE_TIMES", message, "warning", impossible))
     return symptoms
 
 
-def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
+def _pairs(rows: Chunk, shapes: Shapes) -> list[Note]:
     """Give each event that begins a span the end that the event has that ends it: the next free one of its track."""
     phase, track, start, end = (rows.columns[name] for name in ("ph", "track", "start", "end"))
     marks = np.flatnonzero((phase == BEGIN) | (phase == END))
@@ -140,7 +140,7 @@ def _pairs(rows: Chunk, shapes: Shapes) -> list[Symptom]:
     if not alone:
         return []
     message = f"{number_of(alone, 'event begins or ends', 'events begin or end')} a span whose other end is not there: "
-    return [Symptom("UNPAIRED_EVENTS", "warning", f"{message}such a span has no length.", alone)]
+    return [Note("UNPAIRED_EVENTS", f"{message}such a span has no length.", "warning", alone)]
 
 
 def _nanoseconds(codes: Int64s, strings: Strings, tables: Tables) -> tuple[Int64s, UInt8s]:
@@ -174,7 +174,7 @@ def _decimal_nanoseconds(text: str) -> tuple[int, int]:
 # --- what else is odd
 
 
-def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
+def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Note]:
     r"""Give strings that were spelled in several ways (`\u0041` and `A`) one code each."""
     if not strings.has_synonyms:
         return []
@@ -185,10 +185,10 @@ def _unify(rows: Chunk, strings: Strings, tables: Tables) -> list[Symptom]:
     tk.translate_values(rows.columns["shape"], slots_of(tables.shape_items, (STRING,)), canonical, rows.values)
     count = int(np.count_nonzero(canonical != np.arange(len(canonical))))
     message = f"{count} strings are spelled in several ways; each is taken as one."
-    return [Symptom("SYNONYMS", "note", message, count)]
+    return [Note("SYNONYMS", message, "note", count)]
 
 
-def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceDocument) -> list[Symptom]:
+def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceDocument) -> list[Note]:
     """Values that are neither numbers nor anything else that JSON knows, such as nan, and integers beyond all use."""
     numbers = _holding(rows, strings, tables, NUMBER_TEXT)
     words = sorted(text for text in strings.labels(np.flatnonzero(numbers).tolist()) if not _NUMBER.fullmatch(text))
@@ -196,14 +196,14 @@ def _odd_numbers(rows: Chunk, strings: Strings, tables: Tables, document: TraceD
     if words:
         named = ", ".join(word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…" for word in words[:5])
         message = f"{len(words)} words stand as values that JSON does not know ({named}); they are kept."
-        symptoms.append(Symptom("BARE_WORDS", "note", message, len(words)))
+        symptoms.append(Note("BARE_WORDS", message, "note", len(words)))
     texts = [text for _, text in document.members]
     if strings.long.any():
         numbers |= _holding(rows, strings, tables, RAW)
         texts += strings.labels(np.flatnonzero(numbers & strings.long).tolist())
     if long := sum(map(long_integers, texts)):
         message = f"{number_of(long, 'integer has', 'integers have')} more than 4,300 digits: kept as text."
-        symptoms.append(Symptom("LONG_INTEGERS", "note", message, long))
+        symptoms.append(Note("LONG_INTEGERS", message, "note", long))
     return symptoms
 
 
@@ -218,10 +218,10 @@ def _holding(rows: Chunk, strings: Strings, tables: Tables, kind: int) -> Bools:
     return marked
 
 
-def _no_objects(rows: Chunk, shapes: Shapes) -> list[Symptom]:
+def _no_objects(rows: Chunk, shapes: Shapes) -> list[Note]:
     """Elements of `traceEvents` that are no objects."""
     odd = np.array([len(items) == 1 and items[0][2] == NOT_AN_OBJECT for items in shapes.items], np.bool_)
     count = int(np.count_nonzero(odd[rows.columns["shape"]])) if odd.any() else 0
     if not count:
         return []
-    return [Symptom("NOT_EVENTS", "note", f"{count} elements of traceEvents are no objects; they are kept.", count)]
+    return [Note("NOT_EVENTS", f"{count} elements of traceEvents are no objects; they are kept.", "note", count)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kinetoscope.model.trace.symptoms import Symptom
 from kinetoscope.model.trace.text import number_of
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import Text
 from kinetoscope.readers.json.document import TraceDocument
 from kinetoscope.readers.json.events import ParsedEvents
 
 
-def findings(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> list[Symptom]:
+def findings(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> list[Note]:
     """All symptoms; `trailing` is how many bytes follow the end of the document, or its last whole value."""
     return [
         *_of_the_text(text, document, elements, trailing),
@@ -20,57 +20,57 @@ def findings(text: Text, document: TraceDocument, elements: ParsedEvents, traili
     ]
 
 
-def _of_the_text(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> Iterator[Symptom]:
+def _of_the_text(text: Text, document: TraceDocument, elements: ParsedEvents, trailing: int) -> Iterator[Note]:
     behind = trailing / text.length if text.length else 0.0
     if text.fault:
-        yield Symptom("STREAM", "error", f"{'; '.join(text.fault)}: what could be read is kept.", lost=text.unread)
+        yield Note("STREAM", f"{'; '.join(text.fault)}: what could be read is kept.", "error", lost=text.unread)
     if elements.cut:
         last = (
             ""
             if elements.cut_place is None
             else f" The event at byte {elements.cut_place:,}, which is cut, is left out."
         )
-        yield Symptom("TRUNCATED", "error", f"The text ends at byte {text.length:,}, inside the list of events.{last}")
+        yield Note("TRUNCATED", f"The text ends at byte {text.length:,}, inside the list of events.{last}", "error")
     elif not document.complete and not document.is_list:
         ignored = f" The last {trailing:,} bytes are ignored." if trailing else ""
         message = f"The text ends before the closing brace; all events are there.{ignored}"
-        yield Symptom("TRUNCATED", "warning", message, lost=behind)
+        yield Note("TRUNCATED", message, "warning", lost=behind)
     elif trailing:
-        yield Symptom(
-            "TRAILING", "warning", f"{trailing:,} bytes after the end of the trace are ignored.", trailing, behind
+        yield Note(
+            "TRAILING", f"{trailing:,} bytes after the end of the trace are ignored.", "warning", trailing, behind
         )
     if text.goes_on:
-        yield Symptom("TRAILING", "warning", "What follows the compressed data in the file is ignored.")
+        yield Note("TRAILING", "What follows the compressed data in the file is ignored.", "warning")
 
 
-def _of_the_events(elements: ParsedEvents, length: int) -> Iterator[Symptom]:
+def _of_the_events(elements: ParsedEvents, length: int) -> Iterator[Note]:
     lost = elements.lost_bytes / length if length else 0.0
     if elements.repaired:
         kinds = ", ".join(f"{what} ({count})" for what, count in elements.repaired.most_common(5))
         total = elements.repaired.total()
-        yield Symptom(
+        yield Note(
             "REPAIRED",
-            "warning",
             f"{number_of(total, 'event was', 'events were')} broken JSON and repaired: {kinds}.",
+            "warning",
             total,
             0.0 if elements.lost or elements.rubbish else lost,
         )
     if elements.lost:
         places = ", ".join(f"{place:,}" for place in elements.lost_places)
         message = f"{number_of(elements.lost, 'broken event')} left out (at byte {places})."
-        yield Symptom("LOST", "error", message, elements.lost, lost)
+        yield Note("LOST", message, "error", elements.lost, lost)
     if elements.rubbish:
         message = f"{number_of(elements.rubbish, 'piece')} of text between events, no JSON, left out."
-        yield Symptom("RUBBISH", "warning", message, elements.rubbish, 0.0 if elements.lost else lost)
+        yield Note("RUBBISH", message, "warning", elements.rubbish, 0.0 if elements.lost else lost)
     if elements.odd_commas:
         message = f"{number_of(elements.odd_commas, 'comma')} between events missing or doubled; nothing was lost."
-        yield Symptom("ODD_COMMAS", "note", message, elements.odd_commas)
+        yield Note("ODD_COMMAS", message, "note", elements.odd_commas)
 
 
-def _of_the_rest(document: TraceDocument) -> Iterator[Symptom]:
+def _of_the_rest(document: TraceDocument) -> Iterator[Note]:
     if document.lists > 1:
         message = f"The file has {document.lists} lists of events; they are read as one."
-        yield Symptom("SEVERAL_LISTS", "note", message, document.lists)
+        yield Note("SEVERAL_LISTS", message, "note", document.lists)
     if document.repaired:
         message = f"Top-level values were broken JSON and were repaired: {'; '.join(document.repaired[:5])}."
-        yield Symptom("REPAIRED_METADATA", "note", message, len(document.repaired))
+        yield Note("REPAIRED_METADATA", message, "note", len(document.repaired))

@@ -27,6 +27,7 @@ from kinetoscope.model.snapshot.snapshot import (
 )
 from kinetoscope.model.snapshot.snapshot import NONE as NOTHING
 from kinetoscope.model.trace.text import number_of
+from kinetoscope.notes import Note
 from kinetoscope.readers.json.tokenizer import PADDING
 from kinetoscope.readers.snapshot import machine as m
 from kinetoscope.readers.snapshot import tables as t
@@ -260,19 +261,21 @@ class _Assembly:
             stack=_narrow(np.where(inactive, NOTHING, stack)),
         )
 
-    def _notes(self) -> Iterator[str]:
+    def _notes(self) -> Iterator[Note]:
         """What could not be read of the events."""
         events = self._tables.events
         if events.left_out:
             which = number_of(events.left_out, "event of the memory snapshot has", "events of the memory snapshot have")
-            yield (
+            yield Note(
+                "EVENTS_LEFT_OUT",
                 f"{which} no action, address or size, or one that cannot be, and"
                 f" {'is' if events.left_out == 1 else 'are'} left out: levels of memory may be wrong by"
-                f" {'its' if events.left_out == 1 else 'their'} bytes."
+                f" {'its' if events.left_out == 1 else 'their'} bytes.",
             )
         if events.odd:
             which = number_of(events.odd, "value", "values")
-            yield f"{which} of events of the memory snapshot cannot be, such as a time that is no number: unknown."
+            text = f"{which} of events of the memory snapshot cannot be, such as a time that is no number: unknown."
+            yield Note("ODD_EVENTS", text)
 
     def _histories(self, key: str) -> tuple[SnapshotEvents, ...]:
         if self._top.get(key, (m.NONE, 0))[0] == m.EVENT_LIST:  # no list of devices around it

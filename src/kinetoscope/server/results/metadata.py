@@ -96,7 +96,7 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
         rank=rank,
         cycle=cycle,
         cycles=sum(source.rank == rank for source in job.sources),
-        damage=damage_of(trace),
+        damage=damage_of(trace) or "",
         duration=min(max(0, end - origin), MAX_INTEGER),
         base=str(trace.base + origin),
         origin=str(origin),
@@ -111,7 +111,7 @@ def run_info(run: Run, rank: int | None, cycle: int, steps_by: str | None) -> Ru
         ],
         streams=[DeviceStream(device, stream) for device, stream in streams],
         threads=_threads(trace),
-        notes=[*job.notes, *(symptom.message for symptom in trace.health)],
+        notes=[*job.notes, *trace.health],
     )
 
 

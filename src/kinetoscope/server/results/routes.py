@@ -68,7 +68,7 @@ class Results:
             total=rows.height,
             all=result.frame.height,
             ranks=result.frame.n_unique("rank") if "rank" in result.frame.columns else None,
-            notes=[note for note in result.notes if not note.startswith(DAMAGED)],
+            notes=[note for note in result.notes if note.code != DAMAGED],
             scales=scales,
             short=short_names(shown),
         )

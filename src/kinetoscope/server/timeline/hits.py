@@ -13,6 +13,7 @@ from kinetoscope.model.timeline.replays import drawn_events, replay_rows
 from kinetoscope.model.timeline.search import Hits
 from kinetoscope.model.trace.polars_columns import column, labelled, texts
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Result, Schema
 
 RESULT: Final = Schema(
@@ -25,7 +26,7 @@ RESULT: Final = Schema(
 )
 
 
-def hits_table(found: Sequence[tuple[Trace, Hits]], notes: Sequence[str] = ()) -> Result:
+def hits_table(found: Sequence[tuple[Trace, Hits]], notes: Sequence[Note] = ()) -> Result:
     """The hits of some ranks, rank after rank, in order of time."""
     frames = [_frame(trace, hits) for trace, hits in found]
     return Result(pl.concat(frames) if frames else RESULT.empty(), RESULT, tuple(notes))

@@ -186,7 +186,7 @@ def _body(trace: Trace, steps_by: str | None) -> tuple[int, int]:
 
 def _notes(trace: Trace, steps_by: str | None) -> list[str]:
     shown, marks = shown_lanes(trace), steps(trace, steps_by)
-    notes = [marks.note] if marks.note else []
+    notes: list[str] = [marks.note] if marks.note else []
     if shown.left_out:
         notes.append(
             f"Rank {trace.source.rank} has {shown.left_out:,} more lanes, with {shown.events_left_out:,} events; "

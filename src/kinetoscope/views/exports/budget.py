@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from kinetoscope.errors import UsageError
+from kinetoscope.notes import Note
 from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped
 
@@ -51,6 +52,7 @@ def within(result: Result, budget: int, write: Callable[[Result], bytes]) -> byt
                 f"the columns and notes alone have about {grouped(size)} tokens; --budget {size + 100} holds some rows"
             )
         kept = min(kept - 1, int(kept * 0.95 * budget / size))
-        note = f"Rows 1 to {grouped(kept)} of {grouped(total)}: the others do not fit into {grouped(budget)} tokens."
+        said = f"Rows 1 to {grouped(kept)} of {grouped(total)}: the others do not fit into {grouped(budget)} tokens."
+        note = Note("ROWS_LEFT_OUT", said)
         text = write(replace(result, frame=result.frame.head(kept), notes=(note, *result.notes)))
     return text

@@ -53,7 +53,7 @@ def to_xlsx(sheets: Mapping[str, Result]) -> bytes:
             sheet.add_table(0, 0, max(rows, 1), len(heads) - 1, {"columns": heads, "data": body})
             for place, column in enumerate(result.schema):
                 sheet.write_comment(0, place, column.doc)
-            for line, note in enumerate(result.notes):
+            for line, note in enumerate(result.sentences):
                 sheet.write_string(max(rows, 1) + 2 + line, 0, printable(note)[:_MAX_TEXT_CHARACTERS])
             sheet.freeze_panes(1, 0)
             sheet.autofit(400)

@@ -1,8 +1,8 @@
 """A result as a file: JSON (a stable contract), CSV, Parquet, Markdown, folded stacks. The same result, the same bytes.
 
 Values are exact. JSON is `{"analysis", "params", "columns": [{"name", "dtype", "unit", "doc"}], "rows": [[...]],
-"notes": [...]}`: one row a line, integers whole however long, what is missing or not a number null, everything beyond
-ASCII escaped.
+"notes": [{"code", "severity", "about", "text"}]}`, with "sentence" before the notes where an answer has one: one row a
+line, integers whole however long, what is missing or not a number null, everything beyond ASCII escaped.
 
 CSV has one header line and empty fields for what is missing. A text that a spreadsheet would run as a formula (it
 begins with `=`, `+`, `-`, `@`, a tab or a carriage return) gets a `'` before it, because a trace is untrusted; JSON and
@@ -85,9 +85,18 @@ def to_json(result: Result, *, docs: bool = True) -> bytes:
         f'"params": {_dumps(plain(result.params))}',
         f'"columns": [\n{columns}\n ]',
         f'"rows": [\n{rows}\n ]' if rows else '"rows": []',
-        f'"notes": {_dumps(list(result.notes))}',
+        *([f'"sentence": {_dumps(result.sentence)}'] if result.sentence else []),
+        f'"notes": {_dumps(_notes(result))}',
     ]
     return ("{" + ",\n ".join(parts) + "}\n").encode("ascii")
+
+
+def _notes(result: Result) -> list[dict[str, str]]:
+    """The notes, each with its code and severity, and what it is about where a code is of several things."""
+    return [
+        {"code": note.code, "severity": note.severity, **({"about": note.about} if note.about else {}), "text": note}
+        for note in result.notes
+    ]
 
 
 def to_csv(result: Result) -> bytes:
@@ -110,7 +119,8 @@ def to_parquet(result: Result) -> bytes:
         "analysis": result.analysis,
         "params": _dumps(plain(result.params)),
         "columns": _dumps(_columns(result)),
-        "notes": _dumps(list(result.notes)),
+        "notes": _dumps(_notes(result)),
+        **({"sentence": result.sentence} if result.sentence else {}),
     }
     stream = io.BytesIO()
     result.frame.write_parquet(stream, metadata=metadata)

@@ -62,17 +62,18 @@ def lines(
     """The lines of the view: title, damage, table, foot, notes. `all_columns`: none is left out for want of room."""
     if title:
         yield from (plain(each, "bold") for each in wrapped(printable(title), width))
-    damage = [note for note in result.notes if DAMAGED in note]
+    damage = [note for note in result.notes if note.code == DAMAGED]
     for note in damage:
         yield from (plain(each, "warn") for each in wrapped(f"! {printable(note)}", width, indent="  "))
     if title or damage:
         yield plain()
     yield from table(result, width=width, limit=limit, all_columns=all_columns)
-    notes = [note for note in result.notes if note not in damage]
+    said = [result.sentence] if result.sentence not in ("", title) else []
+    notes = [*said, *(note for note in result.notes if note.code != DAMAGED)]
     if notes:
         yield plain()
-    for note in notes:
-        yield from (plain(each, "dim") for each in wrapped(f"· {printable(note)}", width, indent="  "))
+    for each in notes:
+        yield from (plain(line, "dim") for line in wrapped(f"· {printable(each)}", width, indent="  "))
 
 
 def table(
