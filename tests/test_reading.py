@@ -469,10 +469,10 @@ def test_capture_traces_are_found_beside_a_trace_named_or_left_out(tmp_path: Pat
     (tmp_path / "text.json").write_text("[1, 2]")
     for path in (run, tmp_path / "r*.json"):
         job = read(path)
-        assert (files(job), job.sources[0].captures) == ([("run.json", 0, 0)], (str(found),))
-    assert read(run, capture=named).sources[0].captures == (str(named),)
-    assert read(run, capture="off").sources[0].captures == () == read(found).sources[0].captures
-    with pytest.raises(NotATraceError, match=r"text\.json: is no Kineto trace of a capture, but"):
+        assert (files(job), job.sources[0].files("capture")) == ([("run.json", 0, 0)], (str(found),))
+    assert read(run, capture=named).sources[0].files("capture") == (str(named),)
+    assert read(run, capture="off").sources[0].files("capture") == () == read(found).sources[0].files("capture")
+    with pytest.raises(NotATraceError, match=r"text\.json: is no Kineto trace of a capture, nor"):
         read(run, capture=[tmp_path / "text.json"])
     with pytest.raises(NotFoundError):
         read(run, capture=tmp_path / "none")

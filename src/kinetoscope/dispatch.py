@@ -27,6 +27,7 @@ FUNCTIONS: Final[dict[str, dict[str, str]]] = {
         "save": "outputs.opening.save",
     },
     "Trace": {
+        "companion": "readers.job.find_companions.read_file",
         "event": "model.trace.json_events.event",
         "health": "model.health.check.examine",
         "table": "model.tables.tables.table",

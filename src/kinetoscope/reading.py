@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Unpack
 
 from kinetoscope import __version__
 from kinetoscope.engines import ENGINES, engine_maker
@@ -16,20 +17,17 @@ from kinetoscope.model.steps.grammar import numbers
 from kinetoscope.model.trace.source import DEFAULT_MAX_EVENT, DEFAULT_MAX_SIZE, Source, SourceOptions
 from kinetoscope.model.trace.text import listed, number_of
 from kinetoscope.notes import Note
+from kinetoscope.readers.companions import COMPANIONS, CompanionPaths
 from kinetoscope.readers.files.cache import Cache
 from kinetoscope.readers.files.stream import ProgressCallback, cache_for
-from kinetoscope.readers.job import snapshots
-from kinetoscope.readers.job.capture_traces import is_capture_trace
-from kinetoscope.readers.job.compile_files import with_compile_files
-from kinetoscope.readers.job.discovery import captures_beside, common_name, find, find_all, is_export, unfinished
+from kinetoscope.readers.job.discovery import common_name, find, find_all, is_export, unfinished
+from kinetoscope.readers.job.find_companions import Opened, with_companions, without_companions
 from kinetoscope.readers.job.names import without_merged
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.ranks import assigned, shortened
 from kinetoscope.readers.json.merged import parts
-from kinetoscope.readers.json.sniff import NODE_ANNOTATIONS
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 from kinetoscope.readers.registry import load, stamp
-from kinetoscope.readers.snapshot.alone import NAME as SNAPSHOT
 
 
 def read(
@@ -44,11 +42,9 @@ def read(
     cache: str | os.PathLike[str] | None = None,
     cache_size: int | None = None,
     peak: PeakOptions = (),
-    capture: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    snapshot: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    compile: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,  # noqa: A002 - what users type
     progress: ProgressCallback | None = None,
     files: Sequence[CandidateFile] | None = None,
+    **companions: Unpack[CompanionPaths],
 ) -> Job:
     """The job at a path. Nothing but the ends of the files is read until a question is asked.
 
@@ -68,17 +64,17 @@ def read(
         peak: peaks of the devices to take instead of what is known of them, in operations or bytes a second:
             `{"bf16": 800e12, "memory": 3.2e12}`, or as on the command line, `["bf16=800e12"]`; "attainable" takes
             those that `kinetoscope calibrate` measured. `devices` and `peaks` show what is known.
-        capture: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays, or
-            JSON files of annotations or Python stacks of their nodes: files or folders; by default those in
-            `capture_traces` or `graph_capture_profile` beside the traces or below the folder. "off" for none.
-        compile: files that say what torch.compile did, or folders of them: what TORCH_TRACE wrote, Inductor's cache,
-            `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and
-            `torch_compile_debug` beside each trace. "off" for none.
-        snapshot: memory snapshots of the run (`torch.cuda.memory._dump_snapshot`): files or folders; by default those
-            among the files, in `snapshots` beside each trace, and beside it: those named after it, or all where the
-            folder is opened. "off" for none.
         progress: called with the bytes, as stored, read since.
         files: the traces, if they are known already; then `path` is only a name for them.
+        companions: files and folders of files that belong to the traces, by kind: `capture`, `compile`, `snapshot`; by
+            default those that lie where their kind is written to; "off" for none.
+
+    `capture`: traces that were recorded while the program captured its CUDA graphs, to be joined with the replays, or
+    JSON files of annotations or Python stacks of their nodes; by default those in `capture_traces` or
+    `graph_capture_profile` beside the traces or below the folder. `compile`: what TORCH_TRACE wrote, Inductor's cache,
+    `torch_compile_debug`; by default those in `compile`, where our recorder puts them, and `torch_compile_debug` beside
+    each trace. `snapshot`: memory snapshots of the run (`torch.cuda.memory._dump_snapshot`); by default those among the
+    files, in `snapshots` beside each trace, and beside it: those named after it, or all where the folder is opened.
 
     Raises:
         MissingExtraError: what reads the URL, or the engine, is not installed.
@@ -101,15 +97,13 @@ def read(
     candidates = find_all(paths) if files is None else files
     given = _given(path) if isinstance(path, Mapping) else {}
     copies = cache_for(text, options)
-    captures = _captures(capture, candidates, copies)
-    sources, notes = sources_of(text, candidates, copies, given, captures)
+    candidates = probed(candidates, copies)
+    sources, notes = sources_of(text, candidates, copies, given)
     if chosen_ranks is not None:
         sources, rank_notes = _chosen(text, sources, set(chosen_ranks))
         notes += rank_notes
-    asked = None if compile is None else _paths(compile)
-    sources = with_compile_files(sources, asked)
-    sources, snapshot_notes = _with_snapshots(sources, snapshot, candidates, paths, copies)
-    notes += snapshot_notes
+    sources, more = _with_companions(sources, dict(companions), Opened(paths, candidates, copies))
+    notes += more
     if files is None:
         notes += _unfinished_note(paths, candidates)
     options = replace(options, threads=max(1, at_once // min(at_once, len(sources))))
@@ -141,58 +135,22 @@ def _paths(path: Readable) -> list[str]:
     return [os.fspath(each) for each in several]
 
 
-def _with_snapshots(
-    sources: list[Source],
-    asked: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
-    candidates: Sequence[CandidateFile],
-    opened: Sequence[str],
-    copies: Cache | None,
-) -> tuple[list[Source], list[Note]]:
-    """The sources with the memory snapshots of their ranks, and notes.
+def _with_companions(sources: list[Source], asked: dict[str, Any], run: Opened) -> tuple[list[Source], list[Note]]:
+    """The sources with the files that belong to them, of all kinds, and notes.
 
     Raises:
         NotFoundError: there is no such file.
-        NotATraceError: none of those that the user names is a snapshot.
+        NotATraceError: a path that the user names has no file of its kind.
+        TypeError: there is no such kind.
     """
-    alone = [replace(each, snapshots=(each.url,)) for each in sources if each.reader == SNAPSHOT]
-    if alone:
-        return alone, []
-    paths = None if asked is None else _paths(asked)
-    if paths == ["off"]:
-        return sources, []
-    if paths is None:
-        among = [each for each in candidates if all(each.url != source.url for source in sources)]
-        files = [*among, *snapshots.beside(sources, opened)]
-    else:
-        files = find_all(paths)
-    found = [each for each in probed(files, copies) if each.reader == SNAPSHOT] if files else []
-    if paths is not None and not found:
-        raise NotATraceError(f"{paths[0]}: no memory snapshot; torch.cuda.memory._dump_snapshot writes them")
-    return snapshots.joined(sources, found) if found else (sources, [])
-
-
-def _captures(
-    asked: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
-    candidates: Sequence[CandidateFile],
-    copies: Cache | None,
-) -> list[CandidateFile] | None:
-    """The capture traces and annotations that the user names, else the traces beside; None: those among the traces.
-
-    Raises:
-        NotFoundError: there is no such file.
-        NotATraceError: none of them is a trace.
-    """
-    if asked is None:
-        beside = captures_beside(candidates)
-        among = [each for each in candidates if is_capture_trace(each.url)]
-        return _traces_of(probed([*beside, *among], copies)) if beside and len(among) < len(candidates) else None
-    paths = _paths(asked)
-    if paths == ["off"]:
-        return []
-    found = probed(find_all(paths), copies)
-    if captures := [each for each in found if each.other_format in ("", NODE_ANNOTATIONS.name)]:
-        return captures
-    raise NotATraceError(f"{found[0].url}: is no Kineto trace of a capture, but {found[0].other_format}")
+    if unknown := asked.keys() - {each.name for each in COMPANIONS}:
+        raise TypeError(f"read() has no argument {min(unknown)!r}")
+    notes = []
+    for companion in COMPANIONS:
+        named = asked.get(companion.name)
+        sources, more = with_companions(companion, sources, None if named is None else _paths(named), run)
+        notes += more
+    return sources, notes
 
 
 def _traces_of(found: Sequence[CandidateFile]) -> list[CandidateFile]:
@@ -237,21 +195,17 @@ def _chosen(path: str, sources: list[Source], ranks: set[int]) -> tuple[list[Sou
 
 def sources_of(
     path: str,
-    files: Sequence[CandidateFile],
+    candidates: Sequence[CandidateFile],
     cache: Cache | None = None,
     given: Mapping[str, int] | None = None,
-    captures: Sequence[CandidateFile] | None = None,
 ) -> tuple[list[Source], list[Note]]:
-    """A source, with rank and cycle, for each trace among the files, and notes on what the ranks rest on.
+    """A source, with rank and cycle, for each trace among probed files, and notes on what the ranks rest on.
 
-    `given` has the rank of each URL where the user names them; `captures` are the capture traces, None for those among
-    the files.
+    `given` has the rank of each URL where the user names them.
 
     Raises:
-        NotFoundError: the only file cannot be read.
         NotATraceError: there are several files, and none of them is a trace.
     """
-    candidates = probed(files, cache)
     notes = []
     if given:
         if other := [given[each.url] for each in candidates if each.rank not in (None, given[each.url])]:
@@ -263,12 +217,12 @@ def sources_of(
             )
         candidates = [replace(each, rank=given[each.url], basis="") for each in candidates]
     traces = candidates if len(candidates) == 1 else _traces_of(candidates)
-    traces = [each for each in traces if each.reader != SNAPSHOT] or traces
+    traces = without_companions(traces)
     others = shortened(
         [f"{os.path.basename(each.url)} ({each.other_format})" for each in candidates if each.other_format]
     )
     if not traces:
-        raise NotATraceError(f"{path}: none of {len(files)} files is a Kineto trace: {others}")
+        raise NotATraceError(f"{path}: none of {len(candidates)} files is a Kineto trace: {others}")
     traces, merged = without_merged(traces)
     if merged:
         notes.append(
@@ -279,8 +233,8 @@ def sources_of(
         )
     if not given:
         traces = [part for each in traces for part in (parts(each, cache) if each.merged else [each])]
-    sources, rank_notes = assigned(traces, captures)
+    sources, rank_notes = assigned(traces)
     notes += rank_notes
-    return sources, [Note("NO_TRACE", f"Not a trace and left out: {others}."), *notes] if others and len(
-        files
-    ) > 1 else notes
+    if others and len(candidates) > 1:
+        notes.insert(0, Note("NO_TRACE", f"Not a trace and left out: {others}."))
+    return sources, notes

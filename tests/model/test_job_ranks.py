@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
+from kinetoscope.readers.job.capture_traces import FILES
+from kinetoscope.readers.job.find_companions import without_companions
 from kinetoscope.readers.job.ranks import assigned, natural
 from kinetoscope.readers.json.probe import distributed, in_collectives
 from kinetoscope.readers.reader import CandidateFile
@@ -161,21 +163,27 @@ def capture(name: str, rank: int | None = None) -> CandidateFile:
     return CandidateFile(f"vllm/capture_traces/{name}", rank=rank)
 
 
-def captures_of(*candidates: CandidateFile, captures: Sequence[CandidateFile] | None = None) -> dict[int, list[str]]:
+def captures_of(*candidates: CandidateFile) -> dict[int, list[str]]:
     """The names of the capture traces of each rank."""
-    sources, _ = assigned(candidates, captures)
-    return {each.rank: [url.rpartition("/")[2] for url in each.captures] for each in sources}
+    return {rank: [url.rpartition("/")[2] for url in of] for rank, of in joined(*candidates)[0].items()}
+
+
+def joined(*candidates: CandidateFile) -> tuple[dict[int, tuple[str, ...]], list[str]]:
+    traces = without_companions([*candidates])
+    sources, _ = assigned(traces)
+    belonging, notes = FILES.join(sources, [each for each in candidates if each not in traces])
+    return {each.rank: urls for each, urls in zip(sources, belonging, strict=True)}, notes
 
 
 def test_captures_of_graphs_are_no_cycles_of_the_run_but_belong_to_its_rank() -> None:
     runs = [CandidateFile(f"vllm/rank_{rank}.json.gz", rank=rank) for rank in (0, 1)]
     own = [capture("graph_capture_rank_1.17.pt.trace.json.gz"), capture("graph_capture_rank_0.17.pt.trace.json.gz")]
-    places, said = assigned([*runs, *own])
+    places, _ = assigned(without_companions([*runs, *own]))
+    said = joined(*runs, *own)[1]
     assert [(place.url, place.cycle) for place in places] == [(run.url, 0) for run in runs]
     assert captures_of(*runs, *own) == {0: [own[1].url[20:]], 1: [own[0].url[20:]]}
     assert said[0].startswith("Captures of CUDA graphs, which tell what the replays compute: graph_capture_")
-    alone, _ = assigned([own[0]])
-    assert [place.url for place in alone] == [own[0].url]
+    assert without_companions([own[0]]) == [own[0]]
 
 
 def test_ranks_without_captures_get_those_of_the_first_rank_as_vllm_records_no_others() -> None:
@@ -183,12 +191,10 @@ def test_ranks_without_captures_get_those_of_the_first_rank_as_vllm_records_no_o
     sizes = [capture(f"graph_capture_rank_0.{time}.pt.trace.json.gz") for time in (9, 10)]
     names = ["graph_capture_rank_0.9.pt.trace.json.gz", "graph_capture_rank_0.10.pt.trace.json.gz"]
     assert captures_of(*runs, *sizes) == {0: names, 1: names, 2: names}
-    assert "joined with that of rank 0: ranks 1-2." in assigned([*runs, *sizes])[1][-1]
+    assert "joined with that of rank 0: ranks 1-2." in joined(*runs, *sizes)[1][-1]
 
 
-def test_a_capture_of_no_rank_goes_with_all_and_given_ones_replace_those_that_lie_there() -> None:
+def test_a_capture_of_no_rank_goes_with_all() -> None:
     runs = [CandidateFile(f"vllm/rank_{rank}.json.gz", rank=rank) for rank in (0, 1)]
-    there = capture("graph_capture_rank_0.json.gz")
-    given = [CandidateFile("mine/x.json"), CandidateFile("mine/rank1.json")]
-    assert captures_of(*runs, there, captures=given) == {0: ["rank1.json", "x.json"], 1: ["rank1.json", "x.json"]}
-    assert captures_of(*runs, there, captures=[]) == {0: [], 1: []}
+    there = [capture("x.json"), capture("rank1.json")]
+    assert captures_of(*runs, *there) == {0: ["rank1.json", "x.json"], 1: ["rank1.json", "x.json"]}

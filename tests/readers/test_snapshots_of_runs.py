@@ -51,7 +51,7 @@ def trace(path: Path, rank: int = 0) -> Path:
 
 
 def names(path: str | Path | list[str], **options: Any) -> dict[int, list[str]]:
-    return {each.rank: [Path(url).name for url in each.snapshots] for each in read(path, **options).sources}
+    return {each.rank: [Path(url).name for url in each.files("snapshot")] for each in read(path, **options).sources}
 
 
 def test_a_snapshot_by_itself_is_a_job_with_its_annotations_and_the_steps_of_its_metadata(tmp_path: Path) -> None:
@@ -71,7 +71,9 @@ def test_snapshots_stand_beside_traces_by_rank_and_by_the_name_of_the_trace(tmp_
         snapshot(tmp_path / "snapshots" / f"h_1.rank{rank}of2.step9.6.memory.pickle")
     snapshot(tmp_path / "rank1.pickle")
     (tmp_path / "model_rank0.pickle").write_bytes(pickle.dumps({"weights": [1, 2]}))  # not ours
-    of = {(each.rank, each.cycle): [Path(url).name for url in each.snapshots] for each in read(tmp_path).sources}
+    of = {
+        (each.rank, each.cycle): [Path(url).name for url in each.files("snapshot")] for each in read(tmp_path).sources
+    }
     assert of == {
         (0, 0): [],
         (0, 1): ["h_1.rank0of2.step9.6.memory.pickle"],
@@ -96,7 +98,7 @@ def test_a_name_without_a_rank_belongs_to_the_only_rank_and_of_several_to_none(t
     assert names(tmp_path) == {0: ["oom.pickle"]}
     trace(tmp_path / "b.json", 1)
     job = read(tmp_path)
-    assert [each.snapshots for each in job.sources] == [(), ()]
+    assert [each.files("snapshot") for each in job.sources] == [(), ()]
     assert any("tell no rank" in note and "oom.pickle" in note for note in job.notes)
 
 

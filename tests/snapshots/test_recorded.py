@@ -199,7 +199,7 @@ def test_a_snapshot_for_want_of_memory_belongs_to_the_last_trace_of_its_rank(tmp
     for name, program in zip((*windows, "h_1.rank0of1.step20.300.oom"), programs, strict=True):
         small = (Path(__file__).parent / f"real/{program}_2.15.0.pickle.gz").read_bytes()
         (tmp_path / "snapshots" / f"{name}.memory.pickle").write_bytes(gzip.decompress(small))
-    taken = [[Path(url).name.split(".")[2] for url in each.snapshots] for each in read(str(tmp_path)).sources]
+    taken = [[Path(url).name.split(".")[2] for url in each.files("snapshot")] for each in read(str(tmp_path)).sources]
     assert taken == [["step2"], ["step12", "step20"]]
     alone = summary(str(tmp_path / "snapshots"))  # of one rank the last counts
     assert alone.name == "h_1.rank0of1.step20.300.oom.memory.pickle"

@@ -191,7 +191,7 @@ def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
 
 def _add_lines(trace: Trace, labels: Int32s, frames: dict[int, str]) -> None:
     """Put the lines of compiled calls, where known, into their frames: `triton_poi_fused_add_0 (model.py:8)`."""
-    if not trace.source.compile:
+    if not trace.source.files("compile"):
         return
     calls = compiled_calls(trace)
     sources = [source_text(each.lines.places) for each in calls.sites]

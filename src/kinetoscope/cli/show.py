@@ -22,6 +22,7 @@ from kinetoscope.cli.shared.resolve_analysis import resolve
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.steps.grammar import parameter_type, parameter_value
+from kinetoscope.readers.companions import COMPANIONS
 from kinetoscope.schema import Parameter
 from kinetoscope.views.terminal.lines import Line, plain
 from kinetoscope.views.text import wrapped
@@ -100,9 +101,7 @@ _TAKEN: Final = frozenset(
         "cache",
         "cache_size",
         "peak",
-        "capture",
-        "compile",
-        "snapshot",
+        *(each.name for each in COMPANIONS),
         "engine",
         "address",
         "steps",

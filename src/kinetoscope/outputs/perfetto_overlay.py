@@ -63,7 +63,7 @@ def series(job: Job) -> Iterator[CounterSeries]:
 
 def _uses(job: Job) -> pl.DataFrame:
     """`memory_timeline` of a memory snapshot, with 0 at the instants at which a use has nothing."""
-    if not job.sources[0].snapshots:
+    if not job.sources[0].files("snapshot"):
         return named("memory_timeline").schema.empty()
     rows = named("memory_timeline")(job, points=_TIMELINE_POINTS).frame.filter(pl.col("source") == "snapshot")
     instants, uses = rows.select("device", "time").unique(), rows.select("device", "use").unique()

@@ -74,14 +74,14 @@ def report(
         raise InputError(f"{Path(name).parent} is no folder; make it first, or write elsewhere")
     options = reading or ReadKeywords()
     if not isinstance(of, (Job, str, os.PathLike)):
-        of = read(of, **options.keywords())
+        of = read(of, **options)
     shown = {
         "rank": "" if rank is None else str(rank),
         "steps": steps or "",
         "time": grammar.time_range_text(*time) if time else "",
     }
     if name.endswith((".md", ".xlsx")):
-        job = of if isinstance(of, Job) else read(of, **options.keywords())
+        job = of if isinstance(of, Job) else read(of, **options)
         numbers = grammar.steps(steps) if steps else select.steps
         job, part = part_of(job, replace(select, steps=numbers, time=time or select.time))
         job = replace(job, sources=tuple(source for source in job.sources if rank in (None, source.rank)))

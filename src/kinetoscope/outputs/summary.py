@@ -51,7 +51,7 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     if several or examined:
         only = None if len(examined) == len(job.ranks) else examined
         questions["advise"] = partial(advise, select=select, only=only)
-    if any(each.snapshots for each in job.sources):
+    if any(each.files("snapshot") for each in job.sources):
         questions["snapshots"] = partial(snapshot_words, select=recorded)
     results = job.ask(questions)
     memory = results.pop("snapshots", None)

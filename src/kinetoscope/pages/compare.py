@@ -76,7 +76,7 @@ def page(job: Job, select: Selection, params: Mapping[str, str], *, base: Job | 
     facts = (f"from {names[0]}", f"to {names[1]}")
     icicle = _call_by_call(before, now, difference, select, params)
     blocks = tuple(_blocks(difference, icicle, differing(base, job, difference.rows), job.ranks[0], base.ranks[0]))
-    if all(any(source.snapshots for source in run.sources) for run in (base, job)):
+    if all(any(source.files("snapshot") for source in run.sources) for run in (base, job)):
         blocks += tuple(_memory(memory_diff(base, job, select=select)))
     return Page("compare", "Compare", difference.sentence, facts, blocks, difference.notes)
 

@@ -131,7 +131,7 @@ def test_captures_of_another_recording_take_no_operators_away(tmp_path: Path) ->
     drawn.written(tmp_path / "capture_traces" / "graph_capture_2.json", *other.events)
     drawn.written(tmp_path / "capture_traces" / "graph_capture_1.json", *program.events[:captured])
     trace = read(program.written(tmp_path / "run.json", captured), jobs=1).trace()
-    assert len(trace.source.captures) == 2
+    assert len(trace.source.files("capture")) == 2
     assert answer(trace) == program.truth
 
 

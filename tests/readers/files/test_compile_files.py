@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kinetoscope import read
-from kinetoscope.errors import NotFoundError, UsageError
+from kinetoscope.errors import NotATraceError, NotFoundError
 from tests.drawn import op, written
 
 LOG = "dedicated_log_torch_trace_rank_{rank}_host_{pid}.log"
@@ -31,7 +31,8 @@ def run(tmp_path: Path) -> Path:
 def names(run: Path, compile: Path | str | None = None) -> list[set[str]]:  # noqa: A002 - the keyword of read
     """Of each rank the names of its files, below the run."""
     return [
-        {str(Path(file).relative_to(run)) for file in source.compile} for source in read(run, compile=compile).sources
+        {str(Path(file).relative_to(run)) for file in source.files("compile")}
+        for source in read(run, compile=compile).sources
     ]
 
 
@@ -57,7 +58,7 @@ def test_a_folder_of_a_cache_counts_for_all_ranks(run: Path) -> None:
 
 def test_a_folder_without_such_files_is_a_mistake(run: Path) -> None:
     (run / "nothing").mkdir()
-    with pytest.raises(UsageError, match=r"nothing of torch\.compile in it"):
+    with pytest.raises(NotATraceError, match=r"nothing of torch\.compile in it"):
         read(run, compile=run / "nothing")
     with pytest.raises(NotFoundError, match="no such file or folder"):
         read(run, compile=run / "missing")

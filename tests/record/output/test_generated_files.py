@@ -60,7 +60,7 @@ def test_generated_files_lie_beside_the_trace_with_their_lines(run: Path) -> Non
     assert set(table) == {file.name for file in files}
     assert any("in forward" in text for rows in table.values() for _, text in rows)
     assert not list(run.rglob("*.part"))
-    assert set(read(run).sources[0].compile) >= {str(file) for file in files}
+    assert set(read(run).sources[0].files("compile")) >= {str(file) for file in files}
 
 
 def test_calls_of_kernels_on_the_host_are_recorded_and_joined_with_their_code(run: Path) -> None:

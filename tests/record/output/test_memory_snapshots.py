@@ -149,7 +149,7 @@ def test_a_window_has_its_snapshot_with_stacks_steps_and_ranges(tmp_path: Path) 
     assert '{"step": 5}' not in known
     assert "a phase of the program" in known  # in the first steps too, when no profiler runs
     job = kinetoscope.read(str(tmp_path))
-    assert [each.rpartition("/")[2] for each in job.sources[0].snapshots] == [path.name]
+    assert [each.rpartition("/")[2] for each in job.sources[0].files("snapshot")] == [path.name]
 
 
 @on_device

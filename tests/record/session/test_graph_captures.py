@@ -63,7 +63,7 @@ def test_a_capture_becomes_a_trace_that_belongs_to_the_run(tmp_path: Path) -> No
     assert not any("SGD" in name for name in names(warming))
     job = read(tmp_path)
     assert [source.url for source in job.sources] == [str(trace)]
-    assert job.sources[0].captures == tuple(str(each) for each in (provisional, warming, *later))
+    assert job.sources[0].files("capture") == tuple(str(each) for each in (provisional, warming, *later))
     assert parts(tmp_path) == parts(tmp_path / "capture_traces") == []
 
 

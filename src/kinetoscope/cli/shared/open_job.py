@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from kinetoscope.cli.shared.progress import Meter, shown
+from kinetoscope.readers.companions import COMPANIONS
 
 _READING_OPTIONS: Final = (
     "ranks",
@@ -19,9 +20,7 @@ _READING_OPTIONS: Final = (
     "cache",
     "cache_size",
     "peak",
-    "capture",
-    "compile",
-    "snapshot",
+    *(each.name for each in COMPANIONS),
 )
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 from kinetoscope.engines import ENGINES
 from kinetoscope.errors import UsageError
 from kinetoscope.model.steps.grammar import numbers, size, steps, time_range
+from kinetoscope.readers.companions import COMPANIONS, NO_FILES
 
 DEFAULT_ENGINE = next(iter(ENGINES))
 PATHS = "a trace, a folder of traces, a glob, or a URL; several paths are one job"
@@ -58,27 +59,8 @@ def add_reading(parser: argparse.ArgumentParser, *, path: bool = True) -> None:
         metavar="NAME=VALUE",
         help="a peak of the devices: bf16=800TFLOP/s, memory=3.2TB/s; attainable: as `kinetoscope calibrate` measured",
     )
-    group.add_argument(
-        "--capture",
-        action="append",
-        metavar="PATH",
-        help="traces recorded while CUDA graphs were captured, to join with the replays; by default those in"
-        " capture_traces beside the traces; off: none",
-    )
-    group.add_argument(
-        "--compile",
-        action="append",
-        metavar="PATH",
-        help="what torch.compile wrote: a folder of TORCH_TRACE, Inductor's cache, torch_compile_debug; by default"
-        " `compile` beside the traces; off: none",
-    )
-    group.add_argument(
-        "--snapshot",
-        action="append",
-        metavar="PATH",
-        help="memory snapshots (torch.cuda.memory._dump_snapshot); by default those in `snapshots` beside the"
-        " traces, and in the folder that is opened; off: none",
-    )
+    for each in COMPANIONS:
+        group.add_argument(f"--{each.name}", action="append", metavar="PATH", help=f"{each.help}; {NO_FILES}: none")
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:

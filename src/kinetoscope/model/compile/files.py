@@ -84,9 +84,7 @@ def kind_of_file(path: str) -> FileKind | None:
 
 def compile_files(trace: Trace) -> tuple[CompileFile, ...]:
     """The files of the trace's rank, in order of name."""
-    opener = trace.opener
-    kinds = ((name, kind_of_file(name)) for name in trace.source.compile[:MAX_FILES])
-    return tuple(CompileFile(name, kind, opener) for name, kind in kinds if kind is not None and opener is not None)
+    return tuple(trace.companions("compile")[:MAX_FILES])
 
 
 def readable(file: CompileFile) -> str:

@@ -137,7 +137,7 @@ def no_stacks(trace: Trace) -> Iterator[Note]:
 def no_memory(trace: Trace) -> Iterator[Note]:
     """A trace without memory events, or without their addresses."""
     rows = trace.rows(EventKind.MEMORY)
-    if trace.source.snapshots and not arguments.has(trace, "address", rows).any():
+    if trace.source.files("snapshot") and not arguments.has(trace, "address", rows).any():
         return  # the snapshot has the answers
     if not len(rows):
         message = "No memory events were recorded: no memory curve, peak or growth; record with profile_memory=True."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from kinetoscope.model.snapshot.snapshot import Snapshot
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
@@ -19,10 +19,7 @@ def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
     Raises:
         InputError: one cannot be read.
     """
-    read = trace.snapshot_reader
-    if read is None:
-        return ()
-    return tuple(trace.keep(("snapshot", url), partial(read, url)) for url in trace.source.snapshots)
+    return tuple(trace.companions("snapshot"))
 
 
 def snapshot_of(trace: Trace) -> Snapshot | None:
@@ -31,11 +28,8 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
     Raises:
         InputError: it cannot be read.
     """
-    read, urls = trace.snapshot_reader, trace.source.snapshots
-    if read is None or not urls:
-        return None
-    snapshot: Snapshot = trace.keep(("snapshot", urls[-1]), partial(read, urls[-1]))
-    return snapshot
+    snapshots: Sequence[Snapshot] = trace.companions("snapshot")
+    return snapshots[-1] if snapshots else None
 
 
 def notes_of_snapshot(trace: Trace) -> tuple[Note, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,9 +66,9 @@ class Source:
         reader: name of the reader in READERS.
         options: how to read it.
         size: bytes as stored; None where they are not known.
-        captures: URLs of the traces that were recorded while its CUDA graphs were captured.
-        compile: files beside it that say what torch.compile did, see `model.compile.files`.
-        snapshots: memory snapshots of the rank beside it, in the order in which they were taken, as far as names tell.
+        companions: files that belong to it, by the kinds of `readers.companions`: `capture`, the traces that were
+            recorded while its CUDA graphs were captured; `compile`, files about torch.compile; `snapshot`, memory
+            snapshots of the rank, in the order in which they were taken, as far as names tell.
         part: label of the rank in a file that holds several; "" for a file of one.
     """
 
@@ -77,17 +78,19 @@ class Source:
     reader: str = "kineto"
     options: SourceOptions = field(default_factory=SourceOptions)
     size: int | None = None
-    captures: tuple[str, ...] = ()
-    compile: tuple[str, ...] = ()
-    snapshots: tuple[str, ...] = ()
     part: str = ""
+    companions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def is_snapshot(self) -> bool:
         """Whether it is a memory snapshot without a trace: then nothing but memory is known."""
-        return self.snapshots == (self.url,)
+        return self.files("snapshot") == (self.url,)
 
     @property
     def name(self) -> str:
         """The last part of the path, for people."""
         return self.url.rstrip("/").rpartition("/")[2] or self.url
+
+    def files(self, companion: str) -> tuple[str, ...]:
+        """The files of a kind that belong to it."""
+        return self.companions.get(companion, ())

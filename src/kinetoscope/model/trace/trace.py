@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,6 @@ class Trace:
         members: key and JSON text of each top-level value but the events, in order.
         members_before_events: how many of them stand before the events; −1 for a bare list of events.
         text_bytes: size of what was read, decompressed.
-        opener: opens a file beside the trace, which gives its blocks; None where a trace has no files.
-        snapshot_reader: reads a memory snapshot beside it; None where a trace has no files.
         captured: the captured calls, whose rows follow those of the file; None where there are none.
     """
 
@@ -90,8 +88,6 @@ class Trace:
         self.members, self.members_before_events = members, members_before_events
         self.text_bytes = text_bytes
         self.reading = reading
-        self.opener: Callable[[str], Iterable[bytes]] | None = None
-        self.snapshot_reader: Callable[[str], Any] | None = None
         self.captured = captured
         for array in (*columns.values(), values):
             array.flags.writeable = False
@@ -124,9 +120,7 @@ class Trace:
         """The same file with other columns; `parts` are keywords of `Trace`, which are this one's where not given."""
         names = ("source", "values", "strings", "shapes", "tracks", "members", "members_before_events", "reading")
         own = {name: getattr(self, name) for name in (*names, "text_bytes")}
-        other = Trace(columns=columns, **(own | parts))
-        other.opener, other.snapshot_reader = self.opener, self.snapshot_reader
-        return other
+        return Trace(columns=columns, **(own | parts))
 
     # --- what follows from the columns
 
@@ -161,6 +155,16 @@ class Trace:
                 self._kept_bytes += size
                 self._derived.limit += 3 * size
             return cast(T, self._kept[key])
+
+    def companions(self, kind: str) -> Sequence[Any]:
+        """The contents of the files of a kind that belong to the trace; `readers.companions` lists the kinds.
+
+        Each is read when it is first looked at, and kept.
+
+        Raises:
+            InputError: when one is looked at that cannot be read.
+        """
+        return _Companions(self, kind)
 
     def forget(self) -> None:
         """Drop everything that was derived, to free memory; it is computed again on demand."""
@@ -266,6 +270,27 @@ class Trace:
     def events(self) -> Iterator[Any]:
         """All of the file, in order. Slow: for writing a trace out and for tests."""
         return (self.event(row) for row in range(self.recorded))
+
+
+class _Companions(Sequence[Any]):
+    """The contents of a trace's companions of a kind; see `Trace.companions`."""
+
+    def __init__(self, trace: Trace, kind: str) -> None:
+        self._trace, self._kind, self._urls = trace, kind, trace.source.files(kind)
+
+    def __len__(self) -> int:
+        return len(self._urls)
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Any]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        url = self._urls[place]
+        read = partial(dispatch.call, "companion", self._trace, self._kind, url)
+        return self._trace.keep((self._kind, url), read)
 
 
 def as_float(number: int | float | str) -> float:

@@ -102,3 +102,27 @@ class StoredFile:
             return os.pread(self._local.fileno(), size, begin)
         except OSError as error:
             raise NotFoundError(f"{self._url}: cannot be read: {error.strerror}") from error
+
+
+def stamp_of(file: str, named: str = "") -> str:
+    """A text that changes when a file does: size and time of change; "" where a store tells nothing.
+
+    named: what an error says in place of the file.
+
+    Raises:
+        NotFoundError: it is not there, or cannot be looked at.
+    """
+    named = named or file
+    if is_url(file):
+        from kinetoscope.readers.files.remote import facts_of, locate, one_line_errors
+
+        location = locate(file)
+        with one_line_errors(named):
+            return facts_of(location.system.info(location.path)).version
+    try:
+        facts = os.stat(file)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{named}: no such file") from error
+    except OSError as error:
+        raise NotFoundError(f"{named}: cannot be read: {error.strerror or error}") from error
+    return f"{facts.st_size} {facts.st_mtime_ns}"

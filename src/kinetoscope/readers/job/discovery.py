@@ -12,7 +12,6 @@ from typing import Any, Final
 from kinetoscope.errors import NotFoundError
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.readers.files.stream import is_url
-from kinetoscope.readers.job.capture_traces import CAPTURE_FOLDERS
 from kinetoscope.readers.job.ranks import natural
 from kinetoscope.readers.json.kineto import SIDECAR
 from kinetoscope.readers.reader import CandidateFile
@@ -95,13 +94,25 @@ def find_all(paths: Sequence[str]) -> list[CandidateFile]:
     return _in_order({each.url: each for path in paths for each in find(path)}.values())
 
 
-def captures_beside(candidates: Sequence[CandidateFile]) -> list[CandidateFile]:
-    """The capture traces in folders of engines beside these traces, without those that are among them. Here only."""
-    folders = {os.path.dirname(each.url) for each in candidates if not is_url(each.url)}
-    inside = {os.path.join(folder, name) for folder in folders for name in CAPTURE_FOLDERS}
-    known = {each.url for each in candidates}
-    below = chain.from_iterable(_first_format(_below(folder, lambda _: None)) for folder in sorted(inside))
-    return [each for each in below if each.url not in known]
+def all_files(path: str) -> list[CandidateFile]:
+    """All files that a path means, whatever they are, those in folders included.
+
+    Raises: as `find`, but for what is in a folder.
+    """
+    if not is_url(path) and os.path.isdir(path):
+        below = (os.path.join(inside, name) for inside, _, names in os.walk(path) for name in names)
+        return _in_order(CandidateFile(file, size=_size(file)) for file in below if os.path.isfile(file))
+    if is_url(path) and not glob.has_magic(path):
+        from kinetoscope.readers.files.remote import locate, one_line_errors
+
+        where = locate(path)
+        with one_line_errors(path):
+            if not where.is_http and where.system.isdir(where.path):
+                infos = where.system.find(where.path, maxdepth=_MAX_DEPTH, detail=True).items()
+                return _in_order(
+                    _remote_candidate(str(where.system.unstrip_protocol(name)), info) for name, info in infos
+                )
+    return find(path)
 
 
 def common_name(paths: Sequence[str]) -> str:

@@ -59,16 +59,26 @@ def probed(candidates: Sequence[CandidateFile], cache: Cache | None = None) -> l
 
 
 def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
+    return begun(candidate, cache)[0]
+
+
+def begun(candidate: CandidateFile, cache: Cache | None) -> tuple[CandidateFile, bytes]:
+    """A candidate with what its beginning tells, and the `HEAD_BYTES` of text that it begins with.
+
+    Raises:
+        NotFoundError, BrokenTraceError, LimitError: it cannot be read.
+    """
+    candidate = candidate if candidate.reader else replace(candidate, reader=UNRECOGNISED)
     reader = readers()[candidate.reader]
     if reader.marker:
-        return reader.probe(candidate, b"", cache)
+        return reader.probe(candidate, b"", cache), b""
     if not is_url(candidate.url) and os.path.exists(candidate.url) and not os.path.isfile(candidate.url):
-        return replace(candidate, size=None)  # a pipe: what is read of it is gone
+        return replace(candidate, size=None), b""  # a pipe: what is read of it is gone
     with StoredFile(candidate.url, candidate.size, candidate.version, cache) as stored:
         data = stored.first(STORED_HEAD_BYTES)
     text = inflated_text(data, HEAD_TEXT_BYTES)
     if data and not text:  # compressed, and damaged at once: there is nothing more to be had
-        return candidate
+        return candidate, b""
     head = text[:HEAD_BYTES]
     reader = recognised(candidate.url, head)
     is_whole = len(data) == candidate.size and len(text) < HEAD_TEXT_BYTES
@@ -79,7 +89,7 @@ def _quick(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:
         fully_probed=is_whole or reader.thorough is None,
         compressed=decompressor(data) is not None,
     )
-    return reader.probe(candidate, text, cache)
+    return reader.probe(candidate, text, cache), head
 
 
 def _quick_or_as_it_is(cache: Cache | None, candidate: CandidateFile) -> CandidateFile:

@@ -16,7 +16,6 @@ from typing import Final
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.notes import Note
-from kinetoscope.readers.job.capture_traces import apart, joined
 from kinetoscope.readers.job.names import placed, without_front_ends
 from kinetoscope.readers.reader import MAX_RANK, CandidateFile
 
@@ -54,16 +53,10 @@ def rank_in_snapshot_name(file: str) -> int | None:
     return rank if rank < MAX_RANK else None
 
 
-def assigned(
-    candidates: Iterable[CandidateFile], captures: Sequence[CandidateFile] | None = None
-) -> tuple[list[Source], list[Note]]:
-    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on.
-
-    captures: the capture traces to join with them; None: those among the candidates.
-    """
+def assigned(candidates: Iterable[CandidateFile]) -> tuple[list[Source], list[Note]]:
+    """A source for each trace, ordered by rank and cycle, and notes on what its rank rests on."""
     notes: list[Note] = []
-    traces, found = apart(_ordered(candidates))
-    traces = _without_copies(_of_engines(traces, notes), notes)
+    traces = _without_copies(_of_engines(ordered(candidates), notes), notes)
     processes = _ranks_of_processes(traces)
     known = [
         replace(trace, rank=processes.get(_process(trace.url))) if trace.rank is None else trace for trace in traces
@@ -81,11 +74,10 @@ def assigned(
     if len(traces) > 1:
         notes += [*_on_cycles(cycles, known, numbered), *_on_worlds(known, numbered), *_on_gaps(cycles, known)]
     sources.sort(key=lambda source: (source.rank, source.cycle))
-    sources, on_captures = joined(sources, placed(found if captures is None else _ordered(captures))[0])
-    return sources, [*notes, *on_captures]
+    return sources, notes
 
 
-def _ordered(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
+def ordered(candidates: Iterable[CandidateFile]) -> list[CandidateFile]:
     """The candidates by name, with the ranks of their names."""
     return [_with_rank_of_name(each) for each in sorted(candidates, key=lambda each: (natural(each.url), each.url))]
 

@@ -5,44 +5,20 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.notes import Note
-from kinetoscope.readers.files.stream import is_url
+from kinetoscope.readers.job.companion_files import CompanionFiles, stem
 from kinetoscope.readers.job.names import placed
 from kinetoscope.readers.job.ranks import natural, rank_in_name, rank_in_snapshot_name, shortened
 from kinetoscope.readers.reader import CandidateFile
-from kinetoscope.readers.snapshot.alone import SUFFIXES
+from kinetoscope.readers.snapshot import is_snapshot
+from kinetoscope.readers.snapshot.alone import NAME, SUFFIXES, snapshot_at
 
 SNAPSHOT_FOLDER: Final = "snapshots"
 """The folder beside traces that our recorder writes snapshots to."""
-
-
-def beside(sources: Iterable[Source], paths: Iterable[str]) -> list[CandidateFile]:
-    """Files beside traces on this machine that may be snapshots by their names.
-
-    Those in `snapshots` there; beside a trace itself those that are named after it; and all below a folder that the
-    user opened (one of `paths`), as trainers write them into folders of their own: a trace that is named alone may lie
-    among those of other runs.
-    """
-    stems: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-    for source in sources:
-        if not is_url(source.url):
-            stems[os.path.dirname(source.url)] += (_stem(source),)
-    begins: dict[str, tuple[str, ...]] = {os.path.join(folder, SNAPSHOT_FOLDER): ("",) for folder in stems}
-    begins |= stems
-    begins |= {inside: ("",) for path in paths if os.path.isdir(path) for inside, _, _ in os.walk(path)}
-    return [
-        CandidateFile(each.path, size=each.stat().st_size)
-        for place in sorted(begins)
-        if os.path.isdir(place or ".")
-        for each in os.scandir(place or ".")
-        if each.name.endswith(SUFFIXES) and each.name.startswith(begins[place]) and not each.name.startswith(".")
-        if each.is_file()
-    ]
 
 
 def of_no_run(
@@ -51,7 +27,7 @@ def of_no_run(
     """The snapshots of a folder that no run takes for its own, as `beside` has them; `runs`: paths of the runs."""
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for trace in traces:
-        homes[os.path.dirname(trace.url)].append(_stem_of(os.path.basename(trace.url)))
+        homes[os.path.dirname(trace.url)].append(stem(os.path.basename(trace.url)))
     folders = [path for path in runs if os.path.isdir(path)]
     left = []
     for each in snapshots:
@@ -63,8 +39,8 @@ def of_no_run(
     return left
 
 
-def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[Source], list[Note]]:
-    """The sources, each with the snapshots of its rank, and notes.
+def _joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[Note]]:
+    """The snapshots of each source's rank, and notes.
 
     A snapshot whose name begins with that of a trace belongs to it; one whose name has no rank to the only rank.
     """
@@ -90,7 +66,7 @@ def joined(sources: Sequence[Source], snapshots: Sequence[CandidateFile]) -> tup
         )
     if missing := sorted(ranks - set(of_rank)) if of_rank else []:
         notes.append(Note("RANKS_WITHOUT_SNAPSHOT", f"Without a memory snapshot: ranks {listed(missing)}."))
-    return [replace(each, snapshots=_of(each, sources, of_rank[each.rank])) for each in sources], notes
+    return [_of(each, sources, of_rank[each.rank]) for each in sources], notes
 
 
 def _of(source: Source, sources: Sequence[Source], snapshots: Sequence[str]) -> tuple[str, ...]:
@@ -105,19 +81,20 @@ def _of(source: Source, sources: Sequence[Source], snapshots: Sequence[str]) -> 
         for each in of_rank
         if each is not source
         for url in snapshots
-        if os.path.basename(url).startswith(_stem(each))
+        if os.path.basename(url).startswith(stem(each.name))
     }
-    own = tuple(url for url in snapshots if os.path.basename(url).startswith(_stem(source)))
+    own = tuple(url for url in snapshots if os.path.basename(url).startswith(stem(source.name)))
     is_last = source.cycle == max(each.cycle for each in of_rank)
     return own if own and not is_last else tuple(url for url in snapshots if url not in of_others)
 
 
-def _stem(source: Source) -> str:
-    return _stem_of(source.name)
-
-
-def _stem_of(name: str) -> str:
-    """The name of a trace without its endings."""
-    for ending in (".gz", ".zst", ".json", ".trace", ".pt"):
-        name = name.removesuffix(ending)
-    return f"{name}."
+FILES: Final = CompanionFiles(
+    (SNAPSHOT_FOLDER,),
+    lambda _, head: is_snapshot(head()),
+    "no memory snapshot; torch.cuda.memory._dump_snapshot writes them",
+    snapshot_at,
+    _joined,
+    SUFFIXES,
+    lambda _, reader: reader == NAME,
+    is_run=True,
+)

@@ -61,7 +61,7 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
     names, devices, starts, ends = zip(*ranges, strict=True) if ranges else ((), (), (), ())
     until = np.maximum(np.array(starts, np.int64), np.array(ends, np.int64))
     built.add(EventKind.ANNOTATION, names, starts, until, thread=[device + 1 for device in devices])
-    trace = built.build(replace(source, snapshots=(source.url,)), text_bytes=blocks.length)
+    trace = built.build(replace(source, companions={NAME: (source.url,)}), text_bytes=blocks.length)
     trace.keep((NAME, source.url), lambda: snapshot)
     return trace
 

@@ -8,8 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.threads import Threads
@@ -17,6 +16,7 @@ from kinetoscope.errors import KinetoscopeError
 from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.readers.companions import CompanionPaths
 from kinetoscope.readers.registry import load
 from kinetoscope.reading import read
 from kinetoscope.server.errors import MissingError
@@ -27,27 +27,18 @@ GROWING_SECONDS: Final = 3.0
 """Seconds without a change after which files are complete, and a run is another version of itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadKeywords:
+class ReadKeywords(CompanionPaths, total=False):
     """The options by which runs are read: keywords of `reading.read`."""
 
-    ranks: tuple[int, ...] | None = None
-    jobs: int | None = None
-    engine: str = "threads"
-    address: str | None = None
-    max_size: int | None = None
-    max_event: int | None = None
-    cache: str | None = None
-    cache_size: int | None = None
-    peak: Sequence[str] | None = None
-    capture: Sequence[str] | None = None
-    compile: Sequence[str] | None = None
-    snapshot: Sequence[str] | None = None
-
-    def keywords(self) -> dict[str, Any]:
-        """The options that are set."""
-        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
-        return {name: value for name, value in fields.items() if value is not None}
+    ranks: tuple[int, ...]
+    jobs: int
+    engine: str
+    address: str
+    max_size: int
+    max_event: int
+    cache: str
+    cache_size: int
+    peak: Sequence[str]
 
 
 class Run:
@@ -149,9 +140,9 @@ class Run:
 
     def _opened(self) -> Job:
         candidates = [file.candidate for file in self.files.files]
-        job = read(self.files.path, files=candidates, progress=self.progress.more, **self._reading.keywords())
+        job = read(self.files.path, files=candidates, progress=self.progress.more, **self._reading)
         if isinstance(job.engine, Threads):
-            jobs = self._reading.jobs or os.cpu_count() or 1
+            jobs = self._reading.get("jobs") or os.cpu_count() or 1
             job = dataclasses.replace(job, engine=_Remembering(self, self._traces, jobs))
         return job
 

@@ -18,8 +18,8 @@ from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.model.job import Job
 from kinetoscope.readers.files.stream import TextBlocks, is_url
 from kinetoscope.readers.job import ranks
-from kinetoscope.readers.job.capture_traces import apart
 from kinetoscope.readers.job.discovery import find, not_traces
+from kinetoscope.readers.job.find_companions import without_companions
 from kinetoscope.readers.job.names import of_engine
 from kinetoscope.readers.job.probe import probed
 from kinetoscope.readers.job.snapshots import of_no_run
@@ -106,7 +106,7 @@ class RunScanner:
                 candidates |= {file.url: file for file in find(path)}
             except KinetoscopeError as error:
                 wrong.append(str(error))
-        traces, _ = apart(list(candidates.values()))  # captures of graphs are read with the run beside them
+        traces = without_companions([*candidates.values()])  # they are read with the run beside them
         found = self._runs(traces)
         runs = [(path, self._files(files)) for path, files in (*found, *self._others(traces, found, wrong))]
         names, used = _names([path for path, _ in runs]), set[str]()
