@@ -71,7 +71,7 @@ def test_it_is_named_or_left_out(run: Path) -> None:
     assert entries(run, flight=mine) == [[1], [1]]
     assert entries(run, flight="off") == [[], []]
     with pytest.raises(NotATraceError, match=r"rank0\.json: no dump of NCCL's flight recorder"):
-        read(run, flight=[run / "rank0.json"])
+        entries(run, flight=[run / "rank0.json"])
 
 
 @pytest.mark.usefixtures("run")

@@ -7,6 +7,7 @@ with the table of each analysis.
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import cast
 
 from kinetoscope.cli.shared.open_job import chosen, reading
 from kinetoscope.cli.shared.options import Parser, add_budget, add_chosen, add_path, add_reading, typed
@@ -29,7 +30,7 @@ def run(arguments: list[str]) -> int:
         select=chosen(Namespace(**{**vars(args), "steps": None, "time_range": None})),
         source=args.source,
         budget=args.budget,
-        reading=ReadKeywords(**reading(args)),
+        reading=cast(ReadKeywords, reading(args)),
     )
     return 0
 

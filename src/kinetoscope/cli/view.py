@@ -18,7 +18,7 @@ import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kinetoscope.cli.shared.open_job import reading
 from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, typed
@@ -208,7 +208,7 @@ def _begin(args: argparse.Namespace, auth: bool, answering: Future[Any], workspa
         from kinetoscope.server.runs.run import ReadKeywords
         from kinetoscope.server.runs.workspace import Workspace
 
-        workspaces.append(Workspace(tuple(args.path), ReadKeywords(**reading(args))))
+        workspaces.append(Workspace(tuple(args.path), cast(ReadKeywords, reading(args))))
         workspaces[0].watch()
         # The first run is read while the rest of the server is imported.
         threading.Thread(target=workspaces[0].begin, name="kinetoscope-first", daemon=True).start()

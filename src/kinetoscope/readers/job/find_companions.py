@@ -53,12 +53,13 @@ def read_file(trace: Trace, name: str, url: str) -> Any:
     return files_of(companion).read(trace.source, url)
 
 
-def without_companions(traces: list[CandidateFile]) -> list[CandidateFile]:
+def without_companions(traces: Sequence[CandidateFile]) -> list[CandidateFile]:
     """The traces of the run; where nothing but companions of a kind are there, those are the run."""
+    own = [*traces]
     for companion in COMPANIONS:
         takes = files_of(companion).takes
-        traces = [each for each in traces if not takes(each.url, each.reader)] or traces
-    return traces
+        own = [each for each in own if not takes(each.url, each.reader)] or own
+    return own
 
 
 def with_companions(
