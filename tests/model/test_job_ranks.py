@@ -168,7 +168,7 @@ def captures_of(*candidates: CandidateFile) -> dict[int, list[str]]:
     return {rank: [url.rpartition("/")[2] for url in of] for rank, of in joined(*candidates)[0].items()}
 
 
-def joined(*candidates: CandidateFile) -> tuple[dict[int, tuple[str, ...]], list[str]]:
+def joined(*candidates: CandidateFile) -> tuple[dict[int, tuple[str, ...]], list[Note]]:
     traces = without_companions([*candidates])
     sources, _ = assigned(traces)
     belonging, notes = FILES.join(sources, [each for each in candidates if each not in traces])

@@ -10,6 +10,7 @@ from typing import Final
 
 from kinetoscope.model.compile.files import MAX_FILES, CompileFile, kind_of_file
 from kinetoscope.model.trace.source import Source, SourceOptions
+from kinetoscope.notes import Note
 from kinetoscope.readers.files.stream import TextBlocks, cache_for
 from kinetoscope.readers.job.companion_files import CompanionFiles
 from kinetoscope.readers.job.ranks import natural, rank_in_name
@@ -34,7 +35,7 @@ def _blocks(options: SourceOptions, path: str) -> Iterator[bytes]:
         yield from blocks
 
 
-def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[str]]:
+def _joined(sources: Sequence[Source], files: Sequence[CandidateFile]) -> tuple[list[tuple[str, ...]], list[Note]]:
     """The files of each source's rank; one whose name tells no rank is of all.
 
     A file in one of the folders beside a trace is of the traces there.
