@@ -61,4 +61,5 @@ def test_programs_recorded_anew(at: int, program: Program) -> None:
     if program.slow:
         twin = judged(program, way, fixed=True, compare=False)
         assert twin.broken == ()
-        assert twin.severity in ("", "note"), twin.first
+        if program.ranks == 1:  # of several, those that lack a core are late
+            assert twin.severity in ("", "note"), twin.first
