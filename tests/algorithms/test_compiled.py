@@ -28,7 +28,7 @@ import warnings
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from kinetoscope.algorithms.compiled import on_compile
+    from kinetoscope.algorithms.compile_events import on_compile
     import kernel
     with on_compile(lambda name, begins: print(name, begins)):
         print(kernel.outer(kernel.np.ones(1, "int64")))

@@ -15,7 +15,7 @@ from typing import Any
 import numba
 import pytest
 
-from kinetoscope.algorithms.compiled import on_compile
+from kinetoscope.algorithms.compile_events import on_compile
 from kinetoscope.server.runs.progress import Progress, ReadProgress
 from kinetoscope.server.runs.run import ReadKeywords, state_of
 from kinetoscope.server.runs.scan_runs import RunScanner

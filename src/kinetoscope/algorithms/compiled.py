@@ -1,101 +1,52 @@
-"""The one place that decorates what Numba compiles, and that tells when it does.
+"""The one place that decorates what is compiled.
 
-A compiled function gets arrays and writes into arrays: it allocates nothing, because `_nrt=False` leaves out the atomic
-reference counts that cost half of the time of a hot loop. It is cached on disk; the cache notices a change of the file
-that a function stands in, not of a function that it calls from another file. So helpers stand beside their callers.
+What was compiled ahead of time, by `make prebuilt` or for a wheel, is called at once (`prebuilt`). The rest is compiled
+by Numba at its first call, and then kept on disk (`just_in_time`), whose rules hold for both.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
 import numpy as np
-from numba.core import event
-from numba.core.caching import FunctionCache
-from numba.core.cpu import CPUTargetOptions
-from numba.core.runtime.nrt import rtsys
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from kinetoscope.algorithms import prebuilt
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _supported(options: dict[str, bool]) -> dict[str, bool]:
-    """`options` without those that this version of Numba lacks: they are private, and only speed depends on them."""
-    lacking = sorted(name for name in options if not hasattr(CPUTargetOptions, name))
-    if lacking:
-        message = (
-            f"Numba {numba.__version__} lacks {' and '.join(lacking)}: results are the same, but traces are "
-            "read more slowly; install a version of Numba that Kinetoscope requires"
-        )
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return {name: value for name, value in options.items() if name not in lacking}
-
-
-_INLINE_OPTIONS = _supported({"nogil": True, "_nrt": False, "forceinline": True})
-_OPTIONS = {name: value for name, value in _INLINE_OPTIONS.items() if name != "forceinline"}
-_njit = cast(Any, numba.njit)
-_NO_FOLDER = "no locator available"
-_warned = threading.Event()
-
-
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, compiled for the types of its call; runs without the GIL; kept on disk where that is possible."""
-    dispatcher = _njit(**_OPTIONS)(function)
-    try:
-        dispatcher._cache = _cache(function)  # what cache=True does, with a cache of our own
-    except RuntimeError as error:
-        if _NO_FOLDER not in str(error):
-            raise
-        _warn_once(error)
-    return cast(Callable[P, R], dispatcher)
+    """`function`, compiled for the types of its call; runs without the GIL.
 
+    Arguments are contiguous arrays and numbers, by position.
+    """
+    ready = prebuilt.function(function)
+    if ready is not None:
+        return cast(Callable[P, R], ready)
+    from kinetoscope.algorithms import just_in_time
 
-def _cache(function: Callable[..., Any]) -> Any:
-    """Where Numba keeps it; else, in a read-only installation whose user has no home, a folder for temporary files."""
-    try:
-        return cast(Any, _ForgivingCache)(function)
-    except RuntimeError as error:
-        folder = _private_folder() if _NO_FOLDER in str(error) else None
-        if folder is None:
-            raise
-    config = cast(Any, numba.config)
-    before, config.CACHE_DIR = config.CACHE_DIR, folder
-    try:
-        return cast(Any, _ForgivingCache)(function)
-    finally:
-        config.CACHE_DIR = before
-
-
-@lru_cache(maxsize=1)
-def _private_folder() -> str | None:
-    """A folder below that of temporary files that nobody else could have made or can write: code is loaded from it."""
-    if not hasattr(os, "getuid"):
-        return None
-    folder = Path(tempfile.gettempdir()) / f"kinetoscope-{os.getuid()}"
-    try:
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        facts = folder.lstat()
-    except OSError:
-        return None
-    ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
-    return str(folder) if ours else None
+    return just_in_time.compiled(function)
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """`function` as a part of those compiled functions of its file that call it: no call, no cache entry of its own."""
-    return cast(Callable[P, R], _njit(**_INLINE_OPTIONS)(function))
+    """`function` as a part of those compiled functions of its file that call it: no call of its own."""
+    if prebuilt.is_ready(function):
+        return function
+    from kinetoscope.algorithms import just_in_time
+
+    return just_in_time.inlined(function)
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """An instruction for compiled functions of its file, which `function` makes: see `numba.extending.intrinsic`."""
+    if prebuilt.is_ready(function):
+        return function
+    from kinetoscope.algorithms import just_in_time
+
+    return just_in_time.intrinsic(function)
 
 
 def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
@@ -113,81 +64,3 @@ def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
         raise ValueError(f"expected an array of one dimension, got shape {view.shape}")
     view.flags.writeable = False
     return view
-
-
-@contextmanager
-def on_compile(callback: Callable[[str, bool], None]) -> Iterator[None]:
-    """While it is open, `callback(name, True)` before a function is compiled and `callback(name, False)` after it.
-
-    A function that is loaded from the cache is not reported, nor are those that are compiled as a part of another. The
-    callback runs in the thread that compiles, and Numba compiles in one thread at a time.
-    """
-    with event.install_listener("numba:compile", _Outermost(callback)):
-        yield
-
-
-def _warn_once(reason: Exception) -> None:
-    if not _warned.is_set():
-        _warned.set()
-        message = (
-            f"{reason}; set NUMBA_CACHE_DIR to a folder that can be written, or each run compiles for some seconds"
-        )
-        warnings.warn(message, CompileCacheWarning, stacklevel=3)
-
-
-def _name(what: Any) -> str:
-    return str(what.data["dispatcher"].py_func.__name__)
-
-
-class CompileCacheWarning(UserWarning):
-    """Compiled code cannot be kept on disk, so each process compiles anew."""
-
-
-class _ForgivingCache(FunctionCache):
-    """A cache on a full disk or beyond a quota loses what it was given, not the run; and what it has loads quickly."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        cast(Any, super()).__init__(function)
-        index = cast(Any, self)._cache_file
-        index._load_index = partial(_index_or_none, index._load_index)
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Numba's own method first imports all that it can compile, 0.2 s at each start. Code that is compiled already
-        # needs the symbols of the runtime only; and if there is none, compiling does the rest.
-        rtsys.initialize(target_context)
-        try:
-            return cast(Any, self)._load_overload(sig, target_context)
-        except Exception:  # noqa: BLE001 - what a full disk or a killed process left of a pickle raises anything
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            cast(Any, super()).save_overload(sig, data)
-        except OSError as error:
-            _warn_once(error)
-
-
-def _index_or_none(load: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-    """The index of a cache; empty if it names a class that this version of ours does not have, or was cut short."""
-    try:
-        return load()
-    except Exception:  # noqa: BLE001 - what a full disk or a killed process left of a pickle raises anything
-        return {}
-
-
-class _Outermost(event.Listener):
-    def __init__(self, callback: Callable[[str, bool], None]) -> None:
-        self._callback = callback
-        self._depth = 0
-
-    def on_start(self, what: Any) -> None:
-        self._depth += 1
-        if self._depth == 1:
-            self._callback(_name(what), True)
-
-    def on_end(self, what: Any) -> None:
-        if self._depth == 0:  # began in another thread before we listened
-            return
-        self._depth -= 1
-        if self._depth == 0:
-            self._callback(_name(what), False)

@@ -67,7 +67,7 @@ class Meter:
 @contextmanager
 def shown(meter: Meter) -> Iterator[None]:
     """While it is open, `meter` is shown on standard error."""
-    from kinetoscope.algorithms.compiled import on_compile
+    from kinetoscope.algorithms.compile_events import on_compile
 
     over = threading.Event()
     show = _bar if sys.stderr.isatty() else _sentence

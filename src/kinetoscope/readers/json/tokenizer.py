@@ -32,11 +32,8 @@ import os
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from kinetoscope.algorithms.compiled import compiled
+from kinetoscope.algorithms.compiled import compiled, intrinsic
 from kinetoscope.model.trace.shapes import (
     ARGS,
     CAT,
@@ -115,9 +112,11 @@ _WORD = np.zeros(256, dtype=np.bool_)
 _WORD[list(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+-._/")] = True
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _load64(typing_context: Any, text: Any, index: Any) -> Any:
     """The eight bytes at `text[index]` as one little-endian number; the address need not be aligned."""
+    from llvmlite import ir
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -128,9 +127,11 @@ def _load64(typing_context: Any, text: Any, index: Any) -> Any:
     return types.uint64(text, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _trailing_zeros(typing_context: Any, word: Any) -> Any:
     """How many of the lowest bits of a word other than zero are zero."""
+    from llvmlite import ir
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -138,9 +139,11 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _mix(typing_context: Any, hashed: Any, item: Any, key: Any) -> Any:
     """The next state of a hash: both halves of the product of 128 bits of (state ^ item) and the key."""
+    from llvmlite import ir
+    from numba import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)

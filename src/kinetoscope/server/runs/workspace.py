@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.algorithms.compiled import on_compile
+from kinetoscope.algorithms.compile_events import on_compile
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.worker import memory_of_this_machine
 from kinetoscope.errors import KinetoscopeError
