@@ -9,12 +9,16 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinetoscope.cli.shared.options import Parser
 from kinetoscope.cli.shared.progress import Meter, shown
+
+if TYPE_CHECKING:
+    from kinetoscope.model.job import Job
 
 _REPEATS = 6_000  # text for two threads, and strings, shapes and tracks enough for each table of the reader to grow
 
@@ -44,7 +48,6 @@ def compile_all(meter: Meter, between: Callable[[], None] = lambda: None) -> Non
 
 
 def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
-    from kinetoscope.analyses import ANALYSES
     from kinetoscope.model.tables.tables import TABLES, table
     from kinetoscope.reading import read
     from kinetoscope.server.timeline.lanes import named
@@ -52,22 +55,39 @@ def _use(path: Path, meter: Meter, between: Callable[[], None]) -> None:
 
     for jobs in (1, 2):  # one thread parses, then two, whose tables are joined
         job = read(path, jobs=jobs, progress=meter)
-        for analysis in ANALYSES:
-            between()
-            analysis(job)
+        _ask(job, between)
         for name in TABLES:
             table(job.trace(), name)
         between()
         tile(job.trace(), 10, 0, *named(job.trace(), None))
     snapshot = path.with_name("snapshot.json")
     snapshot.write_text(json.dumps(_snapshot()))
-    job = read(snapshot, jobs=1, progress=meter)
-    for analysis in ANALYSES:
-        between()
-        analysis(job)
+    with resources.as_file(resources.files("kinetoscope") / "demo" / "training.pt.trace.json.gz") as real:
+        for each in (snapshot, _ranks(path.with_name("ranks")), real):
+            _ask(read(each, jobs=1, progress=meter), between)
     few = path.with_name("few.json")
     few.write_text(json.dumps(list(islice(_events(), 20))))
     _convert(few, meter)
+
+
+def _ask(job: Job, between: Callable[[], None]) -> None:
+    from kinetoscope.advisor.advice import advise
+    from kinetoscope.analyses import ANALYSES
+
+    for question in (*ANALYSES, advise):
+        between()
+        question(job)
+
+
+def _ranks(folder: Path) -> Path:
+    """Two ranks of a job, the second of which comes later to each collective."""
+    folder.mkdir()
+    for rank in range(2):
+        events = [{**each, "ts": each["ts"] + rank * (each["ts"] % 7)} for each in islice(_events(), _FEW)]
+        about = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        document = {"schemaVersion": 1, "distributedInfo": about, "traceEvents": events}
+        (folder / f"rank{rank}.json").write_text(json.dumps(document))
+    return folder
 
 
 def _convert(path: Path, meter: Meter) -> None:
@@ -132,6 +152,7 @@ def _snapshot() -> dict[str, Any]:
 
 
 _SNAPSHOT_STEPS = 8
+_FEW = 200
 
 _WORK = (
     ("kernel", "gemm"),
