@@ -124,10 +124,17 @@ docs: $(VENV)/.docs ## the documentation with two live reports, as pages under d
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+# Code for this Python and platform, in place of what Numba compiles at a first call: each start takes half of the time
+# and half of the memory. It needs a C compiler. ARGS="--native": for this very processor; "--remove": without again.
+.PHONY: prebuilt
+prebuilt: $(VENV)/.core ## compile ahead of time: a minute, once; a wheel that is built then has it (needs a C compiler)
+	@$(PIP) install 'setuptools>=70'
+	@$(BIN)/python tools/prebuilt.py $(ARGS)
+
 .PHONY: wheel
 wheel: $(VENV)/.wheel ## what is installed from a file, as dist/*.whl, and the source beside it
 	@rm -rf dist
-	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@$(BIN)/python -m build --sdist --wheel --outdir dist . >/dev/null
 	@$(BIN)/twine check --strict dist/*
 	@echo "pip install dist/kinetoscope-*.whl"
 

@@ -4,8 +4,8 @@
     python tools/prebuilt.py --native   for this very processor
     python tools/prebuilt.py --remove
 
-Everything is used once (as `kinetoscope warm` does) to see the types of arguments that occur; Numba's own compiler ahead
-of time then writes the extension. It needs a C compiler, for the few lines that make it a module of Python.
+Everything is used once (as `kinetoscope warm` does) to see the types of arguments that occur; Numba's own compiler
+ahead of time then writes the extension. It needs a C compiler, for the few lines that make it a module of Python.
 """
 
 from __future__ import annotations
