@@ -102,7 +102,7 @@ def test_a_build(tmp_path: Path) -> None:
     done = subprocess.run(build, capture_output=True, text=True, env=environment, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     trace, ranks = str(TRACES / "transformer.pt.trace.json.gz"), str(TRACES / "ddp2")
-    for words in (("summary", trace), ("advise", trace, "--explain"), ("show", "step-breakdown", trace)):
+    for words in (("summary", trace), ("advise", trace), ("show", "step-breakdown", trace)):
         *ahead, loaded = said(source, *words)
         *at_call, loaded_at_call = said(source, *words, switch="off")
         assert ahead == at_call

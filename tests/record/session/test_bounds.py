@@ -60,7 +60,8 @@ def test_what_is_recorded_counts_with_what_torch_needs_to_stop_it() -> None:
     window = _Window()
     assert window.check(0.5, events=102_400) == window.check(9.0) == ""
     said = window.check(0.5, events=102_400)  # and as many by the next look: more than a gigabyte
-    assert said == f"its 204800 events take some {204_800 * EACH // MEGA} MB of memory to stop (limit 1000 MB)"
+    taken = f"its 204800 events take some {204_800 * EACH // MEGA} MB of memory to stop"
+    assert said == f"{taken} (limit 1000 MB, which the next would pass)"
     assert _Window(max_memory=0).check(0.5, events=512_000) == ""
 
 

@@ -96,7 +96,8 @@ class Bounds:
         self._checked, self._checked_at = recorded.bytes, now
         what = f"its {recorded.events} events take some {_mega(recorded.bytes)} MB of memory to stop"
         if self._most and ahead > self._most:
-            return f"{what} (limit {_mega(self._most)} MB)"
+            passed = "" if recorded.bytes > self._most else ", which the next would pass"
+            return f"{what} (limit {_mega(self._most)} MB{passed})"
         free = self._free - max(self._resident() - self._before, 0)
         if self._free and recorded.bytes > max(free, 0) / 2:
             return f"{what}, and {_mega(free)} MB are free"
