@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class PrebuiltHook(BuildHookInterface):  # type: ignore[type-arg,misc]
+class PrebuiltHook(BuildHookInterface):  # type: ignore[misc]
     """Adds the extension and its table."""
 
     PLUGIN_NAME = "custom"

@@ -16,9 +16,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 os.environ["KINETOSCOPE_PREBUILT"] = "off"
 
@@ -66,7 +66,7 @@ def _dispatchers() -> Iterator[tuple[str, Any]]:
 
     for module in [each for name, each in sorted(sys.modules.items()) if name.startswith("kinetoscope.")]:
         for name, each in list(vars(module).items()):
-            alone = isinstance(each, Dispatcher) and not isinstance(each._cache, NullCache)
+            alone = isinstance(each, Dispatcher) and not isinstance(vars(each).get("_cache"), NullCache)
             if alone and each.py_func.__module__ == module.__name__:
                 yield f"{module.__name__}:{name}", each
 
@@ -90,9 +90,9 @@ def _kind(of: Any) -> Any:
 
 
 def _build(dispatchers: dict[str, Any], variants: dict[str, list[Any]], processor: str) -> dict[str, Any]:
-    from numba.pycc import CC
+    from numba import pycc
 
-    extension = CC(prebuilt.EXTENSION)
+    extension = cast(Any, pycc).CC(prebuilt.EXTENSION)
     extension.use_nrt, extension.target_cpu, extension.output_dir = False, processor, str(HERE)
     symbols: dict[str, Any] = {}
     for name, dispatcher in dispatchers.items():
@@ -110,18 +110,19 @@ def _without_lock() -> Iterator[None]:
     """What is compiled runs without the interpreter's lock, as with `nogil=True`."""
     from numba.pycc import compiler
 
-    of_numba: Callable[[], Any] = compiler.Flags
+    module = cast(Any, compiler)
+    of_numba = module.Flags
 
     def flags() -> Any:
         made = of_numba()
         made.release_gil = True
         return made
 
-    compiler.Flags = flags
+    module.Flags = flags
     try:
         yield
     finally:
-        compiler.Flags = of_numba
+        module.Flags = of_numba
 
 
 if __name__ == "__main__":

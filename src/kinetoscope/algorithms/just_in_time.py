@@ -168,4 +168,4 @@ def _name(what: Any) -> str:
     return str(what.data["dispatcher"].py_func.__name__)
 
 
-event.register("numba:compile", _Outermost())
+cast(Any, event).register("numba:compile", _Outermost())

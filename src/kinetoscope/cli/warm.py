@@ -74,9 +74,11 @@ def _ask(job: Job, between: Callable[[], None]) -> None:
     from kinetoscope.advisor.advice import advise
     from kinetoscope.analyses import ANALYSES
 
-    for question in (*ANALYSES, advise):
+    for analysis in ANALYSES:
         between()
-        question(job)
+        analysis(job)
+    between()
+    advise(job)
 
 
 def _ranks(folder: Path) -> Path:
