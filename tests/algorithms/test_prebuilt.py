@@ -22,11 +22,11 @@ INT64 = ["<i8", 1, False]
 READ_ONLY = ["<i8", 1, True]
 
 
-def variant(monkeypatch: pytest.MonkeyPatch, *kinds: Any) -> prebuilt.Variant:
+def variant(monkeypatch: pytest.MonkeyPatch, *kinds: Any) -> prebuilt.PrebuiltVariant:
     """One that returns what it is called with."""
     called: Callable[..., Any] = lambda *arguments: arguments  # noqa: E731
     monkeypatch.setattr(prebuilt, "_extension", lambda: type("Extension", (), {"f": staticmethod(called)}))
-    return prebuilt.Variant("f", list(kinds))
+    return prebuilt.PrebuiltVariant("f", list(kinds))
 
 
 def frozen(values: Any) -> Any:

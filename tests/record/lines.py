@@ -38,6 +38,7 @@ LINES: Final[dict[str, str]] = {
     "it was recording already": _ANSWERED,
     # a window ends early
     "recording ended early: ": _LINES,
+    ", which the next would pass": f"{_BOUNDS}::test_what_is_recorded_counts_with_what_torch_needs_to_stop_it",
     "MB of memory to stop": f"{_BOUNDS}::test_what_is_recorded_counts_with_what_torch_needs_to_stop_it",
     "MB are free": f"{_BOUNDS}::test_the_machine_is_left_enough_to_stop",
     "more than ": f"{_BOUNDS}::test_events_are_limited_too",

@@ -49,7 +49,7 @@ def function(python: Callable[..., Any]) -> Callable[..., Any] | None:
     if not is_ready(python):
         return None
     variants = _table()["functions"].get(f"{python.__module__}:{python.__name__}", ())
-    return PrebuiltFunction(python, [Variant(symbol, kinds) for symbol, kinds in variants])
+    return PrebuiltFunction(python, [PrebuiltVariant(symbol, kinds) for symbol, kinds in variants])
 
 
 def is_ready(python: Callable[..., Any]) -> bool:
@@ -58,7 +58,7 @@ def is_ready(python: Callable[..., Any]) -> bool:
     return module not in getattr(_being_compiled, "modules", ()) and _is_unchanged(module)
 
 
-class Variant:
+class PrebuiltVariant:
     """One compiled form, for arguments of certain types."""
 
     def __init__(self, symbol: str, kinds: list[Any]) -> None:
@@ -87,7 +87,7 @@ def _is_of(argument: Any, kind: tuple[Any, ...]) -> bool:
 class PrebuiltFunction:
     """A function with its compiled forms; what fits none of them, Numba compiles."""
 
-    def __init__(self, python: Callable[..., Any], variants: list[Variant]) -> None:
+    def __init__(self, python: Callable[..., Any], variants: list[PrebuiltVariant]) -> None:
         self.__wrapped__, self.__name__, self.__doc__ = python, python.__name__, python.__doc__
         self.__module__, self._variants = python.__module__, variants
 

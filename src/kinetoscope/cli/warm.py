@@ -85,7 +85,7 @@ def _ranks(folder: Path) -> Path:
     """Two ranks of a job, the second of which comes later to each collective."""
     folder.mkdir()
     for rank in range(2):
-        events = [{**each, "ts": each["ts"] + rank * (each["ts"] % 7)} for each in islice(_events(), _FEW)]
+        events = [{**each, "ts": each["ts"] + rank * (each["ts"] % 7)} for each in islice(_events(), _RANK_EVENTS)]
         about = {"rank": rank, "world_size": 2, "backend": "nccl"}
         document = {"schemaVersion": 1, "distributedInfo": about, "traceEvents": events}
         (folder / f"rank{rank}.json").write_text(json.dumps(document))
@@ -154,7 +154,7 @@ def _snapshot() -> dict[str, Any]:
 
 
 _SNAPSHOT_STEPS = 8
-_FEW = 200
+_RANK_EVENTS = 200
 
 _WORK = (
     ("kernel", "gemm"),

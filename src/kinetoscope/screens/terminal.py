@@ -41,6 +41,7 @@ MAX_LINE_CELLS: Final = 160
 """Width of a table."""
 
 _MIN_NAME_CELLS: Final = 24
+_MIN_WHOLE_NAME_CELLS: Final = 16
 _MIN_BAR_CELLS, _MAX_BAR_CELLS = 8, 40
 
 
@@ -196,10 +197,11 @@ def grid_lines(of: Grid, width: int) -> Iterator[Line]:
     marks = [[] if drawn or not row.kind else [_mark(row.kind), (" ", "")] for row in of.rows]
     indents = [2 * row.indent + 2 * bool(mark) for row, mark in zip(of.rows, marks, strict=True)]
     longest = max(cells(row[0]) + indent for row, indent in zip(table[1:], indents, strict=True))
-    while columns and not of.whole and _wide(columns) + _MIN_NAME_CELLS > width:  # the last columns have no room
+    least = _MIN_WHOLE_NAME_CELLS if of.whole else _MIN_NAME_CELLS
+    while columns and not of.whole and _wide(columns) + least > width:  # the last columns have no room
         columns.pop()
     numbers = _wide(columns)
-    name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (_MIN_BAR_CELLS + 2), _MIN_NAME_CELLS))
+    name = min(max(longest, cells(table[0][0])), max(width - numbers - drawn * (_MIN_BAR_CELLS + 2), least))
     room = min(width - numbers - name - 2, _MAX_BAR_CELLS) if drawn else 0
     if any(table[0]):
         yield plain("  ".join([padded(middle(table[0][0], name), name), *(column[0] for column in columns)]), "dim")

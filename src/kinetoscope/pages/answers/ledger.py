@@ -39,7 +39,7 @@ def of_ledger(ledger: Result, promised: pl.DataFrame | None = None) -> Page:
         for place, row in enumerate(rows)
     ]
     heads = ("run", *(column[0] for column in columns))
-    return Page("ledger", "", "", (), (GridBlock("", Grid(heads, lines, named=True)),), ledger.notes)
+    return Page("ledger", "", "", (), (GridBlock("", Grid(heads, lines, named=True, whole=True)),), ledger.notes)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
