@@ -105,7 +105,7 @@ def test_a_loss_fails_the_step_and_stands_in_the_summary(action: dict[str, Any],
     assert done.returncode == 3, done.stderr
     assert (runner / "output").read_text() == "passed=false\n"
     summary = (runner / "summary.md").read_text(encoding="utf-8")
-    assert summary.startswith("## Performance gate: failed")
+    assert summary.startswith("# The gate failed: step_time is worse")
     assert "`op:aten::mm`" in summary
     assert "::error title=Performance gate::" in done.stdout
 

@@ -235,14 +235,18 @@ def test_without_step_torch_alone_writes_nothing(tmp_path: Path) -> None:
     assert (plain.code, traces(tmp_path)) == (0, [])
 
 
-@pytest.mark.parametrize("begin", ["with profile(DIR) as prof:", "prof = profile(DIR); prof.start()\nif True:"])
-def test_without_step_what_was_there_is_written(tmp_path: Path, begin: str) -> None:
+@pytest.mark.parametrize(
+    ("begin", "early"),
+    [("with profile(DIR) as prof:", False), ("prof = profile(DIR); prof.start()\nif True:", True)],
+    ids=["the block ends", "the program ends"],
+)
+def test_without_step_what_was_there_is_written(tmp_path: Path, begin: str, early: bool) -> None:
     ours = run(f"{begin}\n    for _ in range(6): train()\n", tmp_path)
     assert ours.code == 0, ours.err
     (trace,) = traces(tmp_path)
     assert names(trace).count("Optimizer.step#SGD.step") == 6
-    assert sidecar(trace)["truncated"]
-    assert any("ended early" in line for line in ours.said)
+    assert bool(sidecar(trace)["truncated"]) == early
+    assert any("ended early" in line for line in ours.said) == early
 
 
 _TERMINATED = """

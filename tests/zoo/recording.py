@@ -6,12 +6,10 @@ What needs torch alone runs in a fork of a process that has it, where the record
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -48,14 +46,7 @@ exec(compile(open({file!r}).read(), {file!r}, "exec"), vars(module))
 """
 
 _RESULT: Final = re.compile(r"^\W*(?:result|digest|loss)\b.*", re.MULTILINE)
-_OF_GLOO: Final = "terminate called without an active exception"
-"""Words of a rank whose threads of gloo end it by SIGABRT when the group is destroyed: seldom, recorded or not.
-
-As seldom a rank hangs there: torch joins a thread of gloo with the interpreter's lock held, for which that one waits.
-"""
-
 _PATIENCE_S: Final = 150
-_TRIES: Final = 3
 _TURNS: Final = 3
 _WARM: Final = 3
 
@@ -151,9 +142,6 @@ def _run(program: Program, words: list[str], fixed: bool, begin: Sequence[str] =
     command = [*begin, sys.executable, "-W", "ignore", *(launcher if program.ranks > 1 else ()), *words]
     more = {"CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false", "DS_ACCELERATOR": "cpu"}
     given = processes.environment(**more, HF_HUB_OFFLINE="1")
-    for _ in range(_TRIES if program.ranks > 1 else 1):
-        with tempfile.TemporaryDirectory() as scratch, contextlib.suppress(subprocess.TimeoutExpired):
-            done = processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch, timeout=_PATIENCE_S)
-            if _OF_GLOO not in done.stderr:
-                return jobs.Done(done.returncode, done.stdout, done.stderr)
-    raise AssertionError(f"{program.name} hangs or is aborted")
+    with tempfile.TemporaryDirectory() as scratch:
+        done = processes.run(command, env={**given, "TMPDIR": scratch}, cwd=scratch, timeout=_PATIENCE_S)
+    return jobs.Done(done.returncode, done.stdout, done.stderr)

@@ -36,6 +36,7 @@ def main():
         optimizer.step()
     if rank == 0:
         print("digest", sum(p.double().sum().item() for p in model.parameters()))
+    dist.barrier()  # until then threads of gloo drop what a backward pass left, for which they need the interpreter
     dist.destroy_process_group()
 
 
