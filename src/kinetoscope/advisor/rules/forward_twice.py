@@ -45,15 +45,15 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
     """Does a training step compute its forward pass a second time, without a backward pass through it?
 
     What it checks. Runs of four and more operators of the main thread with the same names and sizes of inputs that a
-    step calls once with a backward pass and again without, if these are half of what it trains or more. Recomputation
-    of checkpointed activations lies in the backward pass and does not count. Where modules were recorded (`with_stack`)
-    both must be calls of the same modules.
+    step calls once with a backward pass and again without, if these are half of what it trains or more; without sizes
+    (`record_shapes`) nothing is said. Recomputation of checkpointed activations lies in the backward pass and does not
+    count. Where modules were recorded (`with_stack`) both must be calls of the same modules.
 
     Why it matters. Metrics, predictions to log or a loss for display are often computed by a second call of the model,
     though the first has the outputs already. At stake is the time that the steps gain without the second call. Nine
     tenths of it are the lower end where the modules are known to be the same, and the second call comes after the one
-    that is trained; else none, as a second model of the same sizes (a teacher, an average of the weights) and an
-    evaluation on another batch look alike.
+    that is trained; else it is a guess, as a second model of the same sizes (a teacher, an average of the weights) and
+    an evaluation on another batch look alike.
 
     What to do. Keep the outputs of the first call: `outputs.detach()`.
     """
@@ -79,7 +79,7 @@ def forward_twice(rank: RankView) -> Iterator[Finding]:
         change="- loss = criterion(model(x), y); metric(model(x), y)\n"
         "+ output = model(x)\n+ loss = criterion(output, y); metric(output.detach(), y)",
         why=_WHY if is_sure else _WHY_NOT,
-        confidence="medium",
+        confidence="medium" if is_sure else "low",
         evidence=shown,
     )
 
@@ -94,6 +94,7 @@ def _repeated(rank: RankView) -> tuple[Int32s, bool]:
     other = view_ops(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     chosen = outermost_ops(trace) & rank.scope.host_mask & ~other & (trace.track == main_thread(trace))
     rows: Int32s = np.flatnonzero(chosen).astype(np.int32)
+    rows = rows[arguments.codes(trace, "input_dims", rows) >= 0]  # without sizes each call is like the next
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     if len(rows) < 2 * _RUN:
         return rows[:0], False
