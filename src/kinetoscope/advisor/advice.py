@@ -19,15 +19,7 @@ from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
-from kinetoscope.advisor.run_rules import (
-    FACT,
-    FINDINGS,
-    facts_of,
-    findings_of_rank,
-    from_row,
-    rank_findings,
-    run_rules,
-)
+from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, from_row, rank_findings, run_rules
 from kinetoscope.analyses import named
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.program import ProgramKind

@@ -16,12 +16,7 @@ _MAX_RUNS = 64  # each pending run is twice as long as the next one or more: int
 
 
 def track_order(
-    track: Int32s,
-    start: Int64s,
-    end: Int64s,
-    *,
-    tracks: int,
-    selected: Bools | None = None,
+    track: Int32s, start: Int64s, end: Int64s, *, tracks: int, selected: Bools | None = None
 ) -> tuple[Int32s, Int64s]:
     """Rows of each track, sorted by start, the longer first, then by row.
 

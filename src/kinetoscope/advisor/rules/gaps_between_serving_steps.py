@@ -7,13 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.host_waits import (
-    CERTAIN_SHARE,
-    WaitSite,
-    fetches_tokens,
-    wait_sites,
-    without_waits,
-)
+from kinetoscope.advisor.evidence.host_waits import CERTAIN_SHARE, WaitSite, fetches_tokens, wait_sites, without_waits
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting, slowed_by_recording
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule

@@ -9,11 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-    with_pauses,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches, with_pauses
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

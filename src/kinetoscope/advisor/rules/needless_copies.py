@@ -8,9 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
-from kinetoscope.advisor.evidence.stakes import (
-    without_calls,
-)
+from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

@@ -15,10 +15,7 @@ from kinetoscope.advisor.evidence.optimizers import (
     is_of_torch,
     works_on_all,
 )
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

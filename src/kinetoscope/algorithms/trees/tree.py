@@ -143,14 +143,7 @@ _SHORTER, _LATER = int(Cut.SHORTER), int(Cut.LATER)
 
 @compiled
 def _nest(
-    start: Int64s,
-    end: Int64s,
-    order: Int32s,
-    offsets: Int64s,
-    cut: int,
-    parent: Int32s,
-    depth: Int32s,
-    until: Int64s,
+    start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, cut: int, parent: Int32s, depth: Int32s, until: Int64s
 ) -> int:
     """Returns how many rows overlap another one partly; without room in `until` it stops at the first one."""
     partial = 0

@@ -32,11 +32,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import (
-    COMMUNICATION_RECORD,
-    EventKind,
-    WorkKind,
-)
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note

@@ -143,13 +143,7 @@ def _op_at(trace: Trace, rows: Int64s) -> Int32s:
     """The innermost operator that runs on the thread of each event at its time, −1 for none."""
     calls = call_tree(trace)
     around = tree.enclosing(
-        calls.order,
-        calls.offsets,
-        trace.start,
-        calls.until,
-        calls.parent,
-        trace.track[rows],
-        trace.start[rows],
+        calls.order, calls.offsets, trace.start, calls.until, calls.parent, trace.track[rows], trace.start[rows]
     )
     return np.where(around >= 0, enclosing_op(trace)[around], np.int32(NO_ROW)) if len(trace) else around
 

@@ -63,10 +63,7 @@ def _trains(trace: Trace) -> bool:
         rows_named(trace, lambda name: _BACKWARD.search(name) is not None, *calls, holding=_BACKWARD_WORDS).any()
         or rows_named(trace, _LINKS.__contains__, EventKind.FLOW_START).any()
         or rows_named(
-            trace,
-            lambda name: _BACKWARD_KERNEL.search(name) is not None,
-            EventKind.KERNEL,
-            holding=_BACKWARD_KERNELS,
+            trace, lambda name: _BACKWARD_KERNEL.search(name) is not None, EventKind.KERNEL, holding=_BACKWARD_KERNELS
         ).any()
     )
 

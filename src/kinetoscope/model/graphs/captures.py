@@ -26,12 +26,7 @@ KERNEL_ARGUMENT: Final = "kernel"
 TRITON: Final = "triton_"
 """How the names of the operators begin that torch.compile makes of its kernels: they are the kernels' names."""
 
-NODE_CALLS: Final = (
-    RuntimeCallKind.LAUNCH,
-    RuntimeCallKind.COPY,
-    RuntimeCallKind.COPY_AND_WAIT,
-    RuntimeCallKind.SET,
-)
+NODE_CALLS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.COPY, RuntimeCallKind.COPY_AND_WAIT, RuntimeCallKind.SET)
 """Calls of the runtime that become nodes with work of the device."""
 
 HOST_NODES: Final = ("LaunchHostFunc",)

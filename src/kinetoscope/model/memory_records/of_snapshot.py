@@ -12,14 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.memory.allocator import CUDA, device_name
-from kinetoscope.model.memory.record import (
-    CategoryLevels,
-    GroupBy,
-    OwnedBlocks,
-    Source,
-    StepAllocations,
-    parts,
-)
+from kinetoscope.model.memory.record import CategoryLevels, GroupBy, OwnedBlocks, Source, StepAllocations, parts
 from kinetoscope.model.memory.windows import MemoryWindows, changes_in
 from kinetoscope.model.snapshot.active import active_by_owner
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes

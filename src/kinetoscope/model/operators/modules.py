@@ -180,12 +180,7 @@ def _nearest(around: int, name: int, places: dict[tuple[int, int], int], parent:
 
 
 def _spelled(
-    trace: Trace,
-    origin: Origin,
-    is_call: Bools,
-    text: Int32s | Int64s,
-    spell: Callable[[int], _Parts],
-    around: Int32s,
+    trace: Trace, origin: Origin, is_call: Bools, text: Int32s | Int64s, spell: Callable[[int], _Parts], around: Int32s
 ) -> _Tree:
     """Modules whose calls have a code, in `text`, of which `spell` gives the whole path."""
     rows = np.flatnonzero(is_call)

@@ -92,13 +92,7 @@ def _neighbours(trace: Trace, products: Int32s, softmax: Int32s) -> tuple[Int32s
     return first, last
 
 
-def _fits(
-    trace: Trace,
-    first: Int32s,
-    softmax: Int32s,
-    last: Int32s,
-    near: Bools,
-) -> Bools:
+def _fits(trace: Trace, first: Int32s, softmax: Int32s, last: Int32s, near: Bools) -> Bools:
     """Do the shapes say that one is computed from the other? Where none were recorded, that they are near does."""
     codes = np.stack([arguments.codes(trace, "input_dims", rows) for rows in (first, softmax, last)])
     distinct, place = np.unique(codes, axis=1, return_inverse=True)

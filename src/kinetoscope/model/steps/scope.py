@@ -18,15 +18,7 @@ from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.named_calls import chosen_calls, has_name
 from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
-from kinetoscope.model.steps.steps import (
-    Steps,
-    after_warm_up,
-    is_delayed,
-    is_last_empty,
-    step_of,
-    step_of_work,
-    steps,
-)
+from kinetoscope.model.steps.steps import Steps, after_warm_up, is_delayed, is_last_empty, step_of, step_of_work, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
 from kinetoscope.model.trace.text import listed, number_of

@@ -30,10 +30,7 @@ GROUPINGS: Final = ("name", "name_and_lane", "lane", "kind")
 _COUNTED: Final = (
     Column("count", pl.Int64, "Events that touch the area."),
     Column(
-        "total",
-        pl.Int64,
-        "Their time inside the area, an instant of a lane once; by lane and kind self time.",
-        "ns",
+        "total", pl.Int64, "Their time inside the area, an instant of a lane once; by lane and kind self time.", "ns"
     ),
     Column(
         "self",

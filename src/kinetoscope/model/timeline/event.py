@@ -307,14 +307,7 @@ def _inside(trace: Trace, calls: Bools) -> Bools:
 # --- arrows
 
 
-def _arrows(
-    trace: Trace,
-    row: int,
-    launch: int,
-    launched: Int32s,
-    forward: int,
-    backward: Int64s,
-) -> Iterator[Arrow]:
+def _arrows(trace: Trace, row: int, launch: int, launched: Int32s, forward: int, backward: Int64s) -> Iterator[Arrow]:
     """What leads here and what follows, the nearest first."""
     layout = timeline(trace)
     start, end = times(trace)
