@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s, marked
 from kinetoscope.algorithms.grouping import distinct_sequences
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.floors import shortest_kernels
@@ -69,8 +69,7 @@ def chains_of_rank(rank: RankView) -> ChainsOfRank:
     chain = np.full(len(costed) + 1, -1, np.int64)
     chain[chains.calls] = np.where(selected[chains.chain], chains.chain, -1)
     of_work = chain[costed.call]
-    begins = np.zeros(len(costed) + 1, np.bool_)
-    begins[first] = True
+    begins = marked(len(costed) + 1, first)
     least, most = chains.saved_times(call_times(trace)[chains.calls].astype(np.float64))
     kernel = np.zeros(len(chains), np.int64)
     pieces = np.flatnonzero(of_work >= 0)[::-1]

@@ -90,8 +90,7 @@ def _needless(rank: RankView) -> Int64s:
     parent = call_tree(trace).parent
     rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask)
     rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
-    copying = np.zeros(len(trace) + 1, np.bool_)
-    copying[parent[rows_named(trace, _COPY.__eq__, EventKind.HOST_OP)]] = True
+    copying = marked(len(trace) + 1, parent[rows_named(trace, _COPY.__eq__, EventKind.HOST_OP)])
     copying = copying[:-1] & rows_named(trace, _CONTIGUOUS.__eq__, EventKind.HOST_OP)
     takes_any = elementwise_ops(trace) | rows_named(trace, _READS_ANY.__contains__, EventKind.HOST_OP)
     reader = _readers(trace, rows, copying)

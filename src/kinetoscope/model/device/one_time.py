@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, union
 from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
@@ -168,9 +168,7 @@ def _is_first(trace: Trace, rows: Int32s, key: Int64s) -> Bools:
     """Of `rows` the first of each key: bool [events]."""
     order = rows[np.argsort(trace.start[rows], kind="stable")]
     _, first = np.unique(key[order], return_index=True)
-    chosen = np.zeros(len(trace), np.bool_)
-    chosen[order[first]] = True
-    return chosen
+    return marked(len(trace), order[first])
 
 
 def _loading(trace: Trace) -> Int32s:
@@ -195,11 +193,9 @@ def _first_operators(trace: Trace, compiling: Int32s) -> Int32s:
     long = ops[took[ops] >= ONE_TIME_NS]
     if not len(long) or not len(work):
         return long[:0]
-    in_compiler = np.zeros(len(trace), np.bool_)
-    in_compiler[compiling] = True
+    in_compiler = marked(len(trace), compiling)
     long = long[~inside(trace, in_compiler)[long] & _is_first(trace, ops, trace.name.astype(np.int64))[long]]
-    launching = np.zeros(len(trace), np.bool_)
-    launching[work.launch[work.launch >= 0]] = True
+    launching = marked(len(trace), work.launch[work.launch >= 0])
     alone = []
     for row in long.tolist():
         of_name = ops[trace.name[ops] == trace.name[row]]

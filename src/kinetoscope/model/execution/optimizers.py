@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import engine_spans
@@ -66,8 +66,7 @@ def optimizer_classes(trace: Trace) -> tuple[str, ...]:
 
 def update_times(trace: Trace, rows: Int64s) -> Intervals:
     """When the spans of steps (rows) update, after their closures: int64 [rows] each."""
-    is_span = np.zeros(len(trace), np.bool_)
-    is_span[rows] = True
+    is_span = marked(len(trace), rows)
     return Intervals(np.minimum(_update_begins(trace, is_span)[rows], trace.end[rows]), trace.end[rows])
 
 

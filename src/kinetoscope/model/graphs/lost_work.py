@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -64,8 +64,7 @@ def capturing(trace: Trace) -> Intervals:
 @derived
 def captured(trace: Trace) -> Bools:
     """Calls that became part of a graph instead of launching work: bool [events]."""
-    silent = np.zeros(len(trace), np.bool_)
-    silent[_silent(trace)] = True
+    silent = marked(len(trace), _silent(trace))
     return silent & while_capturing(trace)
 
 

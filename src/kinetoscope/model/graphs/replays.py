@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import distinct_sequences, group
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -91,9 +91,7 @@ def replays(trace: Trace) -> Replays:
 
 def is_replayed(trace: Trace) -> Bools:
     """Device work of replays: bool [work]."""
-    mask = np.zeros(len(device_work(trace)), np.bool_)
-    mask[replays(trace).work] = True
-    return mask
+    return marked(len(device_work(trace)), replays(trace).work)
 
 
 def _is_replayed(trace: Trace, work: DeviceWork, node: Int64s) -> Bools:

@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
 from kinetoscope.model.trace import polars_columns
@@ -165,8 +165,7 @@ def categories_of_names(trace: Trace, names: Int32s) -> Int8s:
     In a trace without a step of an optimizer what works on lists of tensors is what it does to each tensor.
     """
     optimizes = bool(is_optimizer_range(trace, OPTIMIZER_STEP).any())
-    used = np.zeros(len(trace.strings) + 1, np.bool_)
-    used[names + 1] = True
+    used = marked(len(trace.strings) + 1, names + 1)
     categories = np.full(len(used), OTHER, np.int8)
     for code in (np.flatnonzero(used[1:])).tolist():
         name = trace.strings.glance(code)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.kernels import compiled_calls
@@ -140,8 +140,7 @@ def _nested(trace: Trace, is_call: Bools, around: Int32s, linked: Bools) -> _Tre
     """Modules as their calls nest: the same names from the root on are the same module."""
     tree = call_tree(trace)
     paths = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
-    in_forward = np.zeros(len(paths.label), np.bool_)
-    in_forward[paths.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
+    in_forward = marked(len(paths.label), paths.node[is_call & (ancestor(tree.parent, linked) < 0)])
     number, parent, label = _once(paths, in_forward)
     names = tuple(trace.strings.label(code).removeprefix(MODULE) for code in label)
     node = np.where(paths.node >= 0, number[paths.node], np.int32(NO_NODE))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, marked
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.trace import arguments
@@ -61,8 +61,7 @@ def unfused_attention(trace: Trace) -> Attention:
     near = trace.start[last[known]] - trace.end[first[known]] < _MAX_GAP_NS
     known[known] = _fits(trace, first[known], softmax[known], last[known], near)
     first, softmax, last = first[known], softmax[known], last[known]
-    of_products = np.zeros(len(trace), np.bool_)
-    of_products[first] = of_products[last] = True
+    of_products = marked(len(trace), np.concatenate([first, last]))
     of_products = inside(trace, of_products)
     between = _between(trace, first, last) & ~of_products
     forward = backward_links(trace).forward

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s
+from kinetoscope.algorithms.arrays import Int8s, Int32s, marked
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.model.device.hardware import is_rocm
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
@@ -63,8 +63,7 @@ def _with_tf32(trace: Trace, counts: CostedCalls, of_variant: Int8s, *, amd: boo
     call, by_name = counts.call[kernels], _by_name(trace, trace.name[work.rows[kernels]], amd=amd)
     order = np.lexsort((-kernels, work.duration[kernels], by_name == TF32))
     result[call[order]] = by_name[order]  # of several writes the last one stays
-    is_known = np.zeros(len(counts), np.bool_)
-    is_known[call] = True
+    is_known = marked(len(counts), call)
     of_equals = reduce_by(
         np.where(is_known, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64)
     )

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
@@ -177,7 +176,7 @@ def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
     stays = (past.allocated_at != NONE) & (past.freed_at == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
     rows = np.flatnonzero(stays & (number.max() - number[past.allocated_at] >= 2))
     codes, first = group(past.stack[rows], past.requested[rows])
-    return _at(rows[np.bincount(codes, minlength=len(first))[codes] == 1], len(past))
+    return marked(len(past), rows[np.bincount(codes, minlength=len(first))[codes] == 1])
 
 
 def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
@@ -232,10 +231,10 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     place = np.minimum(np.searchsorted(sizes, requested), len(sizes) - 1)
     fits = sizes[place] == requested
     is_parameter = fits & (rank < counts[place])
-    _give(found, _at(there[is_parameter], len(past)), PARAMETER, BY_SIZE)
+    _give(found, marked(len(past), there[is_parameter]), PARAMETER, BY_SIZE)
     if optimizes and not (found.category == STATE).any():
         is_state = ~is_parameter & (fits | np.isin(requested, 2 * sizes))
-        _give(found, _at(there[is_state], len(past)), STATE, BY_SIZE)
+        _give(found, marked(len(past), there[is_state]), STATE, BY_SIZE)
 
 
 def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple[Int64s, Int64s]:
@@ -282,12 +281,6 @@ def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, e
         rows.append(olds[np.unique(after[after < len(olds)])][: int(missing[sizes == size][0])])
     which = np.concatenate(rows)
     found.category[which], found.evidence[which] = PARAMETER, BY_SIZE
-
-
-def _at(places: NDArray[Any], count: int) -> Bools:
-    mask = np.zeros(count, np.bool_)
-    mask[places] = True
-    return mask
 
 
 def _rank_among_equals(values: Int64s) -> Int64s:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, any_of
+from kinetoscope.algorithms.arrays import Bools, any_of, marked
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.calls import call_name
@@ -82,8 +82,7 @@ def _beside(trace: Trace, calls: Bools, every: Steps, *, after: bool) -> Bools:
     of_step, times = step[calls], times[calls]
     edge[of_step] = times  # any of them, to begin with; the last element is that of no step
     (np.maximum if after else np.minimum).at(edge, of_step, times)
-    has_any = np.zeros(len(edge), np.bool_)
-    has_any[of_step] = True
+    has_any = marked(len(edge), of_step)
     has_any[-1] = False
     begins = trace.start >= edge[step] if after else trace.start < edge[step]
     return np.asarray(begins & has_any[step])

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
@@ -266,6 +266,5 @@ def _inside_annotation(trace: Trace, name: str) -> Bools:
         here = np.flatnonzero(trace.track == track)
         index = np.searchsorted(trace.start[spans], trace.start[here], side="right") - 1
         inside[here] = (index >= 0) & (trace.start[here] < reach[np.maximum(index, 0)])
-    captured = np.zeros(len(trace), np.bool_)
-    captured[rows[rows >= trace.recorded]] = True
+    captured = marked(len(trace), rows[rows >= trace.recorded])
     return inside | (ancestor(call_tree(trace).parent, captured) >= 0) if captured.any() else inside

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, FLOAT, INT, NUMBER_TEXT, RAW, SLOTS, STRING, Shapes
 from kinetoscope.model.trace.trace import Trace
 
@@ -127,6 +127,4 @@ def _values_match(trace: Trace, rows: slice, slots: _Slots, texts: Bools | None,
         if math.isfinite(number):
             hit |= (kind == FLOAT) & (values.view(np.float64) == number)
     hit &= slots.wanted[slot]
-    matches = np.zeros(len(shape), np.bool_)
-    matches[np.repeat(np.arange(len(shape)), sizes)[hit]] = True
-    return matches
+    return marked(len(shape), np.repeat(np.arange(len(shape)), sizes)[hit])

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread, self_times
@@ -278,8 +278,7 @@ def _per_step(view: Scope, alike: Bools) -> float | None:
     """How many of some events are in a step on average."""
     if len(view.steps) < 2:
         return None
-    of_device = np.zeros(len(view.trace), np.bool_)
-    of_device[view.device_work.rows] = True
+    of_device = marked(len(view.trace), view.device_work.rows)
     chosen = int(np.count_nonzero(alike[view.device_work.rows] & view.device_work_mask))
     return (chosen + int(np.count_nonzero(alike & view.host_mask & ~of_device))) / len(view.steps)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope import dispatch
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of, marked
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
@@ -324,8 +324,7 @@ def event_kinds(trace: Trace) -> Int8s:
     categories = np.flatnonzero(dense) - 1
     dense[categories + 1] = np.arange(len(categories), dtype=np.int32)
     pairs = dense[trace.category + 1] * 256 + trace.ph
-    present = np.zeros(len(categories) * 256, np.bool_)
-    present[pairs] = True
+    present = marked(len(categories) * 256, pairs)
     kinds = np.zeros(len(present), np.int8)
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")
