@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -16,6 +20,9 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt32s = NDArray[np.uint32]
+
+Columns = TypeVar("Columns", bound="DataclassInstance")
+"""A dataclass of arrays that have a row for each of the same things."""
 
 NO_PLACE: Final = -1
 
@@ -29,6 +36,12 @@ def require_rows(rows: int, **arrays: NDArray[Any]) -> None:
     for name, array in arrays.items():
         if array.shape != (rows,):
             raise ValueError(f"expected {rows} rows, got shape {array.shape} for {name}")
+
+
+def rows_of(columns: Columns, rows: NDArray[Any]) -> Columns:
+    """Some rows, given as indices or a mask, of all columns of a dataclass; its other fields stay."""
+    own = {each.name: getattr(columns, each.name) for each in fields(columns)}
+    return replace(columns, **{name: values[rows] for name, values in own.items() if isinstance(values, np.ndarray)})
 
 
 def marked(length: int, places: NDArray[Any]) -> Bools:

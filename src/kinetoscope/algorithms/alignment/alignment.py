@@ -21,7 +21,7 @@ from kinetoscope.algorithms.alignment.sequence_alignment import (
     best_lag,
     no_pairs,
 )
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, rows_of
 
 _MIN_FOR_DISTANCE: Final = 4
 """Events from which on the distances between them prove a lag."""
@@ -157,7 +157,7 @@ def _voted_offset(one: Witness, other: Witness) -> int | None:
     like = one.signature[mine[place]] == other.signature[theirs[voter]]
     difference = (other.end[theirs[voter]] - one.end[mine[place]])[like]
     for width in _BINS_NS:
-        if 2 * width > _distance(one.at(mine)):  # a voter would vote for several at once
+        if 2 * width > _distance(rows_of(one, mine)):  # a voter would vote for several at once
             break
         votes = np.bincount((difference + REACH_NS) // width, minlength=2 * REACH_NS // width + 2)
         votes = votes[1:] + votes[:-1]  # a true difference may lie at the edge of a bin
@@ -174,7 +174,7 @@ def _with_gaps(one: Witness, other: Witness, offset: int) -> Pairs:
     mine, theirs = np.flatnonzero(one.binding), np.flatnonzero(other.binding)
     if not len(mine) or not len(theirs):
         return no_pairs()
-    a, b = one.at(mine), other.at(theirs)
+    a, b = rows_of(one, mine), rows_of(other, theirs)
     b = Witness(b.start - offset, b.end - offset, b.signature, b.binding)
     pairs = _by_overlap(a, b, *_as_often(a, b))
     pairs = mine[pairs[0]], theirs[pairs[1]]
@@ -204,7 +204,7 @@ def _by_overlap(one: Witness, other: Witness, mine: Int64s, theirs: Int64s) -> P
     """The pairs given and, of other events, those that overlap just one of their like by half of the shorter."""
     rest = np.setdiff1d(np.arange(len(one)), mine, assume_unique=True)
     theirs_rest = np.setdiff1d(np.arange(len(other)), theirs, assume_unique=True)
-    pairs = _overlapping(one.at(rest), other.at(theirs_rest))
+    pairs = _overlapping(rows_of(one, rest), rows_of(other, theirs_rest))
     return np.concatenate([mine, rest[pairs[0]]]), np.concatenate([theirs, theirs_rest[pairs[1]]])
 
 

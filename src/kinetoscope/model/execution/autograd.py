@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
@@ -164,9 +163,6 @@ class _Numbered:
     sequence: Int64s
     thread: Int64s
 
-    def where(self, chosen: NDArray[Any]) -> _Numbered:
-        return _Numbered(self.rows[chosen], self.track[chosen], self.sequence[chosen], self.thread[chosen])
-
 
 def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     """Operators of the backward pass, and the one of the forward pass of the same sequence number."""
@@ -174,9 +170,9 @@ def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     rows = rows[call_tree(trace).depth[rows] >= 0]
     sequence = arguments.integers(trace, "sequence", rows)
     ops = _Numbered(rows, trace.track[rows], sequence, arguments.integers(trace, "forward_thread", rows))
-    forward, backward = ops.where((sequence >= 0) & (ops.thread == 0)), ops.where((sequence >= 0) & (ops.thread > 0))
+    forward, backward = (rows_of(ops, (sequence >= 0) & which) for which in (ops.thread == 0, ops.thread > 0))
     # Several operators have one number, those before the one that makes the node: of them the last counts.
-    forward = forward.where(np.argsort(-trace.start[forward.rows], kind="stable"))
+    forward = rows_of(forward, np.argsort(-trace.start[forward.rows], kind="stable"))
     track = _forward_tracks(trace, forward, backward, linked)
     groups, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
     codes = groups.astype(np.int64)

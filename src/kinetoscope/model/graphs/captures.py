@@ -95,10 +95,6 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.event)
 
-    def part(self, chosen: Bools | Int32s | slice) -> Nodes:
-        """Some of them."""
-        return Nodes(self.event[chosen], self.name[chosen], self.shape[chosen])
-
 
 @dataclass(frozen=True)
 class CapturedGraph:

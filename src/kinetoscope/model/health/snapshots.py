@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import InputError
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.replay import SnapshotHistory, histories, level
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -31,7 +31,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Note]:
         return
     if snapshot is None:
         return
-    pasts = [past for device in snapshot.devices if (past := history(trace, device)) is not None]
+    pasts = histories(trace)
     if snapshot.notes:
         yield Note("SNAPSHOT_ODD_EVENTS", " ".join(snapshot.notes), "warning")
     if not any(len(past.events) for past in pasts):

@@ -42,9 +42,7 @@ class SnapshotRecord:
     @property
     def sites(self) -> StackSites:
         """The stacks of the snapshot."""
-        sites = stack_sites(self.trace)
-        assert sites is not None  # there is a history
-        return sites
+        return stack_sites(self.trace)
 
     @cached_property
     def time(self) -> Int64s:

@@ -66,8 +66,6 @@ def active_by_owner(trace: Trace, device: int, event: int, by: GroupBy) -> pl.Da
     through.
     """
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
-    if past is None or owned is None or sites is None:
-        return pl.DataFrame(schema=COLUMNS)
     rows = np.flatnonzero(past.active_after(event))
     instants = joined_instants(trace, device)[rows]
     called = np.where(instants >= 0, charged_modules(trace)[instants], NONE) if (instants >= 0).any() else instants

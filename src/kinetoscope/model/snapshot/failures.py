@@ -14,7 +14,7 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
 from kinetoscope.model.snapshot.segment_history import segment_history
@@ -68,9 +68,7 @@ class RefusedRequest:
 
 def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...]:
     """The last `limit` requests of a device that failed, in order of time."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return ()
+    snapshot, past = known_snapshot(trace), history(trace, device)
     events = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     reserved = level(trace, device, "reserved")
     had = int(max((reserved[events + 1] + past.events.address[events]).max(initial=0), reserved.max()))

@@ -28,8 +28,6 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
     with what was too small to be split off.
     """
     past, instants = history(trace, device), memory_instants(trace)
-    if past is None:
-        return np.zeros(0, np.int32)
     joined = np.full(len(past), NONE, np.int32)
     ours = [place for place, (kind, number) in enumerate(instants.devices) if kind != HOST and number == device]
     places = np.flatnonzero(np.isin(instants.device, ours) & (instants.size > 0))

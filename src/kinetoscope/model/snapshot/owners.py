@@ -16,7 +16,6 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
 from kinetoscope.model.memory.block_categories import backward_spans, is_in_spans, optimizer_spans
 from kinetoscope.model.memory.categories import (
@@ -34,7 +33,7 @@ from kinetoscope.model.memory.categories import (
     WORKSPACE,
 )
 from kinetoscope.model.snapshot import sites
-from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, time_beside
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, history_of
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import (
@@ -45,6 +44,7 @@ from kinetoscope.model.snapshot.snapshot import (
     OUT_OF_MEMORY,
     Snapshot,
     SnapshotEvents,
+    private_pools,
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -95,27 +95,13 @@ class _Passes:
 
 
 @derived
-def owners(trace: Trace, device: int) -> AllocationOwners | None:
-    """The owners of the allocations of `history`; None where there is none."""
-    snapshot, past, stacks = snapshot_of(trace), history(trace, device), stack_sites(trace)
-    if snapshot is None or past is None or stacks is None:
-        return None
-    if time_beside(trace):  # by the clock of its own annotations
-        past = history_of(snapshot, device) or past
-    return owners_of(snapshot, past, stacks, backward_spans(trace), optimizer_spans(trace), trace.base)
-
-
-def owners_of(
-    snapshot: Snapshot,
-    past: SnapshotHistory,
-    stacks: StackSites,
-    backward: Intervals | None = None,
-    optimizer: Intervals | None = None,
-    base: int = 0,
-) -> AllocationOwners:
-    """The same of a snapshot, with the passes of a trace of the same run whose clock begins `base` ns after 1970."""
+def owners(trace: Trace, device: int) -> AllocationOwners:
+    """The owners of the allocations of `history`."""
+    snapshot, stacks = known_snapshot(trace), stack_sites(trace)
+    # Where it lies beside the trace, its passes are told by the clock of its own annotations.
+    past = history_of(snapshot, device) if time_beside(trace) else history(trace, device)
     stack = _own_stacks(past)
-    passes = _passes(snapshot, past, stack, stacks, backward, optimizer, base)
+    passes = _passes(trace, snapshot, past, stack, stacks)
     marks: Int32s = stacks.marks[past.stack]
     allocated_at = past.allocated_at
     end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
@@ -134,7 +120,7 @@ def owners_of(
         return np.asarray((marks & mark) != 0)
 
     rules: tuple[tuple[Bools, int, int | Int8s], ...] = (
-        (_is_private(snapshot, past), GRAPH_POOL, BY_POOL),
+        (private_pools(snapshot)[past.pool], GRAPH_POOL, BY_POOL),
         (shown(sites.WORKSPACE), WORKSPACE, BY_STACK),
         (_is_cublas_workspace(past, passes.number), WORKSPACE, BY_SIZE),
         (shown(sites.COLLECTIVE), COLLECTIVE, BY_STACK),
@@ -183,13 +169,6 @@ def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -
     """Give a category to those of some allocations that have none."""
     where = where & (found.category == UNKNOWN)
     found.category[where], found.evidence[where] = category, evidence
-
-
-def _is_private(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
-    """Allocations in a pool other than the default one: bool."""
-    private = np.array([*(pool != (0, 0) for pool in snapshot.pools), False], np.bool_)
-    chosen: Bools = private[past.pool]
-    return chosen
 
 
 def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
@@ -302,15 +281,7 @@ def _kinds_of_marks(marks: Int32s) -> Int8s:
     return np.where(is_optimizer, _OPTIMIZER, np.where(is_backward, _BACKWARD, _FORWARD)).astype(np.int8)
 
 
-def _passes(
-    snapshot: Snapshot,
-    past: SnapshotHistory,
-    stack: Int32s,
-    stacks: StackSites,
-    backward: Intervals | None,
-    optimizer: Intervals | None,
-    base: int,
-) -> _Passes:
+def _passes(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, stack: Int32s, stacks: StackSites) -> _Passes:
     """The passes of a history: by stacks; where there are none, by annotations, metadata, the trace, and neighbours."""
     events = past.events
     marks = stacks.marks[stack]
@@ -327,9 +298,9 @@ def _passes(
     told = _of_metadata(snapshot, events)
     where = is_memory & (kind == NONE) & (told != NONE)
     kind[where], source[where] = told[where], BY_ANNOTATION
-    for spans, which in ((backward, _BACKWARD), (optimizer, _OPTIMIZER)):
-        if spans is not None and len(spans.start) and len(events.time):
-            where = is_memory & (kind == NONE) & is_in_spans(events.time - base, spans)
+    for spans, which in ((backward_spans(trace), _BACKWARD), (optimizer_spans(trace), _OPTIMIZER)):
+        if len(spans.start) and len(events.time):
+            where = is_memory & (kind == NONE) & is_in_spans(events.time - trace.base, spans)
             kind[where], source[where] = which, BY_TRACE
     anchor = (kind == _BACKWARD) | (kind == _OPTIMIZER) | ((marks & (sites.MODULE_CALL | sites.ZERO_GRAD)) != 0)
     anchor |= (kind == _FORWARD) & (source != BY_STACK)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level_of
 from kinetoscope.model.snapshot.settings import recorded_settings
 from kinetoscope.model.snapshot.snapshot import (
@@ -64,12 +64,8 @@ class Releases:
 
 @derived
 def releases(trace: Trace, device: int) -> Releases:
-    """The releases of a device in its history; none for a device without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        none = np.zeros(0, np.int32)
-        return Releases(none, none, np.zeros(0, np.int64), none, np.zeros(0, np.int8), np.zeros(0, np.bool_))
-    return releases_of(snapshot, past)
+    """The releases of a device in its history."""
+    return releases_of(known_snapshot(trace), history(trace, device))
 
 
 def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:

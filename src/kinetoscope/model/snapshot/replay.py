@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.memory.record import Level
-from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
@@ -85,24 +85,27 @@ class SnapshotHistory:
         return active
 
 
+def histories(trace: Trace) -> list[SnapshotHistory]:
+    """The history of each device in the last snapshot of the trace's rank; none without one."""
+    snapshot = snapshot_of(trace)
+    return [history(trace, device) for device in (() if snapshot is None else snapshot.devices)]
+
+
 @derived
-def history(trace: Trace, device: int) -> SnapshotHistory | None:
-    """The history of a device in the last snapshot of the trace's rank; None where there is none.
+def history(trace: Trace, device: int) -> SnapshotHistory:
+    """The history of a device that the last snapshot of the trace's rank has.
 
     Where it shares no instant with the trace, its events have no times: they would be none of the trace's.
     """
-    snapshot = snapshot_of(trace)
-    past = None if snapshot is None else history_of(snapshot, device)
-    if past is None or not time_beside(trace):
+    past = history_of(known_snapshot(trace), device)
+    if not time_beside(trace):
         return past
     nowhen = np.broadcast_to(np.array(NONE, np.int64), (len(past.events),))
     return replace(past, events=replace(past.events, time=nowhen))
 
 
-def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
-    """The history of a device; None for a device that the snapshot does not have."""
-    if device not in snapshot.devices:
-        return None
+def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory:
+    """The history of a device."""
     segments, blocks = snapshot.segments, snapshot.blocks
     events = snapshot.events[device] if device < len(snapshot.events) else _no_events()
     segment = np.repeat(np.arange(len(segments), dtype=np.int32), np.diff(segments.first_block))
@@ -158,12 +161,8 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
 
 @derived
 def level(trace: Trace, device: int, of: Level) -> Int64s:
-    """Bytes before the first event and after each: int64 [events + 1]; [0] for a device without a snapshot."""
-    past = history(trace, device)
-    snapshot = snapshot_of(trace)
-    if past is None or snapshot is None:
-        return np.zeros(1, np.int64)
-    return level_of(snapshot, past, of)
+    """Bytes before the first event and after each: int64 [events + 1]."""
+    return level_of(known_snapshot(trace), history(trace, device), of)
 
 
 def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:

@@ -6,16 +6,16 @@ has a life, and what is mapped without a gap is one segment, as in a snapshot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, rows_of
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, NO_EVENT, undo
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.snapshot import NONE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, Snapshot
 from kinetoscope.model.trace.derived import derived
@@ -58,18 +58,11 @@ class SegmentHistory:
     def __len__(self) -> int:
         return len(self.address)
 
-    def rows(self, which: Bools | Int64s) -> SegmentHistory:
-        """Some of them."""
-        return SegmentHistory(*(getattr(self, each.name)[which] for each in fields(self)))
-
 
 @derived
 def segment_history(trace: Trace, device: int) -> SegmentHistory:
-    """All segments and granules that were ever reserved, in no order; none for a device without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return _nothing()
-    return segment_history_of(snapshot, past)
+    """All segments and granules that were ever reserved, in no order."""
+    return segment_history_of(known_snapshot(trace), history(trace, device))
 
 
 def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHistory:
@@ -126,11 +119,6 @@ def _events_at(event: Int64s, places: Int32s) -> Int64s:
     return found
 
 
-def _nothing() -> SegmentHistory:
-    none64, none32, no = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_)
-    return SegmentHistory(none64, none64, none64, none32, no, no, none32, none32, none32)
-
-
 class _Granules(NamedTuple):
     """Ranges cut into granules, the others whole: int64 [pieces] each; `of` is the range."""
 
@@ -152,8 +140,8 @@ def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
 
 def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
     """What is reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
-    alive = lives.rows((lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
-    alive = alive.rows(np.argsort(alive.address, kind="stable"))
+    alive = rows_of(lives, (lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
+    alive = rows_of(alive, np.argsort(alive.address, kind="stable"))
     if not len(alive):
         return alive
     joins = alive.is_expandable[1:] & alive.is_expandable[:-1]
@@ -161,4 +149,4 @@ def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
     joins &= (alive.stream[1:] == alive.stream[:-1]) & (alive.pool[1:] == alive.pool[:-1])
     joins &= alive.is_small[1:] == alive.is_small[:-1]
     first = np.flatnonzero(np.concatenate([[True], ~joins]))
-    return replace(alive.rows(first), size=np.add.reduceat(alive.size, first))
+    return replace(rows_of(alive, first), size=np.add.reduceat(alive.size, first))

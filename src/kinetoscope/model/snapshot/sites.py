@@ -19,7 +19,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.frames import SEPARATOR, frame_text, is_users_file
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot, SnapshotStacks
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -213,14 +213,9 @@ class StackSites:
 
 
 @derived
-def stack_sites(trace: Trace) -> StackSites | None:
-    """The sites of the last snapshot of the trace's rank; None where there is none."""
-    snapshot = snapshot_of(trace)
-    return None if snapshot is None else sites_of(snapshot)
-
-
-def sites_of(snapshot: Snapshot) -> StackSites:
-    """The same of a snapshot."""
+def stack_sites(trace: Trace) -> StackSites:
+    """The sites of the last snapshot of a rank that has one."""
+    snapshot = known_snapshot(trace)
     stacks = snapshot.stacks
     is_python = _is_python(snapshot)
     shows = _marks(snapshot)
