@@ -9,9 +9,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
-from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, inside
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, innermost_at, inside
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -140,10 +139,7 @@ def _numbered(trace: Trace, ends: Int64s, starts: Int64s) -> tuple[Int64s, Int64
 
 def _op_at(trace: Trace, rows: Int64s) -> Int32s:
     """The innermost operator that runs on the thread of each event at its time, −1 for none."""
-    calls = call_tree(trace)
-    around = tree.enclosing(
-        calls.order, calls.offsets, trace.start, calls.until, calls.parent, trace.track[rows], trace.start[rows]
-    )
+    around = innermost_at(trace, trace.track[rows], trace.start[rows])
     return np.where(around >= 0, enclosing_op(trace)[around], np.int32(NO_ROW)) if len(trace) else around
 
 

@@ -105,6 +105,12 @@ def enclosing_module(trace: Trace) -> Int32s:
     return tree.ancestor(call_tree(trace).parent, is_module_call(trace))
 
 
+def innermost_at(trace: Trace, track: Int32s, time: Int64s) -> Int32s:
+    """The innermost call that runs on each track at each time: int32 [times], rows, −1 for none."""
+    calls = call_tree(trace)
+    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, time)
+
+
 def inside(trace: Trace, calls: Bools) -> Bools:
     """Which events are some calls (bool [events]), or lie in them: bool [events]."""
     return np.asarray(tree.ancestor(call_tree(trace).parent, calls) >= 0)

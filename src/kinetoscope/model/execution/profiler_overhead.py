@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s
-from kinetoscope.algorithms.trees.tree import NO_ROW, enclosing
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.algorithms.trees.tree import NO_ROW
+from kinetoscope.model.execution.call_tree import call_tree, innermost_at
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
@@ -46,7 +46,7 @@ def profiler_overhead(trace: Trace) -> ProfilerOverhead:
     calls = call_tree(trace)
     for track in np.flatnonzero(np.diff(calls.offsets)).tolist():
         places = np.full(len(row), track, np.int32)
-        here = enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, places, trace.start[row])
+        here = innermost_at(trace, places, trace.start[row])
         while (late := (here >= 0) & (trace.end[here] < trace.end[row])).any():
             here = np.where(late, calls.parent[here], here).astype(np.int32)
         better = (here >= 0) & ((found < 0) | (trace.start[here] > trace.start[found]))

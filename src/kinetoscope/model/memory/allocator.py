@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, innermost_at
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.memory.levels import is_mapped, levels_in_use, with_mapped
 from kinetoscope.model.steps.scope import Scope
@@ -162,9 +161,8 @@ def instants_in(view: Scope) -> Bools:
 @derived
 def innermost_calls(trace: Trace) -> Int32s:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
-    instants, calls = memory_instants(trace), call_tree(trace)
-    track = _threads_of_calls(trace)[trace.track[instants.rows]]
-    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, instants.time)
+    instants = memory_instants(trace)
+    return innermost_at(trace, _threads_of_calls(trace)[trace.track[instants.rows]], instants.time)
 
 
 def _threads_of_calls(trace: Trace) -> Int32s:
