@@ -14,7 +14,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import joined, share
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, extents, intersection, union
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
@@ -128,11 +128,7 @@ def _why(tokens: list[WaitSite]) -> str:
 
 def _between_work(rank: RankView, steps: EngineSteps) -> Intervals:
     """From the last work of each step to the first of the next, a union."""
-    inside = np.flatnonzero(steps.step >= 0)
-    first = np.full(len(steps), np.iinfo(np.int64).max)
-    last = np.full(len(steps), np.iinfo(np.int64).min)
-    np.minimum.at(first, steps.step[inside], rank.work.start[inside])
-    np.maximum.at(last, steps.step[inside], rank.work.end[inside])
+    first, last = extents(steps.step, len(steps), rank.work.start, rank.work.end)
     works = last > first
     first, last = first[works], np.maximum.accumulate(last[works])
     ahead = first[1:] > last[:-1]

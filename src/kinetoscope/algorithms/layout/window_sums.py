@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s, UInt32s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
-
-NO_PARENT: Final = -1
 
 _LONG_NS = (1 << 32) - 1  # what lasts so long or longer is looked up, as in a pyramid
 _COUNT, _CUT, _TOTAL, _SELF, _LEAST, _GREATEST, _LONGEST, _FIELDS = 0, 1, 2, 3, 4, 5, 6, 8

@@ -85,6 +85,12 @@ def ancestor(parent: Int32s, is_wanted: Bools) -> Int32s:
     return rows
 
 
+def outermost(parent: Int32s, is_wanted: Bools) -> Bools:
+    """Wanted rows that lie in no other wanted row: bool [n]."""
+    around = np.append(ancestor(parent, is_wanted), np.int32(NO_ROW))
+    return np.asarray(is_wanted & (around[parent] < 0))
+
+
 def counted_from(order: Int32s, offsets: Int64s, start: Int64s, end: Int64s, group: Int32s, groups: int) -> Int64s:
     """From when each row runs alone of its group: int64 [n], its start, or the end of one that began before.
 

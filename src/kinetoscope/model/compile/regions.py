@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.trace.derived import derived
@@ -137,9 +137,7 @@ def _is_graph(trace: Trace) -> Bools:
     fits = rows_named(
         trace, lambda name: name == _GRAPH or name.startswith(_FX_GRAPH), *RANGE_KINDS, holding=(_GRAPH, _FX_GRAPH)
     )
-    parent = call_tree(trace).parent
-    around = ancestor(parent, fits)
-    return fits & ((parent < 0) | (around[parent] < 0)) if len(trace) else fits
+    return outermost(call_tree(trace).parent, fits)
 
 
 # --- the compiler
@@ -179,11 +177,10 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     names, of_row = np.unique(trace.name[every], return_inverse=True)
     opened = [_PHASE_OF_SPAN.get(trace.strings.glance(code).removesuffix(COMPILER), -1) for code in names.tolist()]
     phase[every] = np.array(opened, np.int8)[of_row]
-    around = ancestor(parent, every)
-    outermost = every & ((parent < 0) | (around[parent] < 0))
-    phase[outermost & (phase < 0)] = PHASES.index("at_run_time")
-    rows = np.flatnonzero(outermost).astype(np.int32)
-    span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), outermost)
+    whole = outermost(parent, every)
+    phase[whole & (phase < 0)] = PHASES.index("at_run_time")
+    rows = np.flatnonzero(whole).astype(np.int32)
+    span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), whole)
     told = _told_ids(trace, rows, span)
     ids = tuple(sorted({text for text in told if text and text != _UNKNOWN_ID}))
     keep = np.array([text != _UNKNOWN_ID for text in told], np.bool_)

@@ -120,12 +120,7 @@ def inside(trace: Trace, calls: Bools) -> Bools:
 def outermost_ops(trace: Trace) -> Bools:
     """Calls of operators in no other operator: bool [events]. Steps, operators in files of 2021, are left out."""
     calls = call_tree(trace)
-    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
-    around = tree.ancestor(calls.parent, operators)
-    outermost: Bools = operators.copy()
-    rows = np.flatnonzero(operators & (calls.parent >= 0))
-    outermost[rows] = around[calls.parent[rows]] < 0
-    return outermost
+    return tree.outermost(calls.parent, calls.member & (trace.kind == EventKind.HOST_OP) & ~is_step(trace))
 
 
 @derived

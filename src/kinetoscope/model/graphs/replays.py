@@ -9,6 +9,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import distinct_sequences, group
+from kinetoscope.algorithms.intervals.intervals import extents
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace import arguments
@@ -71,8 +72,7 @@ def replays(trace: Trace) -> Replays:
     replay, first = group(work.launch[place], np.where(work.launch[place] >= 0, 0, correlation))
     numbered = np.bincount(replay, node[place] > 0) == np.bincount(replay)
     key = np.where(numbered[replay], node[place], 0) if len(place) else node[place]
-    begin = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(begin, replay, work.start[place])
+    begin = extents(replay, len(first), work.start[place], work.end[place]).start
     order = np.lexsort((work.rows[place], work.start[place], key, replay, begin[replay]))
     place, replay = place[order], replay[order]
     bounds = np.flatnonzero(np.append(True, replay[1:] != replay[:-1])) if len(place) else np.empty(0, np.int64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
 from kinetoscope.algorithms.grouping import group, match_first
+from kinetoscope.algorithms.intervals.intervals import extents
 from kinetoscope.algorithms.layout import packing
 from kinetoscope.algorithms.layout.pyramid import Pyramid, pyramid
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -260,11 +261,7 @@ class _CaptureTree:
 
     def extents(self, call: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
         """From the first to the last of some work, by call: int64 [calls] each; the end of one without any is least."""
-        first = np.full(len(self.parent), np.iinfo(np.int64).max)
-        last = np.full(len(self.parent), np.iinfo(np.int64).min)
-        known = call >= self.recorded
-        np.minimum.at(first, call[known] - self.recorded, start[known])
-        np.maximum.at(last, call[known] - self.recorded, end[known])
+        first, last = extents(call - self.recorded, len(self.parent), start, end)
         for level in reversed(self.levels):
             inner = level[self.parent[level] >= self.recorded]
             np.minimum.at(first, self.parent[inner] - self.recorded, first[inner])
@@ -287,10 +284,7 @@ def _lane_items(
     strings = len(trace.strings)
     own, eager = here[replay[here] >= 0], here[replay[here] < 0]
     numbers, code = np.unique(replay[own], return_inverse=True)
-    start = np.full(len(numbers), np.iinfo(np.int64).max)
-    end = np.full(len(numbers), np.iinfo(np.int64).min)
-    np.minimum.at(start, code, work.start[own])
-    np.maximum.at(end, code, work.end[own])
+    start, end = extents(code, len(numbers), work.start[own], work.end[own])
     time = np.zeros((len(numbers), len(MARK_KINDS)), np.int64)
     np.add.at(time, (code, kinds[work.rows[own]]), work.duration[own])
     first = np.full(len(numbers), _NO_PLACE, np.int64)
