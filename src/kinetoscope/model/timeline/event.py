@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread, self_times
 from kinetoscope.model.execution.calls import call_names
@@ -267,8 +267,7 @@ def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -
     if not on_device:
         length = np.where(view.host_mask, np.maximum(trace.end - trace.start, 0), 0)
         nested = alike & calls.member
-        outermost = nested & ~_inside(trace, nested)
-        total = int(length[outermost | (alike & ~calls.member)].sum())
+        total = int(length[outermost(calls.parent, nested) | (alike & ~calls.member)].sum())
         of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
     return SameName(int(np.count_nonzero(alike)), _per_step(view, alike), total, share, on_device)
@@ -292,15 +291,6 @@ def _device_time(view: Scope, alike: Bools) -> tuple[int, int]:
         counted = (work.launch >= 0) & within[work.caller]
     time = np.where(view.device_work_mask, work.duration, 0)
     return int(time[counted].sum()), int(time.sum())
-
-
-def _inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events lie inside one of some calls: bool [events]."""
-    parent = call_tree(trace).parent
-    inside = np.zeros(len(trace), np.bool_)
-    some = np.flatnonzero(parent >= 0)
-    inside[some] = ancestor(parent, calls)[parent[some]] >= 0
-    return inside
 
 
 # --- arrows
