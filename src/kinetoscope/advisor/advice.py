@@ -1,4 +1,4 @@
-"""What should be changed, and what would it bring? The findings of all rules about a job."""
+"""Advice: what should be changed, and what would it bring? The findings of all rules about a job."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Advice:
         return say("Up to {high}{share}: {what}; {low} of it is likely.", high=high, share=share, what=what, low=low)
 
     def of(self, *severities: str) -> tuple[Finding, ...]:
-        """Those of some severities."""
+        """The findings of some severities."""
         return tuple(finding for finding in self.findings if finding.severity in severities)
 
     @property

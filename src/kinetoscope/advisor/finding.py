@@ -85,7 +85,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """What a rule reports about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
+    """A rule's report about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
 
     Attributes:
         message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.

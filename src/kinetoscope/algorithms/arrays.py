@@ -52,7 +52,7 @@ def marked(length: int, places: NDArray[Any]) -> Bools:
 
 
 def any_of(values: NDArray[Any], members: Collection[int]) -> Bools:
-    """Which values are among a handful of members: bool [values]. `np.isin` costs some 30 µs a call, under the GIL."""
+    """Values that are among a handful of members: bool [values]. `np.isin` costs some 30 µs a call, under the GIL."""
     is_member = np.zeros(len(values), np.bool_)
     for member in members:
         is_member |= values == member
@@ -60,7 +60,7 @@ def any_of(values: NDArray[Any], members: Collection[int]) -> Bools:
 
 
 def next_of_same(keys: Int32s) -> Int32s:
-    """Where each key occurs next after its place: int32 [n], NO_PLACE where it does not, or is negative itself."""
+    """The next place of each key: int32 [n], NO_PLACE where it does not occur again, or is negative."""
     following = np.full(keys.size, NO_PLACE, np.int32)
     places = np.flatnonzero(keys >= 0).astype(np.int32)
     # Stable, so places of one key stay in order.

@@ -49,7 +49,7 @@ class HostIslands:
 
 @derived
 def host_islands(trace: Trace) -> HostIslands:
-    """Those of the whole trace."""
+    """The islands of the whole trace."""
     work, every = device_work(trace), launches(trace)
     tree = call_tree(trace)
     parent = tree.parent

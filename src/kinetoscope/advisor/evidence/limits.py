@@ -1,4 +1,4 @@
-"""What device work would take if it were done in another way: from its arithmetic, its traffic and the device's peaks.
+"""Times of device work done in another way: from its arithmetic, its traffic and the device's peaks.
 
 The best is the floor. What libraries reach of it for sure is what is published of those that torch calls.
 """
@@ -70,7 +70,7 @@ def peak_in(trace: Trace, limits: Floors, precision: str) -> Floats:
 
 
 def time_of(limits: Floors, peak: Floats, nbytes: Floats, products: float = 1.0, traffic: float = 1.0) -> Floats:
-    """What each unit's products and so many bytes take at these shares of a peak and of the memory's bandwidth, ns."""
+    """Time of each unit's products and so many bytes at these shares of a peak and of the memory's bandwidth, ns."""
     arithmetic = limits.flop / (products * peak)
     return np.maximum(np.fmax(arithmetic, nbytes / (traffic * limits.bandwidth)) * 1e9, MIN_KERNEL_NS)
 

@@ -1,4 +1,4 @@
-"""What memory is for at the peak of a rank's memory snapshot, as the rules about its owners see it."""
+"""Owners of memory at the peak of a rank's memory snapshot, as the rules about them see it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def device_number(name: str) -> int:
 
 
 def peak_owners(rank: RankView) -> Iterator[PeakOwners]:
-    """Of each device of the snapshot whose memory is nearly full, ran out, or has a size that the file does not say."""
+    """The owners on each device of the snapshot whose memory is nearly full, ran out, or is of unknown size."""
     trace, snapshot = rank.trace, snapshot_of(rank.trace)
     if snapshot is None:
         return

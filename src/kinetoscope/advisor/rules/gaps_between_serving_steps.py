@@ -104,7 +104,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
 
 
 def _gains(rank: RankView, sites: Sequence[WaitSite], cut: dict[int, Intervals]) -> Floats:
-    """What the steps gain if the host waits nowhere, and some of its time, by track, is not there."""
+    """The gain of the steps if the host waits nowhere, and some of its time, by track, is not there."""
     factors = without_waits(rank, sites, 1.0)
     factors.cut.update(cut)
     return rank.gains(factors)

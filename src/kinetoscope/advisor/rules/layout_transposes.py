@@ -94,7 +94,7 @@ def _copies_between_layouts(trace: Trace) -> Bools:
 
 
 def _layouts(*images: Tensor) -> tuple[str, ...]:
-    """Where the channels of images of one shape are: "first" or "last" for each, () where that means nothing."""
+    """The place of the channels of images of one shape: "first" or "last" for each, () where that means nothing."""
     shape = images[0].shape
     if any(each.shape != shape for each in images) or len(shape) not in (4, 5):
         return ()

@@ -194,7 +194,7 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
 
 
 def _between(before: str, after: str) -> str:
-    """What is not recorded, by what is recorded around it."""
+    """The label of what is not recorded, by what is recorded around it."""
     if not before and not after:
         return _UNRECORDED
     return f"{_UNRECORDED} after {quoted(before)}" if before else f"{_UNRECORDED} before {quoted(after)}"

@@ -102,7 +102,7 @@ def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
 
 
 def _is_steady(one: Witness, other: Witness, pairs: Pairs, offset: int, *, gaps: bool) -> bool:
-    """Whether the difference of the clocks is steady from event to event, as it is unless there are gaps.
+    """True if the difference of the clocks is steady from event to event, as it is unless there are gaps.
 
     Few events must be the same ones, or in the same steps, at nearly the same time.
     """
@@ -129,7 +129,7 @@ def _difference(one: Witness, other: Witness, pairs: Pairs) -> int:
 
 
 def _holds(one: Witness, other: Witness, pairs: Pairs, offset: int) -> Bools:
-    """Whether each pair is possible: binding ones overlap once the clocks agree; others always are."""
+    """True where each pair is possible: binding ones overlap once the clocks agree; others always are."""
     mine, theirs = pairs
     start, end = other.start[theirs] - offset, other.end[theirs] - offset
     apart = np.maximum(one.start[mine], start) - np.minimum(one.end[mine], end)

@@ -64,7 +64,7 @@ class Witness:
 
 
 def alike(one: Witness, other: Witness, mine: Any, theirs: Any) -> Bools:
-    """Whether signatures agree; vague ones agree with all."""
+    """True where signatures agree; vague ones agree with all."""
     like = one.signature[mine] == other.signature[theirs]
     for witness, places in ((one, mine), (other, theirs)):
         if witness.vague is not None:

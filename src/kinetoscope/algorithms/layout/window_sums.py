@@ -51,7 +51,7 @@ class GroupedSpans:
 
 
 class WindowSums(NamedTuple):
-    """Of each group that touches the window; what reaches beyond it counts with the part inside.
+    """Sums of each group that touches the window; what reaches beyond it counts with the part inside.
 
     Attributes:
         group: int32 [groups found].
@@ -148,7 +148,7 @@ def _time(length: UInt32s, start: Int64s, end: Int64s, place: int, item: int) ->
 
 @inlined
 def _counted(time: np.int64, at: np.int64, since: np.int64, begin: int) -> int:
-    """What is left of a time inside the window, which begins there or at the span's start, since then."""
+    """The part left of a time inside the window, which begins there or at the span's start, since then."""
     late = int(since) - max(int(at), begin)
     return int(time) if late <= 0 else max(int(time) - late, 0)
 

@@ -19,7 +19,7 @@ _NOT_VISITED = -2
 
 
 class Cut(IntEnum):
-    """What is cut off where a row begins in another and ends after it."""
+    """The piece that is cut off where a row begins in another and ends after it."""
 
     SHORTER = 0
     """The shorter piece: of the later row what lies outside, or of the earlier row what the two have in common."""

@@ -164,7 +164,7 @@ def _intervals(view: Scope, steps: Steps) -> _Candidates:
 
 
 def _counted(work: DeviceWork, own: Int64s) -> Bools:
-    """Which device work is counted: not what was launched before the recording began, and so comes first on a stream.
+    """Device work that is counted: not what was launched before the recording began, and so comes first on a stream.
 
     Of a stream on which no launch was recorded at all everything is.
     """

@@ -66,7 +66,7 @@ def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
 
 
 def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:
-    """What changed in a category: by name, the few that changed most; and the rest."""
+    """Changes in a category: by name, the few that changed most; and the rest."""
     label = pl.when(pl.col("was_name").is_null()).then("name").otherwise(pl.col("was_name") + " → " + pl.col("name"))
     sums = (
         rows.with_columns(part=label)

@@ -133,7 +133,7 @@ class LedgerEntry:
     program: Program | None = None
 
     def is_comparable(self, before: LedgerEntry) -> bool:
-        """Whether a difference of the steps is due to a change of the program: it is one program, on like devices."""
+        """True if a difference of the steps is due to a change of the program: it is one program, on like devices."""
         known = self.program is not None and before.program is not None
         return not known or not self.program.difference_from(before.program)  # type: ignore[union-attr, arg-type]
 

@@ -264,7 +264,7 @@ def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
 
 
 def _permuted(estimate: _Estimate, p_value: float) -> float:
-    """Of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
+    """The p-value of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
     if not estimate.few or p_value >= estimate.level:
         return p_value
     sides = [estimate.base, estimate.new]

@@ -245,7 +245,7 @@ def _as_on_its_stream(kind: Int64s, records: Records) -> Int64s:
 
 
 def _profiler_steps(trace: Trace, records: Records, *, of_host: bool) -> pl.Series:
-    """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
+    """Steps of what was launched within the recording: those of others begin when the host no longer is there."""
     marked = steps(trace, None)
     if marked.origin != "profiler":
         return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(records.row))

@@ -105,7 +105,7 @@ class CompiledStacks:
 
 @derived
 def compiled_stacks(trace: Trace) -> CompiledStacks:
-    """Where in the program compiled calls come from, as stacks."""
+    """The places of the program that compiled calls come from, as stacks."""
     if not trace.source.files("compile"):
         return CompiledStacks(np.full(len(trace), -1, np.int32), ())
     calls = compiled_calls(trace)

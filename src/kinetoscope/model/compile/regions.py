@@ -83,7 +83,7 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
 
 
 def _places(trace: Trace, rows: Int32s, inner: Int32s, mask: Bools) -> Int32s:
-    """Which of `rows` each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
+    """The place in `rows` of what each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
     place = np.full(len(trace) + 1, -1, np.int32)
     place[rows] = np.arange(len(rows), dtype=np.int32)
     around = ancestor(call_tree(trace).parent, mask)
@@ -100,7 +100,7 @@ def _compile_id(name: str) -> str:
 
 @dataclass(frozen=True)
 class TimeBetweenPieces:
-    """Where Python runs between two pieces of a broken graph.
+    """The time in which Python runs between two pieces of a broken graph.
 
     Attributes:
         region: int32 [times], place in `CompiledRegions` of the region that goes on behind the break.

@@ -199,7 +199,7 @@ def _activities(trace: Trace) -> Int8s:
 
 
 def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
-    """Whether work on the stream of the work that ends each gap ended when the gap began: bool [gaps]."""
+    """True where work on the stream of the work that ends each gap ended when the gap began: bool [gaps]."""
     work = view.device_work
     same = np.zeros(len(ended_by), np.bool_)
     known = np.flatnonzero(ended_by >= 0)

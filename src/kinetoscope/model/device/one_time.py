@@ -1,4 +1,4 @@
-"""What the host does once: load code, compile it, look for an algorithm. In a steady step none of it is left."""
+"""Work that the host does once: it loads code, compiles it, looks for an algorithm. A steady step has none of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OTHER_REASONS: Final = (
 
 
 class OneTimeKind(IntEnum):
-    """What is done once."""
+    """Kinds of work that is done once."""
 
     LOADING = 0
     """Code is loaded: in the first launch of a kernel, or by the driver."""
@@ -80,7 +80,7 @@ ONE_TIME_WORDS: Final[dict[OneTimeKind, str]] = {
 
 @dataclass(frozen=True)
 class OneTimeWork:
-    """What a trace shows of what the host does once.
+    """The work that the host does once, as far as a trace shows it.
 
     Attributes:
         rows: int32 [calls], the calls, ascending.
@@ -104,7 +104,7 @@ class OneTimeWork:
 
 @derived
 def one_time_work(trace: Trace) -> OneTimeWork:
-    """What the host does once, while no device works.
+    """The work that the host does once, while no device works.
 
     - A launch of 1 ms and more that is the first of its kernel, or another call of the runtime that is the first of its
       name, ten times as long as the usual one; and what the driver or CUPTI name so.
@@ -165,14 +165,14 @@ def _first_calls(trace: Trace) -> Int32s:
 
 
 def _is_first(trace: Trace, rows: Int32s, key: Int64s) -> Bools:
-    """Of `rows` the first of each key: bool [events]."""
+    """The first row of each key: bool [events]."""
     order = rows[np.argsort(trace.start[rows], kind="stable")]
     _, first = np.unique(key[order], return_index=True)
     return marked(len(trace), order[first])
 
 
 def _loading(trace: Trace) -> Int32s:
-    """What the driver or CUPTI say they load."""
+    """Calls in which the driver or CUPTI say that they load code."""
     rows = trace.rows(EventKind.RUNTIME)
     codes = np.unique(trace.name[rows])
     loading = [code for code in codes.tolist() if _LOADING_CALL.search(trace.strings.label(code))]
@@ -181,7 +181,7 @@ def _loading(trace: Trace) -> Int32s:
 
 
 def _overhead(trace: Trace, words: tuple[str, ...]) -> Int32s:
-    """What CUPTI says of itself, by words in the names."""
+    """CUPTI's records of its own work, by words in the names."""
     return np.flatnonzero(rows_containing(trace, words, EventKind.OVERHEAD)).astype(np.int32)
 
 

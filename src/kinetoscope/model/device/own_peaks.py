@@ -56,7 +56,7 @@ def peaks_file() -> Path | None:
 
 
 def own_peaks(options: PeakOptions = (), file: Path | None = None) -> OwnPeaks:
-    """What the user knows: `options` of this run, and the user's file.
+    """Peaks that the user knows: `options` of this run, and the user's file.
 
     Raises:
         UsageError: an option is none.

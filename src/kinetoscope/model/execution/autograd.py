@@ -86,13 +86,13 @@ def engine_spans(trace: Trace) -> Bools:
 
 @derived
 def in_backward(trace: Trace) -> Bools:
-    """What runs in the backward pass: bool [events]."""
+    """Events that run in the backward pass: bool [events]."""
     return inside(trace, engine_spans(trace))
 
 
 @derived
 def recomputed_ops(trace: Trace) -> Bools:
-    """What the backward pass computes of the forward pass again, as activation checkpointing asks for: bool [events].
+    """Operators of the forward pass that the backward pass runs again, as activation checkpointing asks: bool [events].
 
     Torch numbers operators where gradients are on, and of the backward pass only nodes, with the forward thread beside:
     an operator with a number of its own is one of the forward pass, if one of the same name and shapes ran there, too.

@@ -112,7 +112,7 @@ def innermost_at(trace: Trace, track: Int32s, time: Int64s) -> Int32s:
 
 
 def inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events are some calls (bool [events]), or lie in them: bool [events]."""
+    """Events that are some calls (bool [events]), or lie in them: bool [events]."""
     return np.asarray(tree.ancestor(call_tree(trace).parent, calls) >= 0)
 
 

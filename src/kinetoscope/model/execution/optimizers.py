@@ -40,7 +40,7 @@ class OptimizerSpans:
 
 @derived
 def optimizer_steps(trace: Trace, name: str | None = None) -> OptimizerSpans:
-    """Those of `Optimizer.step`, of all classes or of one; of spans in one another the inner ones.
+    """The spans of `Optimizer.step`, of all classes or of one; of spans in one another the inner ones.
 
     A step may be given a closure that computes the loss and its gradients first (`step(closure)`, as Lightning calls
     it). So of a span in whose time autograd's engine runs, the update is what begins after the last node.
@@ -85,7 +85,7 @@ def _update_begins(trace: Trace, spans: Bools) -> Int64s:
 
 @derived
 def zero_grads(trace: Trace) -> OptimizerSpans:
-    """Those of `Optimizer.zero_grad`."""
+    """The spans of `Optimizer.zero_grad`."""
     return _spans(trace, _ZERO)
 
 

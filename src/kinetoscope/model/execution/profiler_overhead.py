@@ -1,4 +1,4 @@
-"""What the profiler itself takes of the program's time: its buffers, which it writes on no thread's track."""
+"""Time of the program that the profiler itself takes: for its buffers, which it writes on no thread's track."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kind of program a trace is of, and what it uses already: advice is worded by both."""
+"""The kind of program that a trace is of, and the features that it uses already: advice is worded by both."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _trains(trace: Trace) -> bool:
 
 
 def is_compiled_kernel(name: str) -> bool:
-    """Whether this is the name of a kernel that Inductor generates, for a device or in C++."""
+    """True if this is the name of a kernel that Inductor generates, for a device or in C++."""
     return _KERNEL.fullmatch(name) is not None
 
 

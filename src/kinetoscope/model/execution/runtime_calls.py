@@ -23,7 +23,7 @@ from kinetoscope.model.trace.trace import Trace
 
 
 class RuntimeCallKind(IntEnum):
-    """What a call of the runtime or driver does."""
+    """Kinds of calls of the runtime or driver, by what they do."""
 
     OTHER = 0
     """Not such a call, or one that asks for attributes and the like."""

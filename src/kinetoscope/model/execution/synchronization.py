@@ -1,4 +1,4 @@
-"""Which calls of the host wait for device work, for which, and the idle time of a device that follows from it.
+"""Calls of the host that wait for device work, the work they wait for, and the idle time that follows from it.
 
 Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
 inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched

@@ -187,7 +187,7 @@ def annotated_replays(trace: Trace, dump: Mapping[int, Path]) -> list[AnnotatedR
 
 @derived
 def has_lost_streams(trace: Trace) -> bool:
-    """Whether the script of torch 2.12 and 2.13 moved work of graphs to lanes, and so lost the streams that it ran on.
+    """True if the script of torch 2.12 and 2.13 moved work of graphs to lanes, and so lost the streams that it ran on.
 
     Exporters that annotate say so in the file, or keep the stream as `original_stream`.
     """
@@ -247,7 +247,7 @@ def dumped_paths(text: str, source: str) -> dict[int, Path]:
 
 
 def is_dump(dump: Any) -> bool:
-    """Whether a JSON value is an object by ids of nodes, not empty."""
+    """True if a JSON value is an object by ids of nodes, not empty."""
     return isinstance(dump, dict) and bool(dump) and all(_NODE_ID.fullmatch(key) for key in dump)
 
 

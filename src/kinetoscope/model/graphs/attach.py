@@ -69,7 +69,7 @@ class CaptureRecording(Protocol):
 
 
 def replays_graphs(trace: Trace) -> bool:
-    """Whether a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
+    """True if a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
     return bool(trace.strings.holding(("GraphLaunch", "graph node id")).any())
 
 

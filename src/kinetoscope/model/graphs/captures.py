@@ -267,7 +267,7 @@ def _steps(trace: Trace, ops: Int32s, calls: Int32s) -> Int64s:
 
 
 def _last_place(text: Int64s, word: Int64s) -> int:
-    """Where a sequence stands in another for the last time, −1 for nowhere."""
+    """The last place at which a sequence stands in another, −1 for nowhere."""
     starts = np.flatnonzero(text[: len(text) - len(word) + 1] == word[0]) if len(text) >= len(word) else text[:0]
     same = (int(at) for at in reversed(starts.tolist()) if np.array_equal(text[at : at + len(word)], word))
     return next(same, -1)

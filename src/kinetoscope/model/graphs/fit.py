@@ -1,4 +1,4 @@
-"""Whether the work of a replay is what a capture recorded, and which node each piece of it is."""
+"""The nodes of a capture that the work of a replay is, if it is what the capture recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which capture each replay replays, and which node of it each piece of work is.
+"""The capture that each replay replays, and the node that each piece of work is.
 
 A capture must fit the work (`fit`). Where several do, what else is known decides, in this order: the size that the step
 of an engine needs, the order of graph ids, which is that of the captures, and the order of the replays, which is that
@@ -104,8 +104,8 @@ def _fits(
 ) -> list[list[NodesOfWork | None]]:
     """The nodes of each capture that the work of each sequence of replays is.
 
-    Captures with the same nodes fit alike. Work that is only a part of a graph's is the same part of the nodes: ids of
-    nodes tell that, else it may be so of the last replay, and of another one if no capture fits it otherwise.
+    Captures with the same nodes fit alike. A truncated replay is matched to a part of the nodes: by ids of nodes where
+    these were recorded; else only the last replay may be truncated, or one that no capture fits as a whole.
     """
     work, kinds = device_work(trace), templates(trace)
     pattern = [
@@ -251,7 +251,7 @@ def _needed(name: str) -> tuple[int, ...]:
 
 
 def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
-    """Of the captures that fit, those of the smallest size that is large enough; all if no size is known."""
+    """The captures that fit and have the smallest size that is large enough; all that fit if no size is known."""
     for number in needed:
         enough = allowed & (size >= number)
         if enough.any():

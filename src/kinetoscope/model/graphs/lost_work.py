@@ -110,7 +110,7 @@ def launches_of_lost_devices(trace: Trace) -> int:
 
 
 def ends_before_device_work(trace: Trace) -> bool:
-    """Whether the file ends early, and what is left of it holds no device work."""
+    """True if the file ends early, and what is left of it holds no device work."""
     is_cut = any(symptom.code in _CUT_OFF_CODES and symptom.severity == "error" for symptom in trace.reading)
     return is_cut and not len(device_work(trace))
 
@@ -131,7 +131,7 @@ def no_device_work(trace: Trace, consequence: str = "") -> Note:
 
 @dataclass(frozen=True)
 class LostWork:
-    """What a trace lacks of its device work, and what it has at impossible times.
+    """Device work that a trace lacks, or has at impossible times.
 
     Attributes:
         launches: calls that launched a kernel or a graph, with recorded work or without; captured ones are none.
@@ -159,7 +159,7 @@ class LostWork:
 
 @derived
 def lost_work(trace: Trace) -> LostWork:
-    """What was lost or misplaced; nothing where no launch has recorded work, as on a host without a device."""
+    """Work that was lost or misplaced; none where no launch has recorded work, as on a host without a device."""
     work, kinds = device_work(trace), runtime_call_kinds(trace)
     linked = np.flatnonzero(work.launch >= 0)
     lead = trace.start[work.launch[linked]] - work.start[linked]

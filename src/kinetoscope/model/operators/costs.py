@@ -128,7 +128,7 @@ def texts(trace: Trace, groups: CallGroups, keys_by: GroupingKeys) -> dict[str, 
 
 @dataclass(frozen=True)
 class Launched:
-    """Of each selected piece of device work: int32 [selected work] each, −1 for none.
+    """Calls and groups of each selected piece of device work: int32 [selected work] each, −1 for none.
 
     Attributes:
         row: the innermost shown call in which it was launched.
@@ -208,7 +208,7 @@ def memory_costs(what: str, view: Scope, calls: ShownCalls, groups: CallGroups, 
 
 class _Measure(Protocol):
     def __call__(self, since: Int64s, until: Int64s, rows: Int32s, /) -> Int64s:
-        """Of each of these events, `since` then and `until` then: int64 [rows]."""
+        """The amount from `since` to `until` of each of these events: int64 [rows]."""
 
 
 def _total_and_self(what: str, trace: Trace, calls: ShownCalls, groups: CallGroups, measure: _Measure) -> Values:

@@ -124,7 +124,7 @@ def _sizes(value: Any, place: int) -> tuple[int, int] | None:
 
 
 def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
-    """Which calls run between two products on their thread: bool [events]."""
+    """Calls that run between two products on their thread: bool [events]."""
     is_between = np.zeros(len(trace), np.bool_)
     calls = call_tree(trace)
     for track in np.unique(trace.track[first]).tolist():

@@ -1,4 +1,4 @@
-"""Which calls device work is charged to, and what each of them costs: nothing counts twice.
+"""Calls that device work is charged to, and the cost of each: nothing counts twice.
 
 Operators nest: `aten::linear` calls `aten::addmm`, a convolution passes through four more. Device work is charged to
 the innermost operator around its launch whose cost is known. A product whose product runs in an operator inside it

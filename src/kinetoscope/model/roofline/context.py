@@ -1,4 +1,4 @@
-"""What formulas get to know of calls: their arguments, and what is beside them.
+"""The context of calls that formulas get to know: their arguments, and the calls around and after them.
 
 Codes of texts tell calls apart: those with equal codes have equal costs, and each text is parsed once.
 """

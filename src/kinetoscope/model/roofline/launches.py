@@ -1,4 +1,4 @@
-"""What launches tell where arguments do not: blocks, estimates of the compiler, gradients that are accumulated."""
+"""Facts of launches where arguments tell none: blocks, estimates of the compiler, gradients that are accumulated."""
 
 from __future__ import annotations
 

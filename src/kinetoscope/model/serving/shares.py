@@ -1,4 +1,4 @@
-"""What the device works at in a step: attention, GEMM, MoE, communication, sampling."""
+"""Shares of the device's time in a step: attention, GEMM, MoE, communication, sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in use after an event of a snapshot's history, by owner: category, module, line, operator or stack."""
+"""Memory in use after an event of a snapshot's history, by owner: category, module, line, operator or stack."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SMALLER_NUMBER_SHARE: Final = 0.1
 
 
 def active_by_owner(trace: Trace, device: int, event: int, by: GroupBy) -> pl.DataFrame:
-    """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
+    """Memory in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
     operator and line. Repeats are how many blocks of one stack and size there are, where most of an owner's bytes are:

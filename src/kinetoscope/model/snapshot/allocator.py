@@ -67,7 +67,7 @@ class Trust(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayedAllocator:
-    """What an allocator with other settings would have done.
+    """The outcome of a replay by an allocator with other settings.
 
     Attributes:
         reserved: most bytes reserved. event: when first; NONE before the history.
@@ -250,7 +250,7 @@ class _OperationRows:
 
     @staticmethod
     def of_history(past: SnapshotHistory, chosen: Bools | None = None) -> _Operations:
-        """What the history does with allocations."""
+        """Operations of the history on allocations."""
         # A free that does not wait is one operation.
         waits = (past.free_requested_at != NONE) & (past.free_requested_at + 1 != past.freed_at)
         parts = []

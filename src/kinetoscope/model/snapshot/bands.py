@@ -20,7 +20,7 @@ NO_CHANGE = -1
 
 
 def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
-    """What each event does: k allocates bytes of kind k, −2 − k frees them, NO_CHANGE. `kind`: int8 [allocations]."""
+    """The change by each event: k allocates bytes of kind k, −2 − k frees them. `kind`: int8 [allocations]."""
     codes = np.full(len(past.events), NO_CHANGE, np.int8)
     is_allocated, is_freed = past.allocated_at != NONE, past.freed_at != NONE
     codes[past.allocated_at[is_allocated]] = kind[is_allocated]

@@ -130,7 +130,7 @@ def _searched_at(past: SnapshotHistory, event: int) -> int:
 
 
 def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> dict[Verdict, int]:
-    """What was reserved and not in use, by why it could not serve: holes, and what rounding made of allocations."""
+    """Bytes reserved and not in use, by why they could not serve: holes, and what rounding made of allocations."""
     hole, size = state.is_hole, state.size
     here, of_graph = right[state.segment], graphs[state.segment]
     used = here & ~hole & ~state.is_pending
@@ -144,7 +144,7 @@ def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> d
 
 
 def _needed(snapshot: Snapshot, state: Heap, right: Bools, size: int) -> int:
-    """What the device had to allocate: a segment, or the granules behind an expandable one."""
+    """Bytes that the device had to allocate: a segment, or the granules behind an expandable one."""
     growing = right & state.segments.is_expandable
     if not growing.any() and not (snapshot.settings.get("expandable_segments") is True and right.any()):
         return segment_bytes(size)

@@ -18,7 +18,7 @@ from kinetoscope.model.trace.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class KeptGraph:
-    """What graphs hold at the peak of a device on which no backward pass runs.
+    """Bytes that graphs hold at the peak of a device on which no backward pass runs.
 
     Attributes:
         size: bytes of activations.

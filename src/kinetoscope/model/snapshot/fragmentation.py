@@ -1,4 +1,4 @@
-"""What is reserved and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
+"""Memory that is reserved and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def unused_levels(trace: Trace, device: int) -> UnusedLevels:
 
 
 def _private_levels(past: SnapshotHistory, lives: SegmentHistory, default: Int64s) -> Int64s:
-    """What private pools reserve, less what is in use there."""
+    """Bytes that private pools reserve, less what is in use there."""
     changes = np.zeros(len(past.events) + 1, np.int64)
     if np.isin(lives.pool, default).all():
         return changes
@@ -95,7 +95,7 @@ def _releasable(past: SnapshotHistory, lives: SegmentHistory) -> Int64s:
 
 
 def _units(lives: SegmentHistory) -> SegmentHistory:
-    """What the allocator can free by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
+    """Units that the allocator can free by themselves: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
     order = np.lexsort((lives.address, lives.allocated_at))
     lives = rows_of(lives, order)
     if not len(lives):

@@ -45,7 +45,7 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
 
 
 def _nearest(codes: Int32s, time: Int64s, count: int) -> Int64s:
-    """Of the first `count` rows the nearest in time with the same code, for each other row: NONE if too far away."""
+    """The nearest in time of the first `count` rows with the same code, for each other row: NONE if too far away."""
     order = np.lexsort((time, codes))
     is_first = order < count
     at = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""What each allocation of a snapshot is for: a category, and how that is known.
+"""Owners of the allocations of a snapshot: the category of each, and how that is known.
 
 The stack of the request tells most: optimizers, constructors, collectives and workspaces have their names in it, and
 the backward pass has autograd's. What the forward pass allocates and what only passes by differ in their lifetimes: an
@@ -64,7 +64,7 @@ _PASS_NAMES: Final = {"forward": _FORWARD, "backward": _BACKWARD, "optimizer": _
 
 @dataclass(frozen=True)
 class AllocationOwners:
-    """Of each allocation of a history.
+    """Category of each allocation of a history, and evidence for it.
 
     Attributes:
         category: int8, a place in CATEGORIES.
@@ -155,7 +155,7 @@ def owners(trace: Trace, device: int) -> AllocationOwners:
 
 
 def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
-    """What stays from its pass on through two more, alone of its stack and size, and is as large as cuBLAS's workspace.
+    """Allocations as large as cuBLAS's workspace, alone of their stack and size, that stay through two more passes.
 
     Stacks of Python alone do not show the handle that allocates it at the first product of each thread and stream.
     """
@@ -172,7 +172,7 @@ def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -
 
 
 def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
-    """What is still there is what most bytes of its stack were, of those that were there at least as long.
+    """An allocation still there is what most bytes of its stack were, of those that were there at least as long.
 
     If none were, it is what those were that were there longest, unless that is temporary.
     """

@@ -69,7 +69,7 @@ def releases(trace: Trace, device: int) -> Releases:
 
 
 def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
-    """The same of a history.
+    """The releases in one history; see `releases`.
 
     `empty_cache` is told by its frames. What a request frees has its stack, and precedes what is then allocated on
     the device. Without stacks, that is not known where more would have been reserved than ever was; else it fitted.
@@ -116,7 +116,7 @@ def _allocated_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request:
 
 
 def _calls(snapshot: Snapshot) -> Bools:
-    """Whether each stack calls `empty_cache`; one more row, the last, for no stack."""
+    """True where each stack calls `empty_cache`; one more row, the last, for no stack."""
     names = [bool(_EMPTY_CACHE.search(snapshot.strings.label(name))) for name in snapshot.frames.name.tolist()]
     has = np.array(names, np.bool_)[snapshot.stacks.items]
     sums = np.concatenate([[0], np.cumsum(has)])

@@ -72,7 +72,7 @@ class SnapshotHistory:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the ring of entries was probably full: a round number of events, and frees of what came before."""
+        """True if the ring of entries was probably full: a round number of events, and frees of what came before."""
         early = bool(((self.allocated_at == NONE) & (self.freed_at != NONE)).any())
         return early and len(self.events) > 0 and len(self.events) % _ROUND_NUMBER == 0
 
@@ -166,7 +166,7 @@ def level(trace: Trace, device: int, of: Level) -> Int64s:
 
 
 def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
-    """The same of a history."""
+    """The level in one history; see `level`."""
     events = past.events
     changes = np.zeros(len(events) + 1, np.int64)
     if of == "reserved":

@@ -66,7 +66,7 @@ def segment_history(trace: Trace, device: int) -> SegmentHistory:
 
 
 def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHistory:
-    """The same of a history."""
+    """The segments in one history; see `segment_history`."""
     segments, events = snapshot.segments, past.events
     here = np.flatnonzero(segments.device == past.device)
     of_events = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
@@ -139,7 +139,7 @@ def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
 
 
 def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
-    """What is reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
+    """Segments reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
     alive = rows_of(lives, (lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
     alive = rows_of(alive, np.argsort(alive.address, kind="stable"))
     if not len(alive):

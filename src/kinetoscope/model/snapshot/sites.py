@@ -1,4 +1,4 @@
-"""Where in the program memory was requested: what the distinct stacks of a snapshot say, each looked at once.
+"""Places of the program that requested memory: what the distinct stacks of a snapshot say, each looked at once.
 
 A stack has Python's frames, C++'s, or both, innermost first. A frame's file and function say what a call was for only
 where they are torch's or a well-known library's; the names in a user's program say nothing, but for a few customs.
@@ -123,7 +123,7 @@ _NODE: Final = re.compile(r"^torch::autograd::generated::(\w+)::apply\(")
 
 @dataclass(frozen=True)
 class StackSites:
-    """What each distinct stack of a snapshot says; the row behind the last is that of no stack.
+    """Facts of each distinct stack of a snapshot; the row behind the last is that of no stack.
 
     Attributes:
         marks: int32 [stacks + 1], what its frames show: bits of FRAME_MARKS.
@@ -249,7 +249,7 @@ def stack_sites(trace: Trace) -> StackSites:
 
 
 def _marks(snapshot: Snapshot) -> Int32s:
-    """What each frame shows by itself: int32 [frames]."""
+    """Marks that each frame shows by itself: int32 [frames]."""
     shows = np.zeros(len(snapshot.frames), np.int32)
     for mark, file, function in _FRAME_RULES:
         matches = np.ones(len(shows), np.bool_)

@@ -195,7 +195,7 @@ class SnapshotAnnotations:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one file holds.
+    """The content of one file.
 
     Attributes:
         url: the file.

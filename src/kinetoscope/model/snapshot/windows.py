@@ -70,7 +70,7 @@ def windows(view: Scope, device: int) -> MemoryWindows:
 
 @derived
 def periods(trace: Trace, device: int) -> Int64s:
-    """Where each period of the allocations of a device begins, and the last one ends: int64, events; [] for none.
+    """Events with which each period of a device's allocations begins, and the last one ends: int64; [] for none.
 
     A stack that occurs once in each period begins it. It is of the user's program, and in no module's forward or
     constructor: what repeats there are layers. Of several the rarest one counts. Periods are about as long (80 % of
@@ -92,7 +92,7 @@ def periods(trace: Trace, device: int) -> Int64s:
 
 
 def _are_alike(codes: Int32s, places: Int64s) -> bool:
-    """Whether consecutive pieces have most of their codes in common."""
+    """True if consecutive pieces have most of their codes in common."""
     length = np.diff(places)
     piece = np.repeat(np.arange(len(length)), length)
     inside = codes[places[0] : places[-1]].astype(np.int64) + 1  # NONE is 0

@@ -22,7 +22,7 @@ from kinetoscope.model.trace.trace import Trace
 
 @derived
 def has_name(trace: Trace, pattern: str) -> Bools:
-    """Which calls of the host and pieces of device work have a name that fits, as it is or as tables know it.
+    """Calls of the host and pieces of device work whose name fits, as it is or as tables know it.
 
     Args:
         trace: of these events.
@@ -63,7 +63,7 @@ def chosen_calls(trace: Trace, select: Selection, every: Steps) -> Iterator[Bool
 
 
 def _fits(pattern: str) -> Callable[[str], object]:
-    """Whether a name fits; `[` and `?`, which names have, stand for themselves."""
+    """A test whether a name fits; `[` and `?`, which names have, stand for themselves."""
     parts = [part.strip().replace("[", "[[]").replace("?", "[?]") for part in pattern.split("|")]
     return re.compile("|".join(fnmatch.translate(part) for part in parts if part)).match
 
@@ -76,7 +76,7 @@ def _calls(trace: Trace, pattern: str) -> Bools:
 
 
 def _beside(trace: Trace, calls: Bools, every: Steps, *, after: bool) -> Bools:
-    """What begins, in each step that has any of the calls, when the last has ended, or before the first begins."""
+    """Events that begin, in each step with any of the calls, when the last has ended, or before the first begins."""
     step, edge = step_of(every.host, trace.start), np.zeros(len(every) + 1, np.int64)
     times = trace.end if after else trace.start
     of_step, times = step[calls], times[calls]

@@ -1,4 +1,4 @@
-"""What a Selection leaves of a trace: which host events, which device work, which steps, which window of time."""
+"""The part of a trace that a Selection leaves: host events, device work, steps, and the window of time."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Scope:
 
 
 def origin_of_time(trace: Trace) -> int:
-    """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
+    """The origin of time as shown, ns: the first instant of anything but names and the recording's span."""
     return recorded_span(trace)[0]
 
 
@@ -163,7 +163,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
 
 @derived
 def steady_places(trace: Trace, steps_by: str | None = None) -> Int64s:
-    """Which of all steps are steady: without those of the warm-up, and without an empty last one."""
+    """The steady ones of all steps: without those of the warm-up, and without an empty last one."""
     every = steps(trace, steps_by)
     return after_warm_up(_steps_at(every, np.arange(len(every) - is_last_empty(trace, steps_by))))
 
@@ -252,7 +252,7 @@ def _steps_at(every: Steps, places: Int64s) -> Steps:
 
 
 def _inside_annotation(trace: Trace, name: str) -> Bools:
-    """Which events start inside an annotation of this name on its thread, or were captured in one: bool [events]."""
+    """Events that start inside an annotation of this name on its thread, or were captured in one: bool [events]."""
     rows = np.flatnonzero(
         any_of(trace.kind, RANGE_KINDS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0)
     )

@@ -93,7 +93,7 @@ def after_warm_up(every: Steps) -> Int64s:
 
 @derived
 def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
-    """Whether the last step is short and without operators, unlike others.
+    """True if the last step is short and without operators, unlike others.
 
     A loop that calls `prof.step()` after the last iteration too has such a step, which ends as the profiler stops.
     """
@@ -107,7 +107,7 @@ def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
 
 
 def is_delayed(trace: Trace, every: Steps) -> bool:
-    """Whether work from before the recording delays the first step on the device."""
+    """True if work from before the recording delays the first step on the device."""
     before = work_before(trace)
     return bool(len(before.device)) and bool((every.device.start[:1] == before.end).any())
 

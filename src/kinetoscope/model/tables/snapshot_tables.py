@@ -134,7 +134,7 @@ def _pools(snapshot: Snapshot, pool: Int32s) -> pl.Series:
 
 
 def _sites(sites: StackSites, stack: Int32s) -> Values:
-    """What allocated the memory: the line of the user, and the stack, the outermost first; null where unknown."""
+    """Places that allocated the memory: the user's line, and the stack, the outermost first; null where unknown."""
     return {
         "line": polars_columns.labelled(np.where(sites.user[stack] >= 0, stack, np.int32(NONE)), sites.line),
         "stack": polars_columns.labelled(stack, sites.folded),

@@ -82,7 +82,7 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class _NamedSpans:
-    """What is drawn, by name and kind.
+    """Events that are drawn, by name and kind.
 
     Attributes:
         spans: of the timeline, of which each is of the group of its name and kind.
@@ -145,7 +145,7 @@ def _since(trace: Trace, order: Int32s, codes: Int32s, groups: int) -> Int64s:
 
 
 def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
-    """What lies in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by self time.
+    """Events in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by self time.
 
     What does not nest has all of its time to itself. Of an event that reaches beyond the area the part inside counts.
     """
@@ -220,7 +220,7 @@ def _window(part: LanesOfRank) -> tuple[int, int]:
 
 
 def _stretches(part: LanesOfRank) -> Iterator[tuple[Lane, Int64s, Int64s]]:
-    """Of each lane the stretches of its rows that touch the area."""
+    """The stretches of the rows of each lane that touch the area."""
     pyramid, end = timeline(part.trace).pyramid, times(part.trace)[1]
 
     def ends(place: int) -> int:

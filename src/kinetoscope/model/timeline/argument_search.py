@@ -44,7 +44,7 @@ class ArgumentQuery:
 
     @property
     def either(self) -> bool:
-        """Whether the text may be in the key as well as in the value."""
+        """True if the text may be in the key as well as in the value."""
         return not self.key
 
 
@@ -108,7 +108,7 @@ def _shapes_with(shapes: Shapes, keys: set[int]) -> Bools:
 
 
 def _values_match(trace: Trace, rows: slice, slots: _Slots, texts: Bools | None, value: str) -> Bools:
-    """Which of the rows hold a wanted value that matches: bool [rows]."""
+    """Rows that hold a wanted value that matches: bool [rows]."""
     shape = trace.shape[rows]
     sizes = slots.sizes[shape]
     begins = np.cumsum(sizes) - sizes

@@ -31,7 +31,7 @@ def rows_between(trace: Trace, begin: int, end: int) -> Int64s:
 
 
 def _complete(trace: Trace, flows: Int64s, kept: Bools, low: int, high: int) -> Int64s:
-    """Those flows of which both ends are in the stretch, or at the start of an event that reaches into it."""
+    """Flows of which both ends are in the stretch, or at the start of an event that reaches into it."""
     if not len(flows):
         return flows
     anchors = np.flatnonzero(kept)

@@ -297,7 +297,7 @@ def _device_time(view: Scope, alike: Bools) -> tuple[int, int]:
 
 
 def _arrows(trace: Trace, row: int, launch: int, launched: Int32s, forward: int, backward: Int64s) -> Iterator[Arrow]:
-    """What leads here and what follows, the nearest first."""
+    """Arrows from what leads here and to what follows, the nearest first."""
     layout = timeline(trace)
     start, end = times(trace)
 

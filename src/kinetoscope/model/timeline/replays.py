@@ -41,7 +41,7 @@ _NO_PLACE: Final = -1
 
 
 class DrawnPlace(NamedTuple):
-    """Where an event is drawn: the id of its lane, None if it is not; its row there; start and end, ns."""
+    """The place at which an event is drawn: the id of its lane, None if it is not; its row there; start and end, ns."""
 
     lane: str | None
     depth: int
@@ -51,7 +51,7 @@ class DrawnPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class CallPlaces:
-    """Where captured calls are drawn; of a call with work on several streams the first lane counts.
+    """The places of captured calls; of a call with work on several streams the first lane counts.
 
     Attributes:
         lane: int16 [calls], a place among the lanes with replays, −1 for what is drawn nowhere.
@@ -80,7 +80,7 @@ class CallPlaces:
 
 @dataclass(frozen=True)
 class ReplayRows:
-    """What is drawn of replays, beside the events of the file.
+    """Rows of replays that are drawn, besides the events of the file.
 
     Attributes:
         pyramid: of the items, row by row.
@@ -144,7 +144,7 @@ def replay_rows(trace: Trace) -> ReplayRows | None:
 
 
 def place_of(trace: Trace, row: int) -> DrawnPlace:
-    """Where an event is drawn. A captured call, which has no length of its own, is where its work is."""
+    """The place at which an event is drawn. A captured call, which has no length of its own, is where its work is."""
     rows, call = replay_rows(trace), row - trace.recorded
     if rows is not None and call >= 0:
         drawn = rows.calls
@@ -179,7 +179,7 @@ def replay_of(trace: Trace, row: int) -> ReplayOf | None:
 
 
 class DrawnEvents(NamedTuple):
-    """Which events are drawn, and when: bool, int64 and int64 [events], ns."""
+    """The events that are drawn, and when: bool, int64 and int64 [events], ns."""
 
     mask: Bools
     start: Int64s
@@ -209,7 +209,7 @@ class _Items(NamedTuple):
     row: Int32s
 
     def at(self, places: Int64s) -> _Items:
-        """Those at some places."""
+        """The items at some places."""
         columns: tuple[Any, ...] = self
         return _Items(*(column[places] for column in columns))
 
@@ -220,7 +220,7 @@ def _joined(parts: Sequence[_Items]) -> _Items:
 
 
 def _titles(trace: Trace, found: Replays) -> tuple[tuple[str, ...], Int32s]:
-    """What slices are called: what the graph was captured as, or its number; and which of these each replay is."""
+    """Titles of slices: what the graph was captured as, or its number; and which of these each replay is."""
     every = templates(trace)
     label = np.full(len(found), _NO_PLACE, np.int32)
     labels = trace.captured.labels if trace.captured else ()
@@ -279,7 +279,7 @@ def _is_frame(trace: Trace) -> Bools:
 def _lane_items(
     trace: Trace, here: Int64s, replay: Int32s, title: Int32s, captured: _CaptureTree
 ) -> tuple[_Items, _Items]:
-    """What is drawn of a lane with this work when it is folded, and the slices and calls when it is not."""
+    """Items of a lane with this work when it is folded, and the slices and calls when it is not."""
     work, kinds = device_work(trace), mark_kinds(trace)
     strings = len(trace.strings)
     own, eager = here[replay[here] >= 0], here[replay[here] < 0]

@@ -152,7 +152,7 @@ def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> 
 
 
 def within(trace: Trace, every: Hits, begin: int, end: int) -> Hits:
-    """Those that start from `begin` to before `end`, ns as the file counts them."""
+    """The ones that start from `begin` to before `end`, ns as the file counts them."""
     return Hits(every.rows[_place(trace, every, begin) : _place(trace, every, end)], every.codes)
 
 

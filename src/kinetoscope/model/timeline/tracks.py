@@ -55,7 +55,7 @@ def track_names(trace: Trace) -> tuple[TrackName, ...]:
 
 
 def _tracks_with(trace: Trace, rows: Int32s) -> list[bool]:
-    """Whether any of these events lie on each track."""
+    """True for each track on which any of these events lie."""
     has: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
     return has
 

@@ -47,7 +47,7 @@ def written_names(trace: Trace) -> dict[int, int]:
 
 
 def _texts(strings: Strings) -> dict[int, str]:
-    """What the mangled names among the strings stand for, by their codes."""
+    """The demangled names among the strings, by their codes."""
     room, texts = _MAX_CHARACTERS, dict[int, str]()
     for code in np.flatnonzero(strings.holding(("_Z",))).tolist():
         name = strings.glance(code) if strings.raw(code).startswith(b"_Z") else ""

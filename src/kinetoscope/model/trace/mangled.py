@@ -201,7 +201,7 @@ class _Parser:
         return found + self._arguments(tagged), True, ""
 
     def _local(self) -> tuple[str, bool, str]:
-        """What a function declares within: `f(int)::{lambda(float)#1}`."""
+        """A thing that a function declares within: `f(int)::{lambda(float)#1}`."""
         with self._deeper():
             around = self._function_of_local()
         self._need("E")

@@ -144,7 +144,7 @@ class Trace:
             self._lock.release()
 
     def keep(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What `read` gives, which is kept as long as the trace: what stands in a file beside it.
+        """The answer of `read`, which stays as long as the trace: what stands in a file that belongs to it.
 
         What is derived from it may count three times as much: lifetimes and levels hold its columns, which count again.
         """
@@ -195,7 +195,7 @@ class Trace:
 
     @property
     def kind(self) -> Int8s:
-        """What each event is, an `EventKind`: int8 [events]."""
+        """The kind of each event, an `EventKind`: int8 [events]."""
         return event_kinds(self)
 
     @property

@@ -1,4 +1,4 @@
-"""What vLLM and SGLang say of themselves: their version, where they write, how many steps they have taken."""
+"""Facts that vLLM and SGLang say of themselves: their version, where they write, how many steps they have taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLDER_OF_VLLM: Final = re.compile(r"torch_profiler_dir['\"]?\s*[=:]\s*['\"]([^
 
 @dataclass(frozen=True, slots=True)
 class ServingServer:
-    """What a server says of itself.
+    """Facts that a server says of itself.
 
     Attributes:
         engine: vLLM or SGLang.
