@@ -287,7 +287,7 @@ def _grow(
     parents: Int32s,
     labels: Int32s,
 ) -> tuple[int, int]:
-    """Go on from `place` with an empty table; returns the next row to process, and less than all if the table is full."""
+    """Go on from `place` with an empty table; returns the next row to process, below all if the table is full."""
     for code in range(nodes):
         slots[_slot(labels[code], parents[code], slots, labels, parents)] = code
     while place < order.size:

@@ -106,7 +106,7 @@ def _unfit(rank: RankView, limits: Floors, units: Int64s) -> tuple[Int64s, list[
     shapes, strides = (arguments.codes(trace, name, rows) for name in ("input_dims", "input_strides"))
     variant = limits.calls.variant[limits.call[units]]
     keys, place = np.unique(np.stack([variant, shapes, strides]), axis=1, return_inverse=True)
-    found = [
+    alignments = [
         _alignment(
             limits.calls.variants[variant].name in _SECOND,
             trace.strings.nested(dims) if dims >= 0 else None,
@@ -115,8 +115,8 @@ def _unfit(rank: RankView, limits: Floors, units: Int64s) -> tuple[Int64s, list[
         for variant, dims, each in keys.T.tolist()
     ]
     each = place.reshape(-1).tolist()
-    unfit = [n for n, code in enumerate(each) if found[code][0] < _ALIGNED]
-    return units[unfit], [found[each[n]][1] for n in unfit]
+    unfit = [n for n, code in enumerate(each) if alignments[code][0] < _ALIGNED]
+    return units[unfit], [alignments[each[n]][1] for n in unfit]
 
 
 def _alignment(second: bool, dims: Any, strides: Any) -> tuple[int, int]:

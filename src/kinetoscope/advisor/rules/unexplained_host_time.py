@@ -239,12 +239,12 @@ def _recurs(rank: RankView, gaps: Intervals) -> Bools:
     """
     hosts, begun = rank.scope.steps.host, np.sort(rank.trace.start[_calls(rank)])
     step, done = step_of(hosts, gaps.start), np.searchsorted(begun, gaps.start)
-    found = np.zeros(len(step), np.bool_)
+    result = np.zeros(len(step), np.bool_)
     for ordinal in (done - np.searchsorted(begun, hosts.start)[step], np.searchsorted(begun, hosts.end)[step] - done):
         of_steps = np.unique(np.stack([ordinal, step]), axis=1)[0]
         values, steps = np.unique(of_steps, return_counts=True)
-        found |= steps[np.searchsorted(values, ordinal)] > 1
-    return found
+        result |= steps[np.searchsorted(values, ordinal)] > 1
+    return result
 
 
 def _name(trace: Trace, row: int) -> str:

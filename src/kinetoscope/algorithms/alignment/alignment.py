@@ -186,8 +186,8 @@ def _as_often(one: Witness, other: Witness) -> Pairs:
     mine, theirs = _by_occurrence(one.signature, other.signature)
     holds = _holds(one, other, (mine, theirs), 0)
     wrong = np.unique(one.signature[mine[~holds]])
-    kept = ~np.isin(one.signature[mine], wrong)
-    return mine[kept], theirs[kept]
+    agreeing = ~np.isin(one.signature[mine], wrong)
+    return mine[agreeing], theirs[agreeing]
 
 
 def _by_occurrence(one: Int64s, other: Int64s) -> Pairs:

@@ -121,10 +121,10 @@ def window_sums(
     if strays is not None:
         parent = frozen(spans.parent, np.int32)
         _without_children(*arrays, until, parent, begin, end, frozen(strays, np.int32), table)
-    found = np.sort(seen[:size])
-    columns = table.reshape(-1, _FIELDS)[found].T
+    present = np.sort(seen[:size])
+    columns = table.reshape(-1, _FIELDS)[present].T
     return WindowSums(
-        found,
+        present,
         columns[_COUNT],
         columns[_CUT],
         columns[_TOTAL],

@@ -100,9 +100,9 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     )
     calls = np.bincount(codes[candidates.counts], minlength=len(first))
     owns = np.bincount(shares.group, minlength=len(first)) > 0
-    kept = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
+    owning = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
     lengths = windows.end - windows.start
-    frame = _joined(trace, candidates, first, kept, calls, shares, lengths)
+    frame = _joined(trace, candidates, first, owning, calls, shares, lengths)
     notes = list(chosen.notes)
     if not (_shapes(trace) >= 0).any():
         notes.append(not_recorded("shapes", "calls of different shapes are one"))
@@ -212,14 +212,14 @@ def _shaped(trace: Trace) -> Int32s:
 
 
 def _joined(
-    trace: Trace, candidates: _Candidates, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
+    trace: Trace, candidates: _Candidates, first: Int32s, owning: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
 ) -> pl.DataFrame:
     """A row for each owner, those of one text together, and one for the time that nobody owns."""
-    of = first[kept]
+    of = first[owning]
     place = np.full(len(first) + 1, -1, np.int64)
-    place[kept] = np.arange(len(kept))
+    place[owning] = np.arange(len(owning))
     texts = _texts(trace, candidates, of)
-    table = pl.DataFrame({**texts, "calls": calls[kept], "first": candidates.start[of]}, schema=_TABLE)
+    table = pl.DataFrame({**texts, "calls": calls[owning], "first": candidates.start[of]}, schema=_TABLE)
     times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})
     left = lengths - sum_by(shares.window, len(lengths), shares.time)
     nobody = {"category": "other", "kind": "nothing", "name": NOTHING_RECORDED, "path": "", "input_shapes": None}
@@ -228,7 +228,7 @@ def _joined(
         [
             times,
             pl.DataFrame({"place": np.arange(len(left)), "time": left}).select(
-                pl.lit(len(kept), pl.Int64).alias("owner"), "place", "time"
+                pl.lit(len(owning), pl.Int64).alias("owner"), "place", "time"
             ),
         ]
     ).filter(pl.col("time") != 0)

@@ -116,18 +116,18 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     Calls in which a device works for half of the time and more are left out: they may wait for it.
     """
     spans = compiler_spans(trace).rows
-    found = {
+    done = {
         OneTimeKind.COMPILING: _first_compilations(trace, spans),
         OneTimeKind.PROFILING: _overhead(trace, _BUFFERS_OVERHEAD),
         OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
         OneTimeKind.SETTING_UP: _first_operators(trace, spans),
     }
     kind_of = np.full(len(trace), -1, np.int8)
-    for kind, rows in found.items():
+    for kind, rows in done.items():
         kind_of[rows] = np.where(kind_of[rows] < 0, kind, kind_of[rows])
     rows = np.flatnonzero(kind_of >= 0).astype(np.int32)
     whole = rows[kind_of[rows] != OneTimeKind.SETTING_UP]
-    own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in found[OneTimeKind.SETTING_UP])]
+    own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in done[OneTimeKind.SETTING_UP])]
     time = union(np.concatenate([each.start for each in own]), np.concatenate([each.end for each in own]))
     return OneTimeWork(rows, kind_of[rows], difference(time, _busy(trace)))
 

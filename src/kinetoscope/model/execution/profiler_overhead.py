@@ -40,15 +40,15 @@ def profiler_overhead(trace: Trace) -> ProfilerOverhead:
     that call; where calls of several threads run, the one that began last is meant.
     """
     row = np.flatnonzero(rows_named(trace, _PROFILER_WORK.__contains__, EventKind.OVERHEAD)).astype(np.int32)
-    found = np.full(len(row), NO_ROW, np.int32)
+    interrupted = np.full(len(row), NO_ROW, np.int32)
     if not len(row):
-        return ProfilerOverhead(row, found)
+        return ProfilerOverhead(row, interrupted)
     calls = call_tree(trace)
     for track in np.flatnonzero(np.diff(calls.offsets)).tolist():
         places = np.full(len(row), track, np.int32)
         here = innermost_at(trace, places, trace.start[row])
         while (late := (here >= 0) & (trace.end[here] < trace.end[row])).any():
             here = np.where(late, calls.parent[here], here).astype(np.int32)
-        better = (here >= 0) & ((found < 0) | (trace.start[here] > trace.start[found]))
-        found = np.where(better, here, found).astype(np.int32)
-    return ProfilerOverhead(row, found)
+        better = (here >= 0) & ((interrupted < 0) | (trace.start[here] > trace.start[interrupted]))
+        interrupted = np.where(better, here, interrupted).astype(np.int32)
+    return ProfilerOverhead(row, interrupted)

@@ -136,8 +136,8 @@ def node_paths(trace: Trace, work: Int32s, dump: Mapping[int, Path]) -> list[Pat
         work: rows of the device work.
         dump: calls from files, by `node_keys`; they lie around those from arguments.
     """
-    found, keys = work_annotations(trace, work), node_keys(trace, work).tolist() if dump else [0] * len(work)
-    own = (found.paths[path] if path >= 0 else () for path in found.path.tolist())
+    ranges, keys = work_annotations(trace, work), node_keys(trace, work).tolist() if dump else [0] * len(work)
+    own = (ranges.paths[path] if path >= 0 else () for path in ranges.path.tolist())
     return [(*dump.get(key, ()), *path) for key, path in zip(keys, own, strict=True)]
 
 

@@ -169,30 +169,30 @@ def captures(trace: Trace) -> Captures:
 
 def captured_graphs(trace: Trace, recording: int) -> list[CapturedGraph]:
     """The captures of a recording, each without its trace."""
-    found = captures(trace)
-    name = _hashed(trace, found.kernel, demangled)  # launches name kernels as the file has them
-    shape = _shapes(trace, found.shape)
-    op = enclosing_op(trace)[found.launch]
+    every = captures(trace)
+    name = _hashed(trace, every.kernel, demangled)  # launches name kernels as the file has them
+    shape = _shapes(trace, every.shape)
+    op = enclosing_op(trace)[every.launch]
     told = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
     content = [_hashed(trace, codes) for codes in told]
     in_url = _SIZE_IN_URL.search(trace.source.url.replace("\\", "/")) if recording >= 0 else None
     result = []
-    for place in range(len(found)):
-        part = slice(int(found.offsets[place]), int(found.offsets[place + 1]))
-        span = int(found.span[place])
+    for place in range(len(every)):
+        part = slice(int(every.offsets[place]), int(every.offsets[place + 1]))
+        span = int(every.span[place])
         label = trace.strings.label(int(trace.name[span])) if span >= 0 else ""
         size = _SIZE.match(label) or in_url
         result.append(
             CapturedGraph(
                 recording=recording,
                 capture=place,
-                begin=trace.base + int(found.begin[place]),
-                end=trace.base + int(found.end[place]),
+                begin=trace.base + int(every.begin[place]),
+                end=trace.base + int(every.end[place]),
                 label=label,
                 round=hash((recording, span)) if span >= 0 else 0,
                 size=int(size[1]) if size else -1,
-                nodes=Nodes(found.event[part], name[part], shape[part]),
-                is_stated=found.is_stated[part],
+                nodes=Nodes(every.event[part], name[part], shape[part]),
+                is_stated=every.is_stated[part],
                 content=hash(tuple(column[part].tobytes() for column in content)),
             )
         )

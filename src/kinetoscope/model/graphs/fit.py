@@ -44,11 +44,11 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork | None
     if kernels.sum() != nodes.sum() or (kernels.all() and nodes.all()) or not kernels.any():
         return None
     only = _part(graph, nodes)
-    found = _in_order(rows_of(work, kernels), only) or _by_kernel(rows_of(work, kernels), stream[kernels], only)
-    if found is None:
+    matched = _in_order(rows_of(work, kernels), only) or _by_kernel(rows_of(work, kernels), stream[kernels], only)
+    if matched is None:
         return None
     node, same = np.full(len(work), -1, np.int32), np.zeros(len(work), np.bool_)
-    node[kernels], same[kernels] = np.flatnonzero(nodes)[found.node], found.same
+    node[kernels], same[kernels] = np.flatnonzero(nodes)[matched.node], matched.same
     return NodesOfWork(node, same)
 
 

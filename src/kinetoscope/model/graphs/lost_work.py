@@ -166,15 +166,15 @@ def lost_work(trace: Trace) -> LostWork:
     early = linked[lead > CLOCK_TOLERANCE_NS]
     lost = launches_without_work(trace)
     lost = lost[np.isin(kinds[lost], _KERNELS)]
-    kept = np.unique(work.launch[linked])
-    kept = kept[np.isin(kinds[kept], _KERNELS)]
-    if not len(kept):
+    seen = np.unique(work.launch[linked])
+    seen = seen[np.isin(kinds[seen], _KERNELS)]
+    if not len(seen):
         lost = lost[:0]
     start = trace.start[lost]
-    first, last = (int(trace.start[kept].min()), int(trace.start[kept].max())) if len(kept) else (0, 0)
+    first, last = (int(trace.start[seen].min()), int(trace.start[seen].max())) if len(seen) else (0, 0)
     partial, lost_nodes = _partial_replays(trace)
     return LostWork(
-        launches=len(kept) + len(lost),
+        launches=len(seen) + len(lost),
         at_start=lost[start < first],
         between=lost[(start >= first) & (start <= last)],
         at_end=lost[start > last],

@@ -137,8 +137,8 @@ class SnapshotRecord:
         return carried_over(self.past, windows)
 
     def step_allocations(self, windows: MemoryWindows) -> StepAllocations:
-        found = step_allocations(self.past, windows)
-        return found._replace(owners=self._stacks(found.growing, np.zeros(len(found.growing), np.int8)))
+        answer = step_allocations(self.past, windows)
+        return answer._replace(owners=self._stacks(answer.growing, np.zeros(len(answer.growing), np.int8)))
 
     def persistent(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
         """By stack, and by what keeps them."""

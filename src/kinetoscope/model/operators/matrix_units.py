@@ -32,8 +32,8 @@ def matrix_unit_costs(
             charge(span.start[which], span.end[which], row[which], calls.parent, groups.code, count, climb=climb).total
             for which in (units == ON_MATRIX_UNIT, units == UNKNOWN_UNIT)
         )
-        told = (unknown * 0 if total is None else total - unknown).astype(np.float64)
-        return polars_columns.numbers(yes / np.where(told > 0, told, np.nan))
+        known = (unknown * 0 if total is None else total - unknown).astype(np.float64)
+        return polars_columns.numbers(yes / np.where(known > 0, known, np.nan))
 
     return {
         "matrix_eligible": pl.Series(_eligible(view, calls, groups)),

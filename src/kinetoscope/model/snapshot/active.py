@@ -142,18 +142,18 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: GroupBy) -> pl.DataFrame:
     )
     columns = (owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts"))
     alike = [_alike(sites, *each) for each in zip(*columns, strict=True)]
-    found = {
+    new = {
         "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
         "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
     }
     if by not in ("call", "shapes"):
-        found["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
+        new["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
         if by == "line":
-            found["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
-        found["module"] = pl.Series([None] * len(owned), dtype=pl.String)
+            new["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
+        new["module"] = pl.Series([None] * len(owned), dtype=pl.String)
     stacks_of = pl.col("folded") if by == "stack" else pl.lit(None)
     return (
-        owned.with_columns(**found, stack=stacks_of)
+        owned.with_columns(**new, stack=stacks_of)
         .sort(["size", "name", "use"], descending=[True, False, False], nulls_last=True)
         .select(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
     )

@@ -143,15 +143,15 @@ def owners(trace: Trace, device: int) -> AllocationOwners:
     conditions = [condition for condition, _, _ in rules]
     category = np.select(conditions, [np.int8(each) for _, each, _ in rules], np.int8(UNKNOWN)).astype(np.int8)
     evidence = np.select(conditions, [np.asarray(how, np.int8) for *_, how in rules], np.int8(NONE)).astype(np.int8)
-    found = AllocationOwners(category, evidence)
-    _as_siblings(past, end, found)
+    owned = AllocationOwners(category, evidence)
+    _as_siblings(past, end, owned)
     is_early = ~is_recorded | (passes.number[allocated_at] == 0)  # before the first pass
-    _give(found, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
-    _give(found, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
-    _by_size(past, found, is_early & ~is_over, passes.optimizes)
-    _give(found, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
-    _as_rewritten(past, found, end, end_kind == _OPTIMIZER)
-    return found
+    _give(owned, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
+    _give(owned, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
+    _by_size(past, owned, is_early & ~is_over, passes.optimizes)
+    _give(owned, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
+    _as_rewritten(past, owned, end, end_kind == _OPTIMIZER)
+    return owned
 
 
 def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
@@ -165,24 +165,24 @@ def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
     return marked(len(past), rows[np.bincount(codes, minlength=len(first))[codes] == 1])
 
 
-def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
+def _give(owned: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
     """Give a category to those of some allocations that have none."""
-    where = where & (found.category == UNKNOWN)
-    found.category[where], found.evidence[where] = category, evidence
+    where = where & (owned.category == UNKNOWN)
+    owned.category[where], owned.evidence[where] = category, evidence
 
 
-def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
+def _as_siblings(past: SnapshotHistory, end: Int32s, owned: AllocationOwners) -> None:
     """An allocation still there is what most bytes of its stack were, of those that were there at least as long.
 
     If none were, it is what those were that were there longest, unless that is temporary.
     """
     recorded = (past.stack != NONE) & (past.allocated_at != NONE)
-    known = np.flatnonzero((found.category != UNKNOWN) & (end != NONE) & recorded)
-    still = np.flatnonzero((found.category == UNKNOWN) & (end == NONE) & recorded)
+    known = np.flatnonzero((owned.category != UNKNOWN) & (end != NONE) & recorded)
+    still = np.flatnonzero((owned.category == UNKNOWN) & (end == NONE) & recorded)
     if not len(known) or not len(still):
         return
     stacks, kinds = int(past.stack.max()) + 1, len(CATEGORIES)
-    cell = past.stack[known].astype(np.int64) * kinds + found.category[known]
+    cell = past.stack[known].astype(np.int64) * kinds + owned.category[known]
     total = np.bincount(cell, past.requested[known], stacks * kinds).reshape(stacks, kinds)
     longest = np.full(stacks * kinds, -1, np.int64)
     np.maximum.at(longest, cell, end[known] - past.allocated_at[known])
@@ -192,17 +192,17 @@ def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) ->
     fits = np.where(longest >= age[:, None], total[of_stack], -1)
     usual = np.where(fits.max(axis=1) >= 0, fits.argmax(axis=1), longest.argmax(axis=1))
     is_known = (fits.max(axis=1) >= 0) | ((longest.max(axis=1) >= 0) & (usual != TEMPORARY))
-    found.category[still[is_known]], found.evidence[still[is_known]] = usual[is_known], BY_STACK
+    owned.category[still[is_known]], owned.evidence[still[is_known]] = usual[is_known], BY_STACK
 
 
-def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optimizes: bool) -> None:
+def _by_size(past: SnapshotHistory, owned: AllocationOwners, where: Bools, optimizes: bool) -> None:
     """Blocks that nothing else tells, by the sizes of the gradients.
 
     As many of each size as there are gradients of it at once are parameters. If an optimizer runs whose state was not
     allocated in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
     """
-    there = np.flatnonzero(where & (found.category == UNKNOWN))
-    sizes, counts = _sizes_of_gradients(past, found)
+    there = np.flatnonzero(where & (owned.category == UNKNOWN))
+    sizes, counts = _sizes_of_gradients(past, owned)
     if not len(sizes) or not len(there):
         return
     requested = past.requested[there]
@@ -210,15 +210,15 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     place = np.minimum(np.searchsorted(sizes, requested), len(sizes) - 1)
     fits = sizes[place] == requested
     is_parameter = fits & (rank < counts[place])
-    _give(found, marked(len(past), there[is_parameter]), PARAMETER, BY_SIZE)
-    if optimizes and not (found.category == STATE).any():
+    _give(owned, marked(len(past), there[is_parameter]), PARAMETER, BY_SIZE)
+    if optimizes and not (owned.category == STATE).any():
         is_state = ~is_parameter & (fits | np.isin(requested, 2 * sizes))
-        _give(found, marked(len(past), there[is_state]), STATE, BY_SIZE)
+        _give(owned, marked(len(past), there[is_state]), STATE, BY_SIZE)
 
 
-def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple[Int64s, Int64s]:
+def _sizes_of_gradients(past: SnapshotHistory, owned: AllocationOwners) -> tuple[Int64s, Int64s]:
     """The sizes of the gradients when most bytes of them were there, and how many there were of each."""
-    gradients = np.flatnonzero(found.category == GRADIENT)
+    gradients = np.flatnonzero(owned.category == GRADIENT)
     changes = np.zeros(len(past.events) + 2, np.int64)
     end = np.where(past.freed_at[gradients] != NONE, past.freed_at[gradients] + 1, len(changes) - 1)
     np.add.at(changes, past.allocated_at[gradients] + 1, past.requested[gradients])
@@ -229,19 +229,19 @@ def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple
     return sizes, counts
 
 
-def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
+def _as_rewritten(past: SnapshotHistory, owned: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
     """Parameters that their optimizer allocates anew in each step (`p.data = p.data - …`), as it does its state.
 
     Where gradients have no parameters that outlast the optimizer, what it allocates last of their sizes is the
     parameters: it needs its state to compute them. What they replace was the parameters before.
     """
-    sizes, counts = _sizes_of_gradients(past, found)
-    lasting = np.flatnonzero((found.category == PARAMETER) & ~ends_in_optimizer)
+    sizes, counts = _sizes_of_gradients(past, owned)
+    lasting = np.flatnonzero((owned.category == PARAMETER) & ~ends_in_optimizer)
     there = np.array([np.count_nonzero(past.requested[lasting] == size) for size in sizes.tolist()], np.int64)
     missing = np.maximum(counts - there, 0)
     if 2 * int((missing * sizes).sum()) <= int((counts * sizes).sum()):
         return
-    fits = (found.category == STATE) & np.isin(past.requested, sizes[missing > 0])
+    fits = (owned.category == STATE) & np.isin(past.requested, sizes[missing > 0])
     new = np.flatnonzero(fits & (past.allocated_at != NONE) & (past.stack != NONE))
     old = np.flatnonzero(fits & (past.allocated_at == NONE) & ends_in_optimizer)
     old = old[np.argsort(end[old], kind="stable")]
@@ -259,7 +259,7 @@ def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, e
         after = np.searchsorted(end[olds], past.allocated_at[news])
         rows.append(olds[np.unique(after[after < len(olds)])][: int(missing[sizes == size][0])])
     which = np.concatenate(rows)
-    found.category[which], found.evidence[which] = PARAMETER, BY_SIZE
+    owned.category[which], owned.evidence[which] = PARAMETER, BY_SIZE
 
 
 def _rank_among_equals(values: Int64s) -> Int64s:
@@ -295,9 +295,9 @@ def _passes(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, stack: Int3
                 kind[of & ~with_stack] = _BACKWARD
     in_step = _in_annotations(snapshot, past) & is_memory & (kind != _BACKWARD) & (kind != _OPTIMIZER)
     kind[in_step], source[in_step] = _OPTIMIZER, BY_ANNOTATION
-    told = _of_metadata(snapshot, events)
-    where = is_memory & (kind == NONE) & (told != NONE)
-    kind[where], source[where] = told[where], BY_ANNOTATION
+    annotated = _of_metadata(snapshot, events)
+    where = is_memory & (kind == NONE) & (annotated != NONE)
+    kind[where], source[where] = annotated[where], BY_ANNOTATION
     for spans, which in ((backward_spans(trace), _BACKWARD), (optimizer_spans(trace), _OPTIMIZER)):
         if len(spans.start) and len(events.time):
             where = is_memory & (kind == NONE) & is_in_spans(events.time - trace.base, spans)
@@ -383,8 +383,8 @@ def _of_metadata(snapshot: Snapshot, events: SnapshotEvents) -> Int8s:
 
 def _pass_named(text: str) -> int:
     try:
-        told = json.loads(text)
+        annotated = json.loads(text)
     except (ValueError, RecursionError):
         return NONE
-    phase = told.get("phase") if isinstance(told, dict) else None
+    phase = annotated.get("phase") if isinstance(annotated, dict) else None
     return _PASS_NAMES.get(phase, NONE) if isinstance(phase, str) else NONE

@@ -114,9 +114,9 @@ def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHist
 
 def _events_at(event: Int64s, places: Int32s) -> Int64s:
     """The event of each piece; NONE where it has none."""
-    found = np.full(len(places), NONE, np.int64)
-    found[places != NO_EVENT] = event[places[places != NO_EVENT]]
-    return found
+    result = np.full(len(places), NONE, np.int64)
+    result[places != NO_EVENT] = event[places[places != NO_EVENT]]
+    return result
 
 
 class _Granules(NamedTuple):

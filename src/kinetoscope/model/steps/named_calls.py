@@ -42,10 +42,10 @@ def has_name(trace: Trace, pattern: str) -> Bools:
     wanted = np.zeros(len(trace.strings) + 1, np.bool_)  # the last is that of −1, no name
     for name, text in zip(names, texts, strict=True):
         wanted[name] = bool(fits(text) or fits(call_name(text, EventKind.HOST_OP)))
-    found = wanted[trace.name] & candidates
-    if not found.any():
+    result = wanted[trace.name] & candidates
+    if not result.any():
         raise UsageError(f"no call and no kernel is called {pattern!r} in this trace{nearest(pattern, texts)}")
-    return np.asarray(found)
+    return np.asarray(result)
 
 
 def chosen_calls(trace: Trace, select: Selection, every: Steps) -> Iterator[Bools]:

@@ -180,16 +180,16 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
 def _cells(part: LanesOfRank) -> Iterator[pl.DataFrame]:
     """The sums of each lane by name and kind."""
     trace = part.trace
-    found = _named_spans(trace)
+    named = _named_spans(trace)
     for lane, low, high in _stretches(part):
         strays = None
         if lane.layer == CALLS:
-            bounds = np.searchsorted(found.tracks, [lane.track, lane.track + 1])
-            strays = found.strays[2 * bounds[0] : 2 * bounds[1]]
-        sums = window_sums(found.spans, low, high, *_window(part), strays)
+            bounds = np.searchsorted(named.tracks, [lane.track, lane.track + 1])
+            strays = named.strays[2 * bounds[0] : 2 * bounds[1]]
+        sums = window_sums(named.spans, low, high, *_window(part), strays)
         if not len(sums.group):
             continue
-        first = found.first[sums.group]
+        first = named.first[sums.group]
         yield pl.DataFrame(
             {
                 "name": _names(trace, first),

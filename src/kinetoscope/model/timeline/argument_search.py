@@ -61,15 +61,15 @@ def rows_with_argument(trace: Trace, text: str, go_on: Callable[[], None] = lamb
     if query.either or not query.value:
         named = query.key or query.value
         has_key = _shapes_with(trace.shapes, _keys(trace, named)) if named else has_key
-    found = []
+    parts = []
     for first in range(0, len(trace), EVENTS_AT_ONCE):
         go_on()
         rows = slice(first, min(first + EVENTS_AT_ONCE, len(trace)))
         matches = has_key[trace.shape[rows]]
         if query.value:
             matches |= _values_match(trace, rows, slots, texts, query.value)
-        found.append(np.flatnonzero(matches) + first)
-    return np.concatenate(found or [np.empty(0, np.int64)]).astype(np.int32)
+        parts.append(np.flatnonzero(matches) + first)
+    return np.concatenate(parts or [np.empty(0, np.int64)]).astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -104,13 +104,13 @@ class ReplayRows:
 @derived
 def replay_rows(trace: Trace) -> ReplayRows | None:
     """The rows of replays in the lanes of streams; None where no graph was replayed."""
-    found, work, layout = replays(trace), device_work(trace), timeline(trace)
-    if not len(found):
+    every_replay, work, layout = replays(trace), device_work(trace), timeline(trace)
+    if not len(every_replay):
         return None
     captured = _CaptureTree(trace)
     replay = np.full(len(work), _NO_PLACE, np.int32)
-    replay[found.work] = found.replay
-    titles, of_replay = _titles(trace, found)
+    replay[every_replay.work] = every_replay.replay
+    titles, of_replay = _titles(trace, every_replay)
     track = trace.track[work.rows]
     is_drawn = layout.layer[work.rows] == WORK
     pieces, of_lane, bounds = list[_Items](), dict[str, tuple[int, int]](), [0]
@@ -165,7 +165,7 @@ class ReplayOf(NamedTuple):
 
 def replay_of(trace: Trace, row: int) -> ReplayOf | None:
     """The replay that an event launches, is work of, or was captured for; None for others."""
-    rows, found, work = replay_rows(trace), replays(trace), device_work(trace)
+    rows, every_replay, work = replay_rows(trace), replays(trace), device_work(trace)
     if rows is None:
         return None
     launch = row
@@ -174,7 +174,7 @@ def replay_of(trace: Trace, row: int) -> ReplayOf | None:
         launch = int(trace.captured.launch[row - trace.recorded])
     elif place < len(work) and work.rows[place] == row:
         launch = int(work.launch[place])
-    of = np.flatnonzero((found.launch == launch) & (launch >= 0))
+    of = np.flatnonzero((every_replay.launch == launch) & (launch >= 0))
     return ReplayOf(rows.titles[rows.title[of[0]]], int(templates(trace).of_replay[of[0]])) if len(of) else None
 
 
@@ -219,18 +219,18 @@ def _joined(parts: Sequence[_Items]) -> _Items:
     return _Items(*(np.concatenate(each) for each in columns))
 
 
-def _titles(trace: Trace, found: Replays) -> tuple[tuple[str, ...], Int32s]:
+def _titles(trace: Trace, every_replay: Replays) -> tuple[tuple[str, ...], Int32s]:
     """Titles of slices: what the graph was captured as, or its number; and which of these each replay is."""
     every = templates(trace)
-    label = np.full(len(found), _NO_PLACE, np.int32)
+    label = np.full(len(every_replay), _NO_PLACE, np.int32)
     labels = trace.captured.labels if trace.captured else ()
     if trace.captured and len(trace.captured.replay):
-        place = match_first(found.launch.astype(np.int64), trace.captured.replay.astype(np.int64))
+        place = match_first(every_replay.launch.astype(np.int64), trace.captured.replay.astype(np.int64))
         label = np.where(place >= 0, trace.captured.label[place], _NO_PLACE)
-    code, first = group(every.of_replay, found.sizes, label)
+    code, first = group(every.of_replay, every_replay.sizes, label)
     titles = []
     for at in first.tolist():
-        template, size = int(every.of_replay[at]), int(found.sizes[at])
+        template, size = int(every.of_replay[at]), int(every_replay.sizes[at])
         number = int(every.graph[template])
         name = (label[at] >= 0 and labels[label[at]]) or f"graph {number if number >= 0 else template}"
         whole = int(every.nodes[template])

@@ -86,8 +86,8 @@ def metadata_rows(trace: Trace) -> Int32s:
     order = np.lexsort((rows, *columns))
     sorted_columns = columns[:, order]
     last = np.append((sorted_columns[:, 1:] != sorted_columns[:, :-1]).any(axis=0), True)[: len(rows)]
-    kept: Int32s = np.sort(rows[order[last]])
-    return kept
+    chosen: Int32s = np.sort(rows[order[last]])
+    return chosen
 
 
 def _metadata_events(trace: Trace) -> Iterator[tuple[Any, Any, str, dict[str, Any]]]:

@@ -242,11 +242,11 @@ class Strings:
         """Control characters, bad UTF-8 and bad escapes."""
         flags = (CONTROL, BAD_UTF8, LONE_BACKSLASH)
         control, bad, lone = (int(np.count_nonzero(self._oddities & flag)) for flag in flags)
-        kept = f"{control} strings hold control characters; they are kept."
+        stored = f"{control} strings hold control characters; they are kept."
         shown = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
         taken = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
         symptoms = [
-            Note("CONTROL_CHARACTERS", kept, "note", control),
+            Note("CONTROL_CHARACTERS", stored, "note", control),
             Note("BAD_UTF8", shown, "note", bad),
             Note("LONE_BACKSLASH", taken, "note", lone),
         ]

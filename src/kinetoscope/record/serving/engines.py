@@ -55,8 +55,8 @@ def identified(client: ServerClient) -> ServingServer:
         facts = answer.facts
         if "tp_size" in facts:
             return ServingServer("SGLang", _version(facts), _files_of_sglang(facts))
-        if found := _FOLDER_OF_VLLM.search(answer.text.replace('\\"', '"') if facts else ""):
-            return ServingServer("vLLM", _version(_answered(client, "/version").facts), folder=found[1])
+        if match := _FOLDER_OF_VLLM.search(answer.text.replace('\\"', '"') if facts else ""):
+            return ServingServer("vLLM", _version(_answered(client, "/version").facts), folder=match[1])
     answer = answers["/version"] = _answered(client, "/version")
     if "version" in answer.facts:
         return ServingServer("vLLM", _version(answer.facts))
