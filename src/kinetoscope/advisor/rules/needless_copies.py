@@ -108,7 +108,7 @@ def _needless(rank: RankView) -> Int64s:
 def _readers(trace: Trace, rows: Int64s, copying: Bools) -> Int64s:
     """The place of the operator that reads each copy's result, −1 for none: int64 [rows]."""
     codes = arguments.codes(trace, "input_dims", rows.astype(np.int32))
-    track, before = trace.track[rows], np.full(len(rows), -1, np.int64)
+    track, reader = trace.track[rows], np.full(len(rows), -1, np.int64)
     left = np.flatnonzero(copying[rows])
     for ahead in range(1, _MAX_WORK_AHEAD + 1):
         left = left[left + ahead < len(rows)]
@@ -117,9 +117,9 @@ def _readers(trace: Trace, rows: Int64s, copying: Bools) -> Int64s:
         reads = np.array([_reads(trace, *each) for each in pairs.T.tolist()], np.bool_)[pair.reshape(-1)]
         reads &= ~copying[rows[other]] & (track[other] == track[left])
         unknown = (codes[left] < 0) & (track[other] == track[left])
-        before[left[reads | unknown]] = other[reads | unknown]
+        reader[left[reads | unknown]] = other[reads | unknown]
         left = left[~(reads | unknown)]
-    return before
+    return reader
 
 
 def _reads(trace: Trace, copied: int, other: int) -> bool:

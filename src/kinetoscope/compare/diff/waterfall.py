@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.schema import Column, Schema
 
 WATERFALL = Schema(
@@ -79,5 +80,5 @@ def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]
     parts = large.rows()
     if parts and others.get_column("change").sum():
         rest = others.select(pl.col("base", "new", "change", "owners").sum()).row(0)
-        parts.append((f"{others.height} other{'s' if others.height > 1 else ''}", *rest))
+        parts.append((number_of(others.height, "other"), *rest))
     return parts

@@ -15,6 +15,7 @@ from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_mark
+from kinetoscope.model.execution.profiler_overhead import BUFFER_REQUEST
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.graphs.lost_work import capturing
 from kinetoscope.model.steps.steps import step_of, steps
@@ -40,9 +41,6 @@ _LOADING_CALL: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|h
 
 _LOADING_OVERHEAD: Final = ("Loading",)
 """In the names of what CUPTI records of its own: `Lazy Function Loading`, `Runtime Triggered Module Loading`."""
-
-_BUFFERS_OVERHEAD: Final = ("Activity Buffer Request",)
-"""The same of memory that CUPTI takes for its records, while a call of the program waits."""
 
 _LAUNCH_KINDS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 _OTHER_REASONS: Final = (
@@ -118,7 +116,7 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     spans = compiler_spans(trace).rows
     done = {
         OneTimeKind.COMPILING: _first_compilations(trace, spans),
-        OneTimeKind.PROFILING: _overhead(trace, _BUFFERS_OVERHEAD),
+        OneTimeKind.PROFILING: _overhead(trace, (BUFFER_REQUEST,)),
         OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
         OneTimeKind.SETTING_UP: _first_operators(trace, spans),
     }

@@ -14,9 +14,10 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 
-_PROFILER_WORK: Final = frozenset(
-    ("Activity Buffer Request", "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init")
-)
+BUFFER_REQUEST: Final = "Activity Buffer Request"
+"""CUPTI takes memory for its records, while a call of the program waits."""
+
+_PROFILER_WORK: Final = frozenset((BUFFER_REQUEST, "Buffer Flush", "Instrumentation", "Resource", "UVM Activity Init"))
 """What CUPTI does for itself; loading and compiling code, which is overhead to it, too, the program does without it."""
 
 

@@ -21,7 +21,7 @@ from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
 from kinetoscope.model.steps.steps import Steps, after_warm_up, is_delayed, is_last_empty, step_of, step_of_work, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
-from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.model.trace.text import listed, number_of, numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
@@ -220,9 +220,9 @@ def _time_range(trace: Trace, select: Selection) -> tuple[int, int] | None:
 def _steps_left_out(every: Steps, places: Int64s) -> Iterator[Note]:
     first, last = every.number[: places[0]].tolist(), every.number[places[-1] + 1 :].tolist()
     if first:
-        yield Note("WARM_UP_LEFT_OUT", f"Left out as warm-up: step{'s' * (len(first) > 1)} {listed(first)}.")
+        yield Note("WARM_UP_LEFT_OUT", f"Left out as warm-up: {numbered('step', first)}.")
     if last:
-        yield Note("EMPTY_LEFT_OUT", f"Left out as empty: step{'s' * (len(last) > 1)} {listed(last)}.")
+        yield Note("EMPTY_LEFT_OUT", f"Left out as empty: {numbered('step', last)}.")
 
 
 def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:
