@@ -21,6 +21,7 @@ Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt32s = NDArray[np.uint32]
 
+Integer = TypeVar("Integer", np.int32, np.int64)
 Columns = TypeVar("Columns", bound="DataclassInstance")
 """A dataclass of arrays that have a row for each of the same things."""
 
@@ -49,6 +50,13 @@ def marked(length: int, places: NDArray[Any]) -> Bools:
     mask = np.zeros(length, np.bool_)
     mask[places] = True
     return mask
+
+
+def scattered(length: int, places: NDArray[Any], values: NDArray[Any], dtype: type[Integer]) -> NDArray[Integer]:
+    """Values at some places, given as indices or a mask, and −1 at the others: `dtype` [length]."""
+    result = np.full(length, -1, dtype)
+    result[places] = values
+    return result
 
 
 def any_of(values: NDArray[Any], members: Collection[int]) -> Bools:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.ownership import Owned, owned_by_group
@@ -197,9 +197,7 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
 def _shapes(trace: Trace) -> Int32s:
     """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
     rows = trace.rows(EventKind.HOST_OP)
-    candidates = np.full(len(trace), -1, np.int32)
-    candidates[rows] = arguments.codes(trace, "input_dims", rows)
-    return candidates
+    return scattered(len(trace), rows, arguments.codes(trace, "input_dims", rows), np.int32)
 
 
 @derived
@@ -216,8 +214,7 @@ def _joined(
 ) -> pl.DataFrame:
     """A row for each owner, those of one text together, and one for the time that nobody owns."""
     of = first[owning]
-    place = np.full(len(first) + 1, -1, np.int64)
-    place[owning] = np.arange(len(owning))
+    place = scattered(len(first) + 1, owning, np.arange(len(owning)), np.int64)
     texts = _texts(trace, candidates, of)
     table = pl.DataFrame({**texts, "calls": calls[owning], "first": candidates.start[of]}, schema=_TABLE)
     times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})

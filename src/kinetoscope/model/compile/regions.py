@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, scattered
 from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.marks import RANGE_KINDS
@@ -84,8 +84,7 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
 
 def _places(trace: Trace, rows: Int32s, inner: Int32s, mask: Bools) -> Int32s:
     """The place in `rows` of what each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[rows] = np.arange(len(rows), dtype=np.int32)
+    place = scattered(len(trace) + 1, rows, np.arange(len(rows)), np.int32)
     around = ancestor(call_tree(trace).parent, mask)
     return place[np.where(inner >= 0, around[inner], -1)] if len(trace) else place[:0]
 

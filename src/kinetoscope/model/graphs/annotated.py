@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import distinct_sequences, group
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.device_work import device_work
@@ -113,8 +113,7 @@ def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
         )
     )
     is_path = np.array([bool(path) for path in paths], np.bool_)
-    path = np.full(len(work), -1, np.int32)
-    path[some] = np.where(is_path[codes], codes, np.int32(-1))
+    path = scattered(len(work), some, np.where(is_path[codes], codes, np.int32(-1)), np.int32)
     return WorkAnnotations(path, paths, backward)
 
 
@@ -219,8 +218,7 @@ def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[
         str(value) if kind == INT else trace.strings.label(value)
         for kind, value in zip(kinds[known[first]].tolist(), values[known[first]].tolist(), strict=True)
     ]
-    number = np.full(len(work), -1, np.int64)
-    number[known] = codes
+    number = scattered(len(work), known, codes, np.int64)
     return number, texts
 
 

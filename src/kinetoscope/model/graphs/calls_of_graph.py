@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import is_repeat
@@ -117,8 +117,7 @@ def calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     members = np.flatnonzero(inside).astype(np.int32)
     start, end = recording.start[members], recording.end[members]
     members = members[np.lexsort((members, -end, start, recording.track[members]))]
-    place = np.full(len(recording) + 1, -1, np.int32)
-    place[members] = np.arange(len(members), dtype=np.int32)
+    place = scattered(len(recording) + 1, members, np.arange(len(members)), np.int32)
     outer = parent[members]
     strings, shapes = recording.strings, recording.shapes
     remaining = [_without_links(strings, items) for items in shapes.items]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.model.execution.call_tree import call_tree, innermost_at
@@ -174,8 +174,7 @@ def _threads_of_calls(trace: Trace) -> Int32s:
     tids = trace.tracks.integer_tids()
     has_calls = np.diff(call_tree(trace).offsets) > 0
     threads, first = group(trace.tracks.integer_pids(), tids)
-    with_calls = np.full(len(first), NO_ROW, np.int32)
-    with_calls[threads[has_calls]] = own[has_calls]
+    with_calls = scattered(len(first), threads[has_calls], own[has_calls], np.int32)
     other = with_calls[threads]
     return np.where(~has_calls & (tids >= 0) & (other >= 0), other, own)
 
@@ -188,8 +187,7 @@ def out_of_memory(trace: Trace) -> int:
 
 def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
-    codes = np.full(len(rows), NO_ROW, np.int32)
-    codes[rows >= 0] = trace.name[rows[rows >= 0]]
+    codes = scattered(len(rows), rows >= 0, trace.name[rows[rows >= 0]], np.int32)
     return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import IntegerArray, group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.algorithms.trees.tree import counted_from
@@ -95,8 +95,7 @@ def grouped_as(trace: Trace, calls: ShownCalls, rows: Int32s, *keys: IntegerArra
 
 
 def _groups(trace: Trace, calls: ShownCalls, rows: Int32s, codes: Int32s, first: Int32s) -> CallGroups:
-    code = np.full(len(calls.shown), -1, np.int32)
-    code[rows] = codes
+    code = scattered(len(calls.shown), rows, codes, np.int32)
     return groups_of(trace, calls, code, rows[first])
 
 

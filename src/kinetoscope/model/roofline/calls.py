@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
 from kinetoscope.model.device.hardware import is_host_only
@@ -148,8 +148,7 @@ def costed_calls(trace: Trace) -> CostedCalls:
     charged = _charged(trace, work, rows)
     used = _used(trace, rows, is_product[is_known][innermost], charged)
     rows, codes = rows[used], codes[used]
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[rows] = np.arange(len(rows), dtype=np.int32)
+    place = scattered(len(trace) + 1, rows, np.arange(len(rows)), np.int32)
     call = place[charged]
     uncounted = _uncounted(trace, candidates[~is_known & is_product], rows, candidates[is_product])
     uncovered = _reasons(trace, work, call, candidates)

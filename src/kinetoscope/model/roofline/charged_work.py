@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, marked
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, marked, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import HOST, known_peaks
@@ -62,8 +62,7 @@ def charged_work(trace: Trace, *, on_host: bool = False) -> ChargedWork:
     if not on_host:
         return ChargedWork(device_work(trace), costed.call, costed.uncovered, on_host=False)
     work = _operators(trace)
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[costed.rows] = np.arange(len(costed.rows), dtype=np.int32)
+    place = scattered(len(trace) + 1, costed.rows, np.arange(len(costed.rows)), np.int32)
     call = place[ancestor(call_tree(trace).parent, marked(len(trace), costed.rows))[work.rows]]
     uncovered = np.where(call >= 0, Uncovered.NOT, uncovered_operators(trace, work.rows)).astype(np.int8)
     return ChargedWork(work, call, uncovered, on_host=True)

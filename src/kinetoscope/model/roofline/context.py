@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
@@ -132,8 +132,7 @@ def _other_calls(trace: Trace, rows: Int32s, has_values: Bools) -> Iterator[tupl
         places = _needing(trace, rows, need)
         places = places[~has_values[places]] if need == "backward_args" else places
         if len(places):
-            result = np.full(len(rows), -1, np.int32)
-            result[places] = of_rows(trace, rows[places])
+            result = scattered(len(rows), places, of_rows(trace, rows[places]), np.int32)
             yield need, result
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, marked
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
@@ -357,8 +357,7 @@ def _freed_after(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s
     owner = np.where(around >= 0, within[around], -1)
     until = instants.time[blocks.freed_at[places]]
     outlives = (owner >= 0) & (until >= trace.end[owner])
-    place_of = np.full(len(trace), -1, np.int64)
-    place_of[costed.rows[call]] = np.arange(len(call))
+    place_of = scattered(len(trace), costed.rows[call], np.arange(len(call)), np.int64)
     owner, until, size = place_of[owner[outlives]], until[outlives], blocks.size[places][outlives]
     order = np.argsort(size, kind="stable")
     freed = np.full(len(call), np.iinfo(np.int64).max)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s, marked
+from kinetoscope.algorithms.arrays import Int8s, Int32s, marked, scattered
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.model.device.hardware import is_rocm
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
@@ -75,9 +75,7 @@ def longest_kernels(counts: CostedCalls, work: DeviceWork) -> Int32s:
     """The longest computation kernel of each counted call: int32 [calls], places in `work`, −1 for none."""
     chosen = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     order = chosen[np.lexsort((-chosen, work.duration[chosen]))]
-    longest = np.full(len(counts), -1, np.int32)
-    longest[counts.call[order]] = order
-    return longest
+    return scattered(len(counts), counts.call[order], order, np.int32)
 
 
 def _by_name(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.memory.record import Level
@@ -111,8 +111,7 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory:
     segment = np.repeat(np.arange(len(segments), dtype=np.int32), np.diff(segments.first_block))
     here = np.flatnonzero((blocks.state != INACTIVE) & (segments.device[segment] == device))
     codes, distinct = group(np.concatenate([blocks.address[here], events.address]))
-    live = np.full(len(distinct), -1, np.int32)
-    live[codes[: len(here)]] = np.arange(len(here), dtype=np.int32)
+    live = scattered(len(distinct), codes[: len(here)], np.arange(len(here)), np.int32)
     room = len(here) + int((events.action == FREE_COMPLETED).sum())
     allocated_at, requested, freed_at = (np.full(room, NO_EVENT, np.int32) for _ in range(3))
     at = np.array([len(here), 0], np.int64)

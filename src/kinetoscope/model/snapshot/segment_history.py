@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, rows_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, rows_of, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, NO_EVENT, undo
 from kinetoscope.model.snapshot.of_trace import known_snapshot
@@ -114,9 +114,7 @@ def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHist
 
 def _events_at(event: Int64s, places: Int32s) -> Int64s:
     """The event of each piece; NONE where it has none."""
-    result = np.full(len(places), NONE, np.int64)
-    result[places != NO_EVENT] = event[places[places != NO_EVENT]]
-    return result
+    return scattered(len(places), places != NO_EVENT, event[places[places != NO_EVENT]], np.int64)
 
 
 class _Granules(NamedTuple):

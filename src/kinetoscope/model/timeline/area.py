@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.layout.window_sums import GroupedSpans, short_times, stretches, window_sums
 from kinetoscope.algorithms.trees.tree import counted_from
@@ -138,8 +138,7 @@ def _named_spans(trace: Trace) -> _NamedSpans:
 def _since(trace: Trace, order: Int32s, codes: Int32s, groups: int) -> Int64s:
     """From when each event adds to the total of its name and kind: int64 [events]; `codes`, the groups in `order`."""
     calls = call_tree(trace)
-    code = np.full(len(trace), -1, np.int32)
-    code[order] = codes
+    code = scattered(len(trace), order, codes, np.int32)
     start, end = times(trace)
     return counted_from(calls.order, calls.offsets, start, end, code, groups)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s, scattered
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import extents
 from kinetoscope.algorithms.layout import packing
@@ -108,8 +108,7 @@ def replay_rows(trace: Trace) -> ReplayRows | None:
     if not len(every_replay):
         return None
     captured = _CaptureTree(trace)
-    replay = np.full(len(work), _NO_PLACE, np.int32)
-    replay[every_replay.work] = every_replay.replay
+    replay = scattered(len(work), every_replay.work, every_replay.replay, np.int32)
     titles, of_replay = _titles(trace, every_replay)
     track = trace.track[work.rows]
     is_drawn = layout.layer[work.rows] == WORK
@@ -287,8 +286,7 @@ def _lane_items(
     start, end = extents(code, len(numbers), work.start[own], work.end[own])
     time = np.zeros((len(numbers), len(MARK_KINDS)), np.int64)
     np.add.at(time, (code, kinds[work.rows[own]]), work.duration[own])
-    first = np.full(len(numbers), _NO_PLACE, np.int64)
-    first[code[::-1]] = own[::-1]
+    first = scattered(len(numbers), code[::-1], own[::-1], np.int64)
     launch = work.launch[first]
     none = np.zeros(len(numbers), np.int32)
     slices = _Items(start, end, time.argmax(axis=1).astype(np.uint8), launch, strings + title[numbers], none)
@@ -306,8 +304,7 @@ def _packed(trace: Trace, slices: _Items, captured: _CaptureTree, call: Int32s, 
     rows = (captured.recorded + chosen).astype(np.int32)
     calls = _Items(first[chosen], last[chosen], mark_kinds(trace)[rows], rows, trace.name[rows], rows * 0)
     items = _joined([slices, calls])
-    place = np.full(len(trace) + 1, _NO_PLACE, np.int32)
-    place[slices.event[slices.event >= 0]] = np.flatnonzero(slices.event >= 0)
+    place = scattered(len(trace) + 1, slices.event[slices.event >= 0], np.flatnonzero(slices.event >= 0), np.int32)
     place[rows] = len(slices.start) + np.arange(len(rows))
     outer = captured.parent[chosen]
     inner = outer >= captured.recorded
