@@ -15,7 +15,7 @@ from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.releases import EMPTIED, releases
 from kinetoscope.model.snapshot.replay import histories
 from kinetoscope.model.snapshot.sites import stack_sites
-from kinetoscope.model.snapshot.snapshot import SEGMENT_ALLOC, SEGMENT_MAP
+from kinetoscope.model.snapshot.snapshot import GROWING
 from kinetoscope.views.sentences import measured, say
 
 _LOOP: Final = 3
@@ -45,7 +45,7 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
         if not len(rows):
             continue
         events = past.events
-        grown = np.where(any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)), events.size, 0)
+        grown = np.where(any_of(events.action, GROWING), events.size, 0)
         frames = sites.user[events.stack[went.first[rows]]]
         for frame in np.unique(frames[frames >= 0]).tolist():
             here = rows[frames == frame]

@@ -18,14 +18,7 @@ from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
 from kinetoscope.model.snapshot.segment_history import segment_history
-from kinetoscope.model.snapshot.snapshot import (
-    FREE_COMPLETED,
-    NONE,
-    OUT_OF_MEMORY,
-    SEGMENT_FREE,
-    SEGMENT_UNMAP,
-    Snapshot,
-)
+from kinetoscope.model.snapshot.snapshot import FREE_COMPLETED, NONE, OUT_OF_MEMORY, SHRINKING, Snapshot
 from kinetoscope.model.trace.trace import Trace
 
 OUT_OF_MEMORY_NOTE: Final = "out of memory "
@@ -125,7 +118,7 @@ def _searched_at(past: SnapshotHistory, event: int) -> int:
     comes too late for the request.
     """
     before = past.events.action[max(event - _MAX_RELEASES, 0) : event]
-    others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, SEGMENT_FREE, SEGMENT_UNMAP)))
+    others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, *SHRINKING)))
     return event - len(before) + int(others[-1]) if len(others) else event - len(before) - 1
 
 

@@ -12,16 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
 from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level_of
 from kinetoscope.model.snapshot.settings import recorded_settings
-from kinetoscope.model.snapshot.snapshot import (
-    ALLOC,
-    NONE,
-    OUT_OF_MEMORY,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
-    Snapshot,
-)
+from kinetoscope.model.snapshot.snapshot import ALLOC, GROWING, NONE, OUT_OF_MEMORY, SHRINKING, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -75,7 +66,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     the device. Without stacks, that is not known where more would have been reserved than ever was; else it fitted.
     """
     events = past.events
-    shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
+    shrinking = np.flatnonzero(any_of(events.action, SHRINKING))
     begins = np.flatnonzero(np.diff(shrinking, prepend=-2) > 1)
     first = shrinking[begins]
     last = shrinking[np.append(begins[1:], len(shrinking)) - 1] if len(begins) else first
@@ -84,7 +75,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     requests = np.flatnonzero(any_of(events.action, (ALLOC, OUT_OF_MEMORY)))
     place = np.searchsorted(requests, last)
     request = requests[np.minimum(place, len(requests) - 1)] if len(requests) else np.zeros(len(first), np.int64)
-    grows = any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    grows = any_of(events.action, GROWING)
     grown = np.concatenate([[0], np.cumsum(grows)])
     grown_between = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
     is_next = (place < len(requests)) & (request - last - 1 == grown_between)

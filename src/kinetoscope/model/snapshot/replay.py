@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.memory.record import Level
@@ -16,13 +16,11 @@ from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
     FREE_REQUESTED,
+    GROWING,
     INACTIVE,
     NONE,
     PENDING_FREE,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
+    SHRINKING,
     Snapshot,
     SnapshotEvents,
 )
@@ -169,9 +167,7 @@ def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
     events = past.events
     changes = np.zeros(len(events) + 1, np.int64)
     if of == "reserved":
-        action = events.action
-        grows = (action == SEGMENT_ALLOC) | (action == SEGMENT_MAP)
-        shrinks = (action == SEGMENT_FREE) | (action == SEGMENT_UNMAP)
+        grows, shrinks = (any_of(events.action, which) for which in (GROWING, SHRINKING))
         changes[1:] = np.where(grows, events.size, np.where(shrinks, -events.size, 0))
         held = int(snapshot.segments.size[snapshot.segments.device == past.device].sum())
         changes[0] = held - int(changes[1:].sum())

@@ -17,7 +17,7 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, NO_EVENT, undo
 from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
-from kinetoscope.model.snapshot.snapshot import NONE, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, Snapshot
+from kinetoscope.model.snapshot.snapshot import GROWING, NONE, SEGMENT_MAP, SEGMENT_UNMAP, SHRINKING, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -69,14 +69,14 @@ def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHist
     """The segments in one history; see `segment_history`."""
     segments, events = snapshot.segments, past.events
     here = np.flatnonzero(segments.device == past.device)
-    of_events = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
+    of_events = np.flatnonzero(any_of(events.action, (*GROWING, *SHRINKING)))
     action = events.action[of_events]
-    by_granule = (action == SEGMENT_MAP) | (action == SEGMENT_UNMAP)
+    by_granule = any_of(action, (SEGMENT_MAP, SEGMENT_UNMAP))
     last = _pieces(segments.address[here], segments.size[here], segments.is_expandable[here])
     past_ones = _pieces(events.address[of_events], events.size[of_events], by_granule)
     keys, _ = group(np.concatenate([last.address, past_ones.address]))
     count, event = len(last.address), of_events[past_ones.of]
-    is_free = any_of(events.action[event], (SEGMENT_FREE, SEGMENT_UNMAP))
+    is_free = any_of(events.action[event], SHRINKING)
     does = np.where(is_free, FREE_COMPLETED, ALLOC).astype(np.int8)
     live = np.full(int(keys.max(initial=-1)) + 1, NO_EVENT, np.int32)
     live[keys[:count]] = np.arange(count, dtype=np.int32)

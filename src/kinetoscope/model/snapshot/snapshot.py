@@ -34,6 +34,10 @@ ACTIONS: Final = (
     OUT_OF_MEMORY,
     ANNOTATE,
 ) = range(len(ACTIONS))
+GROWING: Final = (SEGMENT_ALLOC, SEGMENT_MAP)
+SHRINKING: Final = (SEGMENT_FREE, SEGMENT_UNMAP)
+"""Actions by which more, or less, is reserved on the device."""
+
 OTHER_ACTION: Final = -1
 """Code of an action that torch did not have when this was written."""
 
