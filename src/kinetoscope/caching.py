@@ -19,7 +19,7 @@ ABANDONED: Final[ContextVar[threading.Event | None]] = ContextVar("abandoned", d
 
 
 def checkpoint() -> None:
-    """A place where work ends that nobody waits for.
+    """A point at which work is cancelled that nobody waits for.
 
     Raises:
         StoppedError: whoever asked has left.
@@ -116,7 +116,7 @@ class SharedCache(Generic[V]):
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
         """The value of a key, by `make` if it is not kept; what `make` raises is raised for all who wait.
 
-        But where the one who makes it leaves, one of those who wait makes it.
+        If the thread that computes it is cancelled, one of those that wait takes over.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What should be changed, and what would it bring? The findings of all rules about a job."""
+"""Advice: what should be changed, and what would it bring? The findings of all rules about a job."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
-from kinetoscope.advisor.run_rules import (
-    FACT,
-    FINDINGS,
-    facts_of,
-    findings_of_rank,
-    from_row,
-    rank_findings,
-    run_rules,
-)
+from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, from_row, rank_findings, run_rules
 from kinetoscope.analyses import named
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.program import ProgramKind
@@ -209,7 +201,7 @@ class Advice:
         return say("Up to {high}{share}: {what}; {low} of it is likely.", high=high, share=share, what=what, low=low)
 
     def of(self, *severities: str) -> tuple[Finding, ...]:
-        """Those of some severities."""
+        """The findings of some severities."""
         return tuple(finding for finding in self.findings if finding.severity in severities)
 
     @property

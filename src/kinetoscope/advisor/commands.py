@@ -50,7 +50,7 @@ def call_of(evidence: Evidence) -> str:
 
 
 def arguments(evidence: Evidence, ranks: int) -> dict[str, Any]:
-    """What the analysis of the evidence is asked: its ranks, parameters and time, as far as they are not all."""
+    """Options of the evidence's analysis: its ranks, parameters and time, as far as they are not all."""
     chosen: dict[str, Any] = {}
     if evidence.rank is not None and ranks > 1:
         chosen["ranks"] = str(evidence.rank)

@@ -85,7 +85,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """What a rule reports about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
+    """A rule's report about one rank or about a job. `run_rules.rank_findings` sets `code` and what follows it.
 
     Attributes:
         message: what is wrong: a short sentence that can stand alone, and one or two with the numbers.
@@ -171,11 +171,11 @@ class Finding:
 
     def remarks(self, ranks: int) -> list[str]:
         """Sentences for a face: on which of the job's ranks it was found, and which finding counts its time."""
-        from kinetoscope.model.trace.text import listed
+        from kinetoscope.model.trace.text import numbered
 
         sentences = []
         if 0 < len(self.ranks) < ranks:
-            sentences.append(f"On rank{'s' * (len(self.ranks) > 1)} {listed(self.ranks)} only.")
+            sentences.append(f"On {numbered('rank', self.ranks)} only.")
         if self.same_time_as:
             sentences.append(f"{self.same_time_as} counts most of this time already.")
         return sentences

@@ -68,11 +68,11 @@ def _within(stake: Stake, high: float, finding: Finding) -> Stake:
 def within_step(findings: Sequence[Finding], step: float) -> list[Finding]:
     """Findings of a rank and of all ranks, in their order, of which those that promise least give way to the step."""
     room = step
-    kept: dict[int, Finding] = {}
+    lawful_ones: dict[int, Finding] = {}
     for place in sorted(range(len(findings)), key=lambda at: -findings[at].stake.middle):
         finding = findings[place]
         if step > 0 and finding.stake.high > room:
             finding = finding.with_stake(_within(finding.stake, room, finding), step, finding.at_most)
         room -= finding.stake.high
-        kept[place] = finding
-    return [kept[place] for place in range(len(findings))]
+        lawful_ones[place] = finding
+    return [lawful_ones[place] for place in range(len(findings))]

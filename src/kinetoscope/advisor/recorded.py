@@ -1,4 +1,4 @@
-"""What a file records, in words: the first sentence of each face where that is no program at work."""
+"""Sentences on what a file records: the first ones of each face where that is no program at work."""
 
 from __future__ import annotations
 

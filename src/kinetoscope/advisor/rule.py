@@ -267,6 +267,13 @@ class RankView(_View):
         """The start of a what-if: nothing changes."""
         return Factors.all_one(self.trace)
 
+    def without_time(self, rows: NDArray[Any]) -> Factors:
+        """A what-if in which the threads of some calls, given by row numbers, lack the time of these."""
+        factors = self.factors()
+        for track in np.unique(self.trace.track[rows]).tolist():
+            factors.cut[track] = self.spans(rows[self.trace.track[rows] == track])
+        return factors
+
     def gains(self, factors: Factors) -> Floats:
         """The time that each selected step would be shorter by with other times, ns: float64 [steps].
 

@@ -1,4 +1,4 @@
-"""What the steps gain by a change: the schedule is computed anew without what goes, and a finding says it."""
+"""Gains of the steps by a change: the schedule is computed anew without what goes, and a finding says it."""
 
 from __future__ import annotations
 

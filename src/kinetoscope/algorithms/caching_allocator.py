@@ -75,7 +75,7 @@ _SEED_VALUE: Final = 88172645463325252
 
 
 class AllocatorOperations(NamedTuple):
-    """What is done, in order, and the rows that it is done with.
+    """Operations in order, and the rows that they are done with.
 
     Attributes:
         does, row: int8 and int32 [operations], what, and with which row.
@@ -274,7 +274,7 @@ def _allocate_recorded(size: int, address: int, queue: int, heap: _AllocatorStat
 
 @inlined
 def _splits(block: int, size: int, queue: int, heap: _AllocatorState) -> bool:
-    """Whether what a block has beyond the size becomes a block of its own (`should_split`)."""
+    """True if what a block has beyond the size becomes a block of its own (`should_split`)."""
     rest = heap.blocks[block, _SIZE] - size
     if queue & 1 or heap.options[EXPANDABLE]:
         return bool(rest >= MIN_BLOCK_BYTES)
@@ -603,7 +603,7 @@ def _merge(block: int, heap: _AllocatorState) -> None:
 
 @compiled
 def _without_front(block: int, address: int, heap: _AllocatorState) -> int:
-    """What a free or unmapped block has from an address on, in its list; the part before it stays as it was."""
+    """The part of a free or unmapped block from an address on, in its list; the part before it stays as it was."""
     front = address - heap.blocks[block, _ADDRESS]
     if front <= 0:
         return block

@@ -17,7 +17,7 @@ from kinetoscope.algorithms.compiled import compiled, frozen
 
 
 class DeferredWaiting(NamedTuple):
-    """What waiting put off.
+    """Time that waiting put off.
 
     Attributes:
         cost: int64 [rows], transfer that is exposed because the rank waited in this row, here or later.

@@ -25,7 +25,7 @@ IntegerArray = NDArray[np.integer[Any]]
 
 
 class Reduced(NamedTuple):
-    """Of each group: int64 [groups] each; where `rows` is 0, `least` and `greatest` are the extremes of int64."""
+    """Facts of each group: int64 [groups] each; where `rows` is 0, `least` and `greatest` are the extremes of int64."""
 
     rows: Int64s
     total: Int64s
@@ -191,7 +191,7 @@ def _reduce(codes: Int32s, values: Int64s, count: Int64s, total: Int64s, least: 
 
 
 def match_first(needles: Int64s, haystack: Int64s) -> Int32s:
-    """Where each needle first occurs in the haystack: int32 [needles], NO_MATCH if it does not.
+    """The first place of each needle in the haystack: int32 [needles], NO_MATCH if it is not there.
 
     Neither needs to be sorted or distinct.
     """
@@ -287,7 +287,7 @@ def _grow(
     parents: Int32s,
     labels: Int32s,
 ) -> tuple[int, int]:
-    """Go on from `place` with an empty table; returns the place reached, not the last if there is no more room."""
+    """Go on from `place` with an empty table; returns the next row to process, below all if the table is full."""
     for code in range(nodes):
         slots[_slot(labels[code], parents[code], slots, labels, parents)] = code
     while place < order.size:
@@ -349,7 +349,7 @@ def distinct_sequences(offsets: Int64s, codes: Int32s) -> tuple[Int32s, Int32s]:
 
 @inlined
 def _same(offsets: Int64s, codes: Int32s, a: int, b: int) -> bool:
-    """Whether two groups have the same sequence."""
+    """True if two groups have the same sequence."""
     rows = offsets[a + 1] - offsets[a]
     if offsets[b + 1] - offsets[b] != rows:
         return False

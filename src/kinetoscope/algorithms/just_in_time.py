@@ -75,7 +75,7 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 
 def _cache(function: Callable[..., Any]) -> Any:
-    """Where Numba keeps it; else, in a read-only installation whose user has no home, a folder for temporary files."""
+    """Numba's own folder; else, in a read-only installation whose user has no home, one for temporary files."""
     try:
         return cast(Any, _ForgivingCache)(function)
     except RuntimeError as error:

@@ -16,12 +16,7 @@ _MAX_RUNS = 64  # each pending run is twice as long as the next one or more: int
 
 
 def track_order(
-    track: Int32s,
-    start: Int64s,
-    end: Int64s,
-    *,
-    tracks: int,
-    selected: Bools | None = None,
+    track: Int32s, start: Int64s, end: Int64s, *, tracks: int, selected: Bools | None = None
 ) -> tuple[Int32s, Int64s]:
     """Rows of each track, sorted by start, the longer first, then by row.
 
@@ -77,7 +72,7 @@ def some_of(order: Int32s, offsets: Int64s, chosen: Bools) -> tuple[Int32s, Int6
 
 @inlined
 def _before(start: Int64s, end: Int64s, a: int, b: int) -> bool:
-    """Whether row a belongs before row b; rows equal in both keep their order, as every step here is stable."""
+    """True if row a belongs before row b; rows equal in both keep their order, as every step here is stable."""
     return bool(start[a] < start[b] or (start[a] == start[b] and end[a] > end[b]))
 
 

@@ -92,7 +92,7 @@ class PrebuiltFunction:
         self.__module__, self._variants = python.__module__, variants
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function returns."""
+        """The type that the function returns."""
         for each in self._variants:
             if each.fits(arguments):
                 return each(*arguments)
@@ -122,7 +122,7 @@ def _by_numba(name: str) -> ModuleType:
 
 
 def digest(file: str) -> str:
-    """What the table knows a source file by."""
+    """The key of a source file in the table."""
     return sha256(Path(file).read_bytes()).hexdigest()
 
 

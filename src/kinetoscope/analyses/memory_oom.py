@@ -18,9 +18,9 @@ from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, devi
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
 from kinetoscope.model.memory.failed_requests import FailedRequest, Judgement, judged
+from kinetoscope.model.snapshot.bands import categories
 from kinetoscope.model.snapshot.failures import Obstacles, RefusedRequest, failures, obstacles
-from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.owners import owners
+from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
@@ -184,10 +184,7 @@ def _part_rows(device: str, request: FailedRequest, source: str, **facts: Any) -
 
 
 def _of_snapshot(trace: Trace, refused: RefusedRequest, device: int, text: OutOfMemoryText | None) -> Iterator[Row]:
-    snapshot, past, sites = snapshot_of(trace), history(trace, device), stack_sites(trace)
-    assert snapshot is not None  # a request was recorded
-    assert past is not None
-    assert sites is not None
+    snapshot, past, sites = known_snapshot(trace), history(trace, device), stack_sites(trace)
     request = refused.request
     if text is not None and text.device in (device, -1) and _is_same(text, request.needed):
         request = replace(request, total=text.total, limit=text.limit)
@@ -217,8 +214,7 @@ def _holders(
     trace: Trace, past: SnapshotHistory, refused: RefusedRequest, judgement: Judgement, in_way: Obstacles | None
 ) -> Iterator[Row]:
     """Who holds what was missing, by stack and category, most first."""
-    state, sites = refused.heap, stack_sites(trace)
-    assert sites is not None
+    state = refused.heap
     if judgement.verdict in ("graph pool", "other pool"):
         which = refused.private if judgement.verdict == "graph pool" else ~refused.right & ~refused.private
         free = state.bytes_of(state.is_hole)
@@ -230,15 +226,11 @@ def _holders(
     else:
         used = state.is_pending if judgement.verdict == "pending free" else ~state.is_hole & ~state.is_pending
         rows = state.allocation[used]
-    categories = owners(trace, past.device)
-    yield from _rows_of(
-        trace, past.stack[rows], past.size[rows], None if categories is None else categories.category[rows]
-    )
+    yield from _rows_of(trace, past.stack[rows], past.size[rows], categories(trace, past.device)[rows])
 
 
 def _rows_of(trace: Trace, stack: Int32s, size: Int64s, category: Any) -> Iterator[Row]:
     sites = stack_sites(trace)
-    assert sites is not None
     codes, first = group(stack, stack if category is None else category)
     sizes, counts = sum_by(codes, len(first), size), np.bincount(codes, minlength=len(first))
     for place in np.argsort(-sizes, kind="stable")[:_MAX_HOLDERS].tolist():

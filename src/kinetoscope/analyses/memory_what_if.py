@@ -144,7 +144,7 @@ def _of_trace(
     notes: list[Note] = [] if snapshot is not None else [not_recorded("memory snapshot")]
     for device in snapshot.devices if snapshot is not None else ():
         past = history(trace, device)
-        if snapshot is None or past is None or (select.devices is not None and device not in select.devices):
+        if snapshot is None or (select.devices is not None and device not in select.devices):
             continue
         name = device_name(CUDA, device)
         limit = memory if memory is not None else device_limit(past, level(trace, device, "reserved"))

@@ -82,7 +82,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredGain:
-    """What findings that are gone had promised together, and what came.
+    """The promise of the findings that are gone, taken together, and what came.
 
     Attributes:
         gone: the findings, those with most at stake first; of what is mostly gone the stake is less what is left.
@@ -147,7 +147,7 @@ def delivery(runs: Iterable[Job | Readable], *, select: Selection = ALL) -> Resu
 
 
 def run_facts(run: Job, advice: Advice, *, select: Selection = ALL) -> RunFacts:
-    """What must be known of a run beside what the advisor said about it.
+    """Facts that must be known of a run besides the advice about it.
 
     Raises:
         InputError: it cannot be read.
@@ -214,7 +214,7 @@ def _status(finding: Finding, gain: DeliveredGain) -> str:
 
 
 def delivered(before: Advice, after: Advice, facts: Sequence[RunFacts] = ()) -> DeliveredGain:
-    """What the findings of one run that the next one does not have had promised, and what came.
+    """The promise of the findings of one run that the next one does not have, and what came.
 
     Args:
         before: about the one run.
@@ -248,7 +248,7 @@ def _order(finding: Finding) -> tuple[float, str, str]:
 
 
 def _smaller(before: Sequence[Finding], after: Sequence[Finding]) -> Iterator[Finding]:
-    """Those of which little is left, with the stake that is gone."""
+    """The findings of which little is left, with the stake that is gone."""
     there = {(finding.code, finding.key): finding.stake for finding in after}
     for finding in before:
         left = there.get((finding.code, finding.key))
@@ -258,7 +258,7 @@ def _smaller(before: Sequence[Finding], after: Sequence[Finding]) -> Iterator[Fi
 
 
 def _gone(before: Sequence[Finding], after: Sequence[Finding]) -> Iterator[Finding]:
-    """Of each code those whose key is not there any more, less those that came under another key instead."""
+    """The findings of each code whose key is not there any more, less those that came under another key instead."""
     here = {(finding.code, finding.key) for finding in before}
     there = {(finding.code, finding.key) for finding in after}
     moved: dict[str, int] = {}

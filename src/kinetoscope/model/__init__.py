@@ -1,1 +1,1 @@
-"""What a trace is: Trace (one rank), Job (all ranks), the declared tables, steps and correlation."""
+"""Traces: Trace (one rank), Job (all ranks), the declared tables, steps and correlation."""

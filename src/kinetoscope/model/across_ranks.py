@@ -28,7 +28,7 @@ _WORDS: Final[dict[str, str]] = {"sum": "Sum", "mean": "Mean", "min": "Least val
 
 @dataclass(frozen=True)
 class _Rules:
-    """What becomes of the columns of a result, but those of rank and cycle."""
+    """Expressions for the columns of a result, but those of rank and cycle."""
 
     columns: Mapping[str, Column]
     rules: Mapping[str, Across]
@@ -94,7 +94,7 @@ def _is_number(column: Column) -> bool:
 
 
 def _is_kept(column: Column, rules: _Rules, how: OverRanks) -> bool:
-    """Whether the joined rows have it; of a number there is always a least and a greatest value."""
+    """True if the joined rows have it; of a number there is always a least and a greatest value."""
     rule = rules.rules[column.name]
     return rule != "device" and (rule != "own" or (how in ("min", "max") and _is_number(column)))
 
@@ -128,7 +128,7 @@ def _sum(values: pl.Expr) -> pl.Expr:
 
 
 def _wholes(frame: pl.DataFrame, name: str, rule: ShareOf) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """What makes shares of sums of parts: their wholes of all ranks, also of those that lack a row.
+    """Denominators of shares (part / share), summed over all ranks, also those that lack a row.
 
     A whole is part / share of the row with the largest part, rounded: exact up to 2^52.
     """
@@ -175,7 +175,7 @@ def _chart(chart: Chart | None, schema: Schema) -> Chart | None:
 
 
 def _sorted(frame: pl.DataFrame, chart: Chart | None) -> pl.DataFrame:
-    """What is largest first, as the chart has it; steps in their order; else as ranks have the rows."""
+    """The rows in order: the largest first, as the chart has it; steps in their order; else as ranks have them."""
     if isinstance(chart, Bars):
         by = [chart.value, *([chart.instead] if chart.instead else [])]
         return frame.sort(by, descending=True, nulls_last=True, maintain_order=True)
@@ -234,7 +234,7 @@ def _left_out(frame: pl.DataFrame, rules: _Rules, present: Collection[str]) -> l
 
 
 def _known_on_some(frame: pl.DataFrame, name: str) -> bool:
-    """Whether ranks have no value in a column that others have."""
+    """True if ranks have no value in a column that others have."""
     known = frame.group_by(*(each for each in _RECORDING if each in frame.columns)).agg(
         pl.col(name).is_not_null().any()
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kinetoscope.model.trace.element_types import element_type, first_element_type
+from kinetoscope.model.trace.element_types import element_type
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,3 @@ def test_types(text: str, name: str, precision: str, factor: int) -> None:
 @pytest.mark.parametrize("text", ["", "Scalar", "ScalarList", "GenericList", "TensorList", "Int", "Double", "Bool"])
 def test_what_is_no_type_of_elements(text: str) -> None:
     assert element_type(text) is None
-
-
-def test_the_first_type_to_compute_in_counts() -> None:
-    found = first_element_type(["long int", "Scalar", "c10::BFloat16", "float"])
-    assert found is not None
-    assert found.name == "bfloat16"
-    assert first_element_type(["Scalar", None, 3]) is None
-    assert first_element_type("text") is None

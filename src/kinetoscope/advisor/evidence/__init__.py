@@ -1,1 +1,1 @@
-"""What rules ask a trace for."""
+"""Evidence that rules ask a trace for."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.model.execution.autograd import ENGINE_SPAN, backward_links
 from kinetoscope.model.execution.call_tree import call_tree
@@ -55,8 +55,7 @@ def graph_nodes(trace: Trace) -> GraphNodes:
     known = sequence < reduce_by(thread_of, len(threads), sequence).greatest[thread_of]
     rows = rows[known].astype(np.int32)
     node, first = group(track[known], sequence[known]) if len(rows) else (np.empty(0, np.int32), rows)
-    place = np.full(len(trace), -1, np.int32)
-    place[rows] = node
+    place = scattered(len(trace), rows, node, np.int32)
     linked = backward_links(trace).forward
     run = place[linked[linked >= 0]]
     is_run = np.isin(sequence[known][first], backward)  # of another thread's node of that number, if in doubt

@@ -1,4 +1,4 @@
-"""What the collectives of a job cost, and where the time goes that nothing hides: asked once for all rules about ranks.
+"""Costs of a job's collectives, and where the time goes that nothing hides: asked once for all rules about ranks.
 
 Exposed communication of the average step is laid out on an axis of its own, transfer first, waiting after it. Rules
 claim stretches of that axis, so that two of them do not count the same time.

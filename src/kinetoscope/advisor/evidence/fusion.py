@@ -9,7 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import distinct_sequences
 from kinetoscope.model.roofline.calls import costed_calls
 from kinetoscope.model.roofline.floors import shortest_kernels
@@ -66,11 +66,9 @@ def chains_of_rank(rank: RankView) -> ChainsOfRank:
     others[costed.call[logits_in_fp32(trace).work]] = 1  # DEVICE008's
     selected = rank.scope.host_mask[costed.rows[first]] & (time > 0) & (chains.sums(others[chains.calls]) == 0)
     places = np.flatnonzero(selected)
-    chain = np.full(len(costed) + 1, -1, np.int64)
-    chain[chains.calls] = np.where(selected[chains.chain], chains.chain, -1)
+    chain = scattered(len(costed) + 1, chains.calls, np.where(selected[chains.chain], chains.chain, -1), np.int64)
     of_work = chain[costed.call]
-    begins = np.zeros(len(costed) + 1, np.bool_)
-    begins[first] = True
+    begins = marked(len(costed) + 1, first)
     least, most = chains.saved_times(call_times(trace)[chains.calls].astype(np.float64))
     kernel = np.zeros(len(chains), np.int64)
     pieces = np.flatnonzero(of_work >= 0)[::-1]

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int32s, marked
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.trees.tree import outermost
 from kinetoscope.model.device.copies import copies
 from kinetoscope.model.device.launches import launches
 from kinetoscope.model.execution.call_tree import call_tree, inside
@@ -49,7 +49,7 @@ class HostIslands:
 
 @derived
 def host_islands(trace: Trace) -> HostIslands:
-    """Those of the whole trace."""
+    """The islands of the whole trace."""
     work, every = device_work(trace), launches(trace)
     tree = call_tree(trace)
     parent = tree.parent
@@ -63,10 +63,7 @@ def host_islands(trace: Trace) -> HostIslands:
     waits = host_waits(trace).call
     holds_wait = marked(len(trace), waits)
     is_op &= ~encloses(parent, holds_wait)
-    outer = is_op.copy()
-    rows = np.flatnonzero(is_op & (parent >= 0))
-    outer[rows] = ancestor(parent, is_op)[parent[rows]] < 0
-    rows = np.flatnonzero(outer).astype(np.int32)
+    rows = np.flatnonzero(outermost(parent, is_op)).astype(np.int32)
     direction = np.full(len(trace), -1, np.int8)
     made = copies(trace)
     names = {"DtoH": 0, "HtoD": 1}

@@ -1,4 +1,4 @@
-"""Where the host waits for the device, what the steps gain without that, and which of these waits fetches tokens."""
+"""Waits of the host for the device, what the steps gain without them, and which of them fetch tokens."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _MIN_IDLE_SHARE: Final = 0.05
 
 @dataclass(frozen=True)
 class LaunchingTime:
-    """Of the selected launch calls.
+    """The time of the selected launch calls.
 
     Attributes:
         calls: int32 [calls], their rows.

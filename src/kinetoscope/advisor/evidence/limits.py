@@ -1,4 +1,4 @@
-"""What device work would take if it were done in another way: from its arithmetic, its traffic and the device's peaks.
+"""Times of device work done in another way: from its arithmetic, its traffic and the device's peaks.
 
 The best is the floor. What libraries reach of it for sure is what is published of those that torch calls.
 """
@@ -14,6 +14,7 @@ from kinetoscope.advisor.evidence.source_location import row_of_most, user_evide
 from kinetoscope.advisor.evidence.stakes import unblocked_launches
 from kinetoscope.advisor.finding import Evidence
 from kinetoscope.advisor.rule import RankView
+from kinetoscope.advisor.saving import Saving, saving
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.critical_path.what_if import Factors
@@ -24,6 +25,7 @@ from kinetoscope.model.roofline.rates import peak_rates
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
+from kinetoscope.views.sentences import Sentence
 
 PRODUCTS_REACH: Final = 0.5
 """Share of the peak that libraries reach at least with products that fill a device: cuBLAS 73 % of an H100's in BF16
@@ -68,7 +70,7 @@ def peak_in(trace: Trace, limits: Floors, precision: str) -> Floats:
 
 
 def time_of(limits: Floors, peak: Floats, nbytes: Floats, products: float = 1.0, traffic: float = 1.0) -> Floats:
-    """What each unit's products and so many bytes take at these shares of a peak and of the memory's bandwidth, ns."""
+    """Time of each unit's products and so many bytes at these shares of a peak and of the memory's bandwidth, ns."""
     arithmetic = limits.flop / (products * peak)
     return np.maximum(np.fmax(arithmetic, nbytes / (traffic * limits.bandwidth)) * 1e9, MIN_KERNEL_NS)
 
@@ -94,6 +96,22 @@ def longest_product(rank: RankView, limits: Floors, chosen: Bools) -> Evidence:
     units = np.flatnonzero(chosen)
     row = row_of_most(rank.trace, limits.row[units], limits.time[units])
     return user_evidence(rank, row, "the longest product there", "roofline")
+
+
+def saving_of_units(
+    rank: RankView, chosen: Bools, sure: Floats, best: Floats, *, least: float
+) -> tuple[Saving, Sentence] | None:
+    """The gain if chosen units took other times at most and at least, and the reason why it is less than their gain.
+
+    None where it is negligible, or where they take less than `least` of the steps. `sure`, `best`: ns, float64 [units].
+    """
+    limits = floors(rank.trace)
+    spans = time_of_units(rank, limits, chosen)
+    if spans.length < least * rank.time.length:
+        return None
+    low, high = (with_work(rank, left(limits, chosen, each)) for each in (sure, best))
+    saved = saving(rank, low, high, spans)
+    return None if saved is None else (saved, saved.limit(float((limits.time - best)[chosen].clip(0).sum())))
 
 
 def time_of_units(rank: RankView, limits: Floors, chosen: Bools) -> Intervals:

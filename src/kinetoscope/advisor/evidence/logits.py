@@ -22,7 +22,7 @@ _SOFTMAX: Final = "aten::_log_softmax"
 
 @dataclass(frozen=True)
 class LogitsInFP32:
-    """What happens to them.
+    """Operators on logits in FP32, and their sizes.
 
     Attributes:
         work: bool [work], device work of calls that read or write them.

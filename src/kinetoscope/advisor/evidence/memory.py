@@ -39,7 +39,7 @@ class MemoryUse:
 
 
 def memory_use(rank: RankView) -> list[MemoryUse]:
-    """Of each device whose allocator said how much was in use; not of the host."""
+    """The use of each device whose allocator said how much was in use; not of the host."""
     trace, instants = rank.trace, memory_instants(rank.trace)
     total = {device.number: device.memory or 0 for device in devices(trace)}
     ends = rank.scope.steps.host.end
@@ -77,7 +77,7 @@ def allocator_calls(trace: Trace) -> Int64s:
 
 
 def in_steady_state(rank: RankView, rows: Int64s) -> Int64s:
-    """Those of the selected steps, if they occur in the later half of them: at the beginning, pools only fill up."""
+    """The calls of the selected steps, if some are in the later half of them: at the beginning, pools only fill up."""
     rows = rows[rank.scope.host_mask[rows]]
     begins = rank.scope.steps.host.start
     later = rows[rank.trace.start[rows] >= begins[len(begins) // 2]] if len(begins) else rows[:0]

@@ -1,4 +1,4 @@
-"""Which operators optimizers call, and what the constructors of torch's optimizers take."""
+"""Operators that optimizers call, and what the constructors of torch's optimizers take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other settings of the allocator would bring, as the replay of a memory snapshot says."""
+"""Gains by other settings of the allocator, as the replay of a memory snapshot says."""
 
 from __future__ import annotations
 

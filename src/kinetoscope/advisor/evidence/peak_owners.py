@@ -1,4 +1,4 @@
-"""What memory is for at the peak of a rank's memory snapshot, as the rules about its owners see it."""
+"""Owners of memory at the peak of a rank's memory snapshot, as the rules about them see it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import polars as pl
 
 from kinetoscope.advisor.finding import Evidence
 from kinetoscope.advisor.rule import RankView
-from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name
+from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.snapshot.failures import total_memory
 from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.replay import histories, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
 from kinetoscope.schema import Result
 from kinetoscope.views.sentences import Quantity, total
@@ -61,15 +61,15 @@ def device_number(name: str) -> int:
 
 
 def peak_owners(rank: RankView) -> Iterator[PeakOwners]:
-    """Of each device of the snapshot whose memory is nearly full, ran out, or has a size that the file does not say."""
+    """The owners on each device of the snapshot whose memory is nearly full, ran out, or is of unknown size."""
     trace, snapshot = rank.trace, snapshot_of(rank.trace)
     if snapshot is None:
         return
     answer, stacks = rank.ask("memory_peak", group_by="use"), rank.ask("memory_peak", group_by="stack").frame
-    for device in snapshot.devices:
-        past, name = history(trace, device), device_name(DEVICE_TYPES.index("cuda"), device)
+    for past in histories(trace):
+        device, name = past.device, device_name(CUDA, past.device)
         here = answer.frame.filter(device=name, source="snapshot")
-        if past is None or not len(here):
+        if not len(here):
             continue
         ran_out = bool((past.events.action == OUT_OF_MEMORY).any())
         memory = total_memory(trace, snapshot, device)

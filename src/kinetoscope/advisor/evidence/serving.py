@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.advisor.rule import JobView, RankView
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s, scattered
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.serving.steps import serving_steps
 from kinetoscope.model.steps.steps import step_of
@@ -89,8 +89,7 @@ def engine_steps(rank: RankView) -> EngineSteps | None:
     chosen = np.flatnonzero(step_of(rank.scope.steps.host, start) >= 0)
     if not len(chosen):
         return None
-    place = np.full(len(start) + 1, -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
+    place = scattered(len(start) + 1, chosen, np.arange(len(chosen)), np.int64)
     track = int(np.bincount(every.named.track[chosen]).argmax())
     host = Intervals(start[chosen], end[chosen])
     return EngineSteps(every.frame[chosen.tolist()], host, place[every.step], every.share, track)

@@ -15,6 +15,7 @@ from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.model.execution.autograd import in_backward
 from kinetoscope.model.execution.optimizers import optimizer_steps, zero_grads
 from kinetoscope.model.snapshot.forward_only import kept_graph
+from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.sites import BACKWARD, RECOMPUTATION, stack_sites
 from kinetoscope.views.sentences import EMPTY, Sentence, cell, measured, say
 
@@ -42,8 +43,7 @@ def activations_of_layers(rank: RankView) -> Iterator[Finding]:
 
     What to do. Checkpoint the layers, or only some of them, or only attention.
     """
-    sites = stack_sites(rank.trace)
-    if sites is None or (sites.marks & RECOMPUTATION).any():
+    if snapshot_of(rank.trace) is None or ((sites := stack_sites(rank.trace)).marks & RECOMPUTATION).any():
         return
     has_backward = bool((sites.marks & BACKWARD).any()) or not sites.has_cpp
     for peak in peak_owners(rank):

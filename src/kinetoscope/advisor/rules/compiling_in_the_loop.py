@@ -63,11 +63,7 @@ def _compiled(rank: RankView) -> Iterator[Finding]:
     rows, count = spans.rows[within], int((spans.phase[spans.rows[within]] == 0).sum())
     if not count:  # the compiler records a graph of what is compiled already
         return
-    factors = rank.factors()
-    for track in np.unique(trace.track[rows]).tolist():
-        factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
-    gains = rank.gains(factors)
-    time = rank.spans(rows)
+    gains, time = rank.gains(rank.without_time(rows)), rank.spans(rows)
     saved = saving(rank, _CERTAIN_SHARE, gains, rank.exposed(time), took=time.length, as_recorded=True)
     if saved is None:
         return

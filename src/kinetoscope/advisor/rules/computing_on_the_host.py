@@ -49,11 +49,11 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
 
     What to do. Keep the tensor on the device; replace the operator by one that the device has.
     """
-    trace, found = rank.trace, host_islands(rank.trace)
-    chosen = np.flatnonzero(rank.scope.host_mask[found.rows])
+    trace, islands = rank.trace, host_islands(rank.trace)
+    chosen = np.flatnonzero(rank.scope.host_mask[islands.rows])
     if not len(chosen):
         return
-    rows = found.rows[chosen]
+    rows = islands.rows[chosen]
     frame = user_frame_of(trace, rows)
     site, _ = group(trace.name[rows], np.where(frame >= 0, trace.name[frame], np.int32(-1)))
     took = np.bincount(site, weights=trace.end[rows] - trace.start[rows])
@@ -61,7 +61,7 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         if took[each] < NEGLIGIBLE_STEP_SHARE * rank.time.length:
             break
         here = chosen[site == each]
-        own, calls = found.rows[here], np.concatenate([found.fetch[here], found.send[here]])
+        own, calls = islands.rows[here], np.concatenate([islands.fetch[here], islands.send[here]])
         calls = np.unique(calls[calls >= 0])
         low, high = rank.gains(_without(rank, own, calls[:0])), rank.gains(_without(rank, own, calls))
         time = merge(rank.spans(own), rank.spans(_around(trace, calls)))
@@ -69,17 +69,17 @@ def computing_on_the_host(rank: RankView) -> Iterator[Finding]:
         sure, goes = _CERTAIN_SHARE * np.minimum(low, high), merge(rank.exposed(time), copies)
         saved = saving(rank, sure, high, time, took=merge(time, copies).length, goes=goes)
         if saved is not None:
-            yield _claim(saved, found, here)
+            yield _claim(saved, islands, here)
 
 
-def _claim(saved: Saving, found: HostIslands, here: Int32s) -> Finding:
-    rank, trace, own = saved.rank, saved.rank.trace, found.rows[here]
+def _claim(saved: Saving, islands: HostIslands, here: Int32s) -> Finding:
+    rank, trace, own = saved.rank, saved.rank.trace, islands.rows[here]
     longest = rank.longest(own)
     name = call_name(trace.strings.glance(int(trace.name[longest])), EventKind.HOST_OP).strip()
     shown = user_evidence(rank, longest, "the longest of these operators", "operators")
     module = int(enclosing_module(trace)[longest])
     inner = f" of {quoted(trace.strings.label(int(trace.name[module])))}" if module >= 0 and not shown.file else ""
-    fetched, sent = (found.fetch[here] >= 0).any(), (found.send[here] >= 0).any()
+    fetched, sent = (islands.fetch[here] >= 0).any(), (islands.send[here] >= 0).any()
     ways = " and ".join(
         ["fetched from the device for it"] * bool(fetched)
         + ["sent back after it" if fetched else "sent to the device after it"] * bool(sent)

@@ -145,7 +145,7 @@ def _table(name: str, dims: Any, concrete: Any) -> _Table | None:
 
 
 def _left(dims: Any, sizes: dict[tuple[int, int], float]) -> float:
-    """What is left of an operator on such a table, or on a list of tensors with one among them."""
+    """The share left of an operator on such a table, or on a list of tensors with one among them."""
     first = dims[0] if isinstance(dims, list) and dims and isinstance(dims[0], list) else []
     shapes = [each for each in (first if first and isinstance(first[0], list) else [first])
               if all(isinstance(size, int) for size in each)]  # fmt: skip

@@ -93,12 +93,12 @@ def _in_double(trace: Trace) -> Bools:
     rows = trace.rows(EventKind.HOST_OP)
     dims, types = (arguments.codes(trace, name, rows) for name in ("input_dims", "input_types"))
     keys, place = np.unique(np.stack([dims, types]), axis=1, return_inverse=True)
-    found = [
+    is_double = [
         of >= 0 and each >= 0 and _has_double(trace.strings.nested(of), trace.strings.nested(each))
         for of, each in keys.T.tolist()
     ]
     result = np.zeros(len(trace), np.bool_)
-    result[rows] = np.array(found, np.bool_)[place.reshape(-1)] if len(rows) else False
+    result[rows] = np.array(is_double, np.bool_)[place.reshape(-1)] if len(rows) else False
     parent = call_tree(trace).parent
     around = ancestor(parent, result)
     return result & ~np.append(around >= 0, np.False_)[parent]

@@ -12,11 +12,10 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted
 from kinetoscope.algorithms.arrays import any_of
 from kinetoscope.model.memory.allocator import CUDA, device_name
-from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.releases import EMPTIED, releases
-from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.replay import histories
 from kinetoscope.model.snapshot.sites import stack_sites
-from kinetoscope.model.snapshot.snapshot import SEGMENT_ALLOC, SEGMENT_MAP
+from kinetoscope.model.snapshot.snapshot import GROWING
 from kinetoscope.views.sentences import measured, say
 
 _LOOP: Final = 3
@@ -40,14 +39,13 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
     What to do. Leave `empty_cache` out of the loop. Where it was to fight fragmentation, let segments grow.
     """
     trace = rank.trace
-    snapshot, sites = snapshot_of(trace), stack_sites(trace)
-    for device in snapshot.devices if snapshot is not None else ():
-        past, went = history(trace, device), releases(trace, device)
+    for past in histories(trace):
+        went, sites = releases(trace, past.device), stack_sites(trace)
         rows = went.of(EMPTIED)
-        if past is None or sites is None or not len(rows):
+        if not len(rows):
             continue
         events = past.events
-        grown = np.where(any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP)), events.size, 0)
+        grown = np.where(any_of(events.action, GROWING), events.size, 0)
         frames = sites.user[events.stack[went.first[rows]]]
         for frame in np.unique(frames[frames >= 0]).tolist():
             here = rows[frames == frame]
@@ -55,7 +53,7 @@ def emptied_caches(rank: RankView) -> Iterator[Finding]:
             again = min(int(grown[went.last[here[0]] :].sum()), back)
             if len(here) < _LOOP or again < _REALLOCATED * back:
                 continue
-            name = device_name(CUDA, device)
+            name = device_name(CUDA, past.device)
             line = sites.line_of(frame)
             yield Finding(
                 message=say(

@@ -7,20 +7,14 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.host_waits import (
-    CERTAIN_SHARE,
-    WaitSite,
-    fetches_tokens,
-    wait_sites,
-    without_waits,
-)
+from kinetoscope.advisor.evidence.host_waits import CERTAIN_SHARE, WaitSite, fetches_tokens, wait_sites, without_waits
 from kinetoscope.advisor.evidence.serving import EngineSteps, engine_steps, setting, slowed_by_recording
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import joined, share
 from kinetoscope.algorithms.arrays import Floats
-from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, difference, extents, intersection, union
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.steps.steps import steps as find_steps
@@ -110,7 +104,7 @@ def gaps_between_serving_steps(rank: RankView) -> Iterator[Finding]:
 
 
 def _gains(rank: RankView, sites: Sequence[WaitSite], cut: dict[int, Intervals]) -> Floats:
-    """What the steps gain if the host waits nowhere, and some of its time, by track, is not there."""
+    """The gain of the steps if the host waits nowhere, and some of its time, by track, is not there."""
     factors = without_waits(rank, sites, 1.0)
     factors.cut.update(cut)
     return rank.gains(factors)
@@ -134,11 +128,7 @@ def _why(tokens: list[WaitSite]) -> str:
 
 def _between_work(rank: RankView, steps: EngineSteps) -> Intervals:
     """From the last work of each step to the first of the next, a union."""
-    inside = np.flatnonzero(steps.step >= 0)
-    first = np.full(len(steps), np.iinfo(np.int64).max)
-    last = np.full(len(steps), np.iinfo(np.int64).min)
-    np.minimum.at(first, steps.step[inside], rank.work.start[inside])
-    np.maximum.at(last, steps.step[inside], rank.work.end[inside])
+    first, last = extents(steps.step, len(steps), rank.work.start, rank.work.end)
     works = last > first
     first, last = first[works], np.maximum.accumulate(last[works])
     ahead = first[1:] > last[:-1]

@@ -42,10 +42,7 @@ def garbage_collection(rank: RankView) -> Iterator[Finding]:
     )
     if not len(rows):
         return
-    factors = rank.factors()
-    for track in np.unique(trace.track[rows]).tolist():
-        factors.cut[track] = rank.spans(rows[trace.track[rows] == track])
-    gains = rank.gains(factors)
+    gains = rank.gains(rank.without_time(rows))
     spans = rank.spans(rows)
     saved = saving(
         rank, _CERTAIN_SHARE * gains, _COST_RATIO * gains, rank.exposed(spans), took=spans.length, as_recorded=True

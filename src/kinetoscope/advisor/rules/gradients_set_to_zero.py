@@ -9,10 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.optimizers import works_on_all, zeroes
 from kinetoscope.advisor.evidence.source_location import host_and_device_time
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

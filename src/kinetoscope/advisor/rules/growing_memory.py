@@ -53,10 +53,12 @@ def growing_memory(rank: RankView) -> Iterator[Finding]:
     leaks = growth.frame.filter((pl.col("verdict") == "leak") & (pl.col("per_step") >= _MIN_BYTES_PER_STEP))
     for whole in leaks.iter_rows(named=True):
         device = str(whole["device"])
-        kept = growth.frame.filter((pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0))
-        kept = kept.filter(pl.col("steps").fill_null(whole["steps"]) * 2 >= whole["steps"] - 1)
-        source = _source(kept.row(0, named=True)) if len(kept) else EMPTY
-        holder = kept["held_by"][0] if len(kept) else None
+        lasting = growth.frame.filter(
+            (pl.col("device") == device) & (pl.col("kind") != "device") & (pl.col("size") > 0)
+        )
+        lasting = lasting.filter(pl.col("steps").fill_null(whole["steps"]) * 2 >= whole["steps"] - 1)
+        source = _source(lasting.row(0, named=True)) if len(lasting) else EMPTY
+        holder = lasting["held_by"][0] if len(lasting) else None
         yield Finding(
             message=say(
                 "Memory grows from step to step on {device}. It grows by {per_step} a step{source}{until}.",
@@ -81,15 +83,15 @@ def _keys(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("device", "kind", "verdict", "per_step")}
 
 
-def _source(kept: dict[str, Any]) -> Sentence:
-    module = say(" in {module}", module=quoted(str(kept["module"]))) if kept["module"] else EMPTY
-    where = "at" if kept["kind"] == "stack" and ":" in str(kept["name"]) else "by"
+def _source(lasting: dict[str, Any]) -> Sentence:
+    module = say(" in {module}", module=quoted(str(lasting["module"]))) if lasting["module"] else EMPTY
+    where = "at" if lasting["kind"] == "stack" and ":" in str(lasting["name"]) else "by"
     return say(
         "; most of what is kept was allocated {where} {name}{module}{held}",
         where=where,
-        name=quoted(str(kept["name"])),
+        name=quoted(str(lasting["name"])),
         module=module,
-        held=_HELD.get(str(kept["held_by"]), ""),
+        held=_HELD.get(str(lasting["held_by"]), ""),
     )
 
 

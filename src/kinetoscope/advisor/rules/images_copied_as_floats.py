@@ -82,7 +82,7 @@ def images_copied_as_floats(rank: RankView) -> Iterator[Finding]:
 
 
 def _shrunk(rank: RankView, copies: ToDevice, which: Int64s) -> tuple[Floats, Int64s]:
-    """What part of its time each copy would take with 8 bits a channel, 1 for what is no image; how many channels."""
+    """The share of its time that each copy would take with 8 bits a channel, 1 for what is no image; the channels."""
     factor, channels = np.ones(len(copies)), np.zeros(len(copies), np.int64)
     trace, ops = rank.trace, copies.op[which]
     dims, types = (arguments.codes(trace, name, ops) for name in ("input_dims", "input_types"))
@@ -98,7 +98,7 @@ def _shrunk(rank: RankView, copies: ToDevice, which: Int64s) -> tuple[Floats, In
 
 
 def _channels(dims: Any) -> int:
-    """Of images or video their channels; 0 for what has another shape. Of a copy the source is the second input."""
+    """Channels of images or video; 0 for what has another shape. The source of a copy is its second input."""
     shapes = [each for each in dims if isinstance(each, list) and each] if isinstance(dims, list) else []
     if not shapes or len(shapes[0]) not in (4, 5) or not all(isinstance(size, int) for size in shapes[0]):
         return 0

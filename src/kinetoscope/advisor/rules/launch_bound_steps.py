@@ -62,7 +62,7 @@ _SERVERS: Final = {
 
 
 def _change(rank: RankView) -> str:
-    """What is not done yet: compiled code, graphs of it, else more of both."""
+    """The change that is not made yet: compiled code, graphs of it, else more of both."""
     steps = engine_steps(rank)
     if steps is not None:
         return setting(steps.engine, _SERVERS if "graphs" in rank.uses else GRAPH_SETTINGS)

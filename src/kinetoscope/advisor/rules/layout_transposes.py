@@ -9,11 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-    with_pauses,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches, with_pauses
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -98,7 +94,7 @@ def _copies_between_layouts(trace: Trace) -> Bools:
 
 
 def _layouts(*images: Tensor) -> tuple[str, ...]:
-    """Where the channels of images of one shape are: "first" or "last" for each, () where that means nothing."""
+    """The place of the channels of images of one shape: "first" or "last" for each, () where that means nothing."""
     shape = images[0].shape
     if any(each.shape != shape for each in images) or len(shape) not in (4, 5):
         return ()

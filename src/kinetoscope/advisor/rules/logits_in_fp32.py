@@ -9,10 +9,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.logits import logits_in_fp32
 from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

@@ -107,7 +107,7 @@ def many_small_collectives(job: JobView) -> Iterator[Finding]:
 
 
 def _latency(part: pl.DataFrame, all_sizes: pl.DataFrame) -> float:
-    """What one takes beyond its bytes at the best rate of large ones of its kind; half of it if that is unknown."""
+    """The time of one beyond its bytes at the best rate of large ones of its kind; half of it if that is unknown."""
     rate = pl.col("bytes") / pl.col("transfer")
     large = all_sizes.filter((pl.col("kind") == part["kind"][0]) & (pl.col("bytes") > _MAX_BYTES))
     best = large.select(rate.max()).item()

@@ -245,7 +245,7 @@ def _half_of(rank: RankView, work: Bools) -> Intervals:
 
 
 def _beside(rank: RankView, others: Bools) -> Sentence:
-    """What other kernels take that would move half the bytes, as a sentence after others; "" for none."""
+    """A sentence on the time of other kernels that would move half the bytes, after others; "" for none."""
     time = rank.work_time(others)
     if not time.length:
         return EMPTY

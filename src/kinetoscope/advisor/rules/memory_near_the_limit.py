@@ -10,10 +10,9 @@ from kinetoscope.advisor.evidence.source_location import event_evidence
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import counted, quoted, share
-from kinetoscope.model.memory.allocator import DEVICE_TYPES, device_name, out_of_memory
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.memory.allocator import CUDA, device_name, out_of_memory
 from kinetoscope.model.snapshot.releases import RETRY, releases
-from kinetoscope.model.snapshot.replay import history, level
+from kinetoscope.model.snapshot.replay import histories, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
 from kinetoscope.views.sentences import EMPTY, measured, say
 
@@ -62,17 +61,14 @@ def memory_near_the_limit(rank: RankView) -> Iterator[Finding]:
 
 def _retries(rank: RankView) -> Iterator[Finding]:
     """Requests that a snapshot records for which the device had no more at first; those that failed are MEMORY009's."""
-    snapshot = snapshot_of(rank.trace)
-    for device in snapshot.devices if snapshot is not None else ():
-        past, went = history(rank.trace, device), releases(rank.trace, device)
+    for past in histories(rank.trace):
+        went = releases(rank.trace, past.device)
         rows = went.of(RETRY)
-        if past is None or not len(rows):
-            continue
         failures = int((past.events.action == OUT_OF_MEMORY).sum())
         if len(rows) <= failures:
             continue
-        name = device_name(DEVICE_TYPES.index("cuda"), device)
-        peak = int(level(rank.trace, device, "active").max())
+        name = device_name(CUDA, past.device)
+        peak = int(level(rank.trace, past.device, "active").max())
         yield Finding(
             message=say(
                 "Device memory is nearly full. {times} {device} had no more for a request until the allocator had"

@@ -8,9 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
-from kinetoscope.advisor.evidence.stakes import (
-    without_calls,
-)
+from kinetoscope.advisor.evidence.stakes import without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -92,8 +90,7 @@ def _needless(rank: RankView) -> Int64s:
     parent = call_tree(trace).parent
     rows = np.flatnonzero(outermost_ops(trace) & rank.scope.host_mask)
     rows = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
-    copying = np.zeros(len(trace) + 1, np.bool_)
-    copying[parent[rows_named(trace, _COPY.__eq__, EventKind.HOST_OP)]] = True
+    copying = marked(len(trace) + 1, parent[rows_named(trace, _COPY.__eq__, EventKind.HOST_OP)])
     copying = copying[:-1] & rows_named(trace, _CONTIGUOUS.__eq__, EventKind.HOST_OP)
     takes_any = elementwise_ops(trace) | rows_named(trace, _READS_ANY.__contains__, EventKind.HOST_OP)
     reader = _readers(trace, rows, copying)
@@ -111,7 +108,7 @@ def _needless(rank: RankView) -> Int64s:
 def _readers(trace: Trace, rows: Int64s, copying: Bools) -> Int64s:
     """The place of the operator that reads each copy's result, −1 for none: int64 [rows]."""
     codes = arguments.codes(trace, "input_dims", rows.astype(np.int32))
-    track, found = trace.track[rows], np.full(len(rows), -1, np.int64)
+    track, reader = trace.track[rows], np.full(len(rows), -1, np.int64)
     left = np.flatnonzero(copying[rows])
     for ahead in range(1, _MAX_WORK_AHEAD + 1):
         left = left[left + ahead < len(rows)]
@@ -120,9 +117,9 @@ def _readers(trace: Trace, rows: Int64s, copying: Bools) -> Int64s:
         reads = np.array([_reads(trace, *each) for each in pairs.T.tolist()], np.bool_)[pair.reshape(-1)]
         reads &= ~copying[rows[other]] & (track[other] == track[left])
         unknown = (codes[left] < 0) & (track[other] == track[left])
-        found[left[reads | unknown]] = other[reads | unknown]
+        reader[left[reads | unknown]] = other[reads | unknown]
         left = left[~(reads | unknown)]
-    return found
+    return reader
 
 
 def _reads(trace: Trace, copied: int, other: int) -> bool:

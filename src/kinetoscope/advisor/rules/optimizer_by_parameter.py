@@ -15,10 +15,7 @@ from kinetoscope.advisor.evidence.optimizers import (
     is_of_torch,
     works_on_all,
 )
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
@@ -262,7 +259,7 @@ def _traffic_left(rank: RankView, within: Bools, name: str) -> tuple[float, floa
 
 
 def _factors(rank: RankView, within: Bools, ops: Bools, left: _Left, floor: int) -> Factors:
-    """Of each kernel what it takes up to `floor` shrinks like a tiny one, the rest like a large one."""
+    """A what-if in which each kernel's time up to `floor` shrinks like a tiny one's, the rest like a large one's."""
     trace, factors = rank.trace, unblocked_launches(rank)
     factors.host[within] = left.host
     if rank.has_device:

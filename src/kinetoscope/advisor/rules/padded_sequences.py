@@ -98,7 +98,7 @@ def padded_sequences(rank: RankView) -> Iterator[Finding]:
 
 
 def _part(rank: RankView, factors: Factors) -> Intervals:
-    """Of what computes in the selected steps the part that goes: of each piece its beginning."""
+    """The part that goes of what computes in the selected steps: the beginning of each piece."""
     trace, work = rank.trace, rank.work
     if rank.has_device:
         start, end, left = work.start, work.end, factors.work

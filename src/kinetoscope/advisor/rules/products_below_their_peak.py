@@ -10,16 +10,13 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import (
     KEPT_PEAK_SHARE,
     is_linear,
-    left,
     longest_product,
+    saving_of_units,
     selected_units,
-    time_of_units,
-    with_work,
 )
 from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.model.device.hardware import is_rocm
@@ -62,14 +59,10 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
     large &= (limits.bound == Bound.COMPUTE) & (limits.time >= _MIN_PRODUCT_NS)
     efficiency = np.nan_to_num(limits.floor / np.maximum(limits.time, 1))
     chosen = large & (efficiency < _MAX_EFFICIENCY)
-    spans = time_of_units(rank, limits, chosen)
-    if spans.length < _MIN_STEP_SHARE * rank.time.length:
+    gain = saving_of_units(rank, chosen, *_times(limits, large, efficiency), least=_MIN_STEP_SHARE)
+    if gain is None:
         return
-    at_most, at_least = _times(limits, large, efficiency)
-    low, high = (with_work(rank, left(limits, chosen, each)) for each in (at_most, at_least))
-    saved = saving(rank, low, high, spans)
-    if saved is None:
-        return
+    saved, limit = gain
     shown = longest_product(rank, limits, chosen)
     floor, time = (float(each[chosen].sum()) for each in (limits.floor, limits.time))
     yield saved.finding(
@@ -81,7 +74,7 @@ def products_below_their_peak(rank: RankView) -> Iterator[Finding]:
             takes=saved.per_step,
             part=saved.part,
             floor=measured(rank.per_step(floor), "ns"),
-            limit=saved.limit(float((limits.time - at_least)[chosen].clip(0).sum())),
+            limit=limit,
         ),
         change="+ PYTORCH_TUNABLEOP_ENABLED=1 python ...  # tries rocBLAS and hipBLASLt for each size, once\n"
         "+ TORCH_BLAS_PREFER_HIPBLASLT=1"

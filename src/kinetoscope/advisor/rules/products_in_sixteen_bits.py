@@ -11,18 +11,15 @@ from kinetoscope.advisor.evidence.limits import (
     KEPT_PEAK_SHARE,
     TRAFFIC_REACHES,
     is_linear,
-    left,
     longest_product,
     peak_in,
+    saving_of_units,
     selected_units,
     time_of,
-    time_of_units,
-    with_work,
 )
 from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
@@ -58,20 +55,16 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
     peak = peak_in(rank.trace, limits, "fp8")
     chosen = selected_units(rank) & np.isin(limits.precision, _SIXTEEN_BITS) & is_linear(rank.trace)
     chosen &= (limits.bound == Bound.COMPUTE) & (peak > 0)
-    time = float(limits.time[chosen].sum())
-    spans = time_of_units(rank, limits, chosen)
-    if spans.length < _MIN_STEP_SHARE * rank.time.length or not time:
-        return
-    efficiency = float(limits.floor[chosen].sum()) / time
+    efficiency = float(limits.floor[chosen].sum()) / max(float(limits.time[chosen].sum()), 1.0)
     if efficiency < _MIN_EFFICIENCY:
         return
     casts = _CASTS * limits.bytes / (TRAFFIC_REACHES * limits.bandwidth) * 1e9
     sure = limits.time * limits.peak / peak / KEPT_PEAK_SHARE + casts
     best = time_of(limits, peak, limits.bytes / 2)
-    low, high = (with_work(rank, left(limits, chosen, each)) for each in (sure, best))
-    saved = saving(rank, low, high, spans)
-    if saved is None:
+    gain = saving_of_units(rank, chosen, sure, best, least=_MIN_STEP_SHARE)
+    if gain is None:
         return
+    saved, limit = gain
     shown = longest_product(rank, limits, chosen)
     yield saved.finding(
         message=say(
@@ -80,7 +73,7 @@ def products_in_sixteen_bits(rank: RankView) -> Iterator[Finding]:
             where=mostly_in_source(shown),
             part=saved.part,
             reached=share(efficiency, 1.0),
-            limit=saved.limit(float((limits.time - best)[chosen].clip(0).sum())),
+            limit=limit,
         ),
         change="+ from torchao.float8 import convert_to_float8_training\n+ convert_to_float8_training(model)"
         if rank.program == "training"

@@ -12,7 +12,7 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Floats, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, extents, intersection, union
 from kinetoscope.views.sentences import EMPTY, measured, say
 
 _MIN_RATIO: Final = 3.0
@@ -82,9 +82,7 @@ def prompts_hold_up_decoding(rank: RankView) -> Iterator[Finding]:
 
 def _held_up(rank: RankView, step: Int64s, delay: Floats) -> Intervals:
     """The end of the device work of each step that holds others up, as long as it does so: a union."""
-    end = np.zeros(len(delay), np.int64)
-    inside = np.flatnonzero(step >= 0)
-    np.maximum.at(end, step[inside], rank.work.end[inside])
+    end = extents(step, len(delay), rank.work.start, rank.work.end).end
     held = (delay > 0) & (end > 0)
     return union(end[held] - delay[held].astype(np.int64), end[held])
 

@@ -10,10 +10,7 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import selected_units
 from kinetoscope.advisor.evidence.memory import memory_use
 from kinetoscope.advisor.evidence.source_location import in_source, user_evidence
-from kinetoscope.advisor.evidence.stakes import (
-    bridged,
-    without_calls,
-)
+from kinetoscope.advisor.evidence.stakes import bridged, without_calls
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

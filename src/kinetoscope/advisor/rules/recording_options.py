@@ -9,7 +9,6 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.wording import joined
 from kinetoscope.model.device.hardware import devices
-from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.views.sentences import say
@@ -66,13 +65,6 @@ def _lacks(rank: RankView) -> Iterator[tuple[str, str]]:
         yield "memory events", "profile_memory=True"
     if idle and "with_stack" not in known:
         yield "Python stacks", "with_stack=True"
-
-
-def _was_not_asked_for_devices(rank: RankView) -> bool:
-    """Is there a device, and no work of it, though nothing was lost?"""
-    if rank.has_device or not rank.is_complete or rank.recorded & WITHOUT_DEVICE:
-        return False
-    return bool(devices(rank.trace)) or len(rank.trace.rows(EventKind.RUNTIME)) > 0
 
 
 RULE = Rule("RECORDING002", "Options of the recording", recording_options, unfit=frozenset({"autograd profiler"}))

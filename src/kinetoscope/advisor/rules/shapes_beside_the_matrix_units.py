@@ -10,14 +10,11 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import (
     KEPT_PEAK_SHARE,
     PRODUCTS_REACH,
-    left,
+    saving_of_units,
     selected_units,
-    time_of_units,
-    with_work,
 )
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s, marked
 from kinetoscope.model.device.peaks import PRECISIONS
@@ -67,14 +64,11 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
     if not len(units):
         return
     chosen = marked(len(limits), units)
-    spans = time_of_units(rank, limits, chosen)
-    if spans.length < _MIN_STEP_SHARE * rank.time.length:
+    times = _times(rank, limits, chosen, products[~chosen[products]])
+    gain = saving_of_units(rank, chosen, *times, least=_MIN_STEP_SHARE)
+    if gain is None:
         return
-    at_most, at_least = _times(rank, limits, chosen, products[~chosen[products]])
-    low, high = (with_work(rank, left(limits, chosen, each)) for each in (at_most, at_least))
-    saved = saving(rank, low, high, spans)
-    if saved is None:
-        return
+    saved, limit = gain
     longest = int(np.argmax(limits.time[units]))
     row, size = int(limits.row[units[longest]]), sizes[longest]
     better = -(-size // 64) * 64
@@ -84,7 +78,7 @@ def shapes_beside_the_matrix_units(rank: RankView) -> Iterator[Finding]:
             size=measured(size),
             products=rank.each_step(len(units), "product"),
             part=saved.part,
-            limit=saved.limit(float((limits.time - at_least)[chosen].clip(0).sum())),
+            limit=limit,
         ),
         change=f"- size = {size}\n+ size = {better}  # a multiple of 64, the rest of it unused",
         why=say(
@@ -112,7 +106,7 @@ def _unfit(rank: RankView, limits: Floors, units: Int64s) -> tuple[Int64s, list[
     shapes, strides = (arguments.codes(trace, name, rows) for name in ("input_dims", "input_strides"))
     variant = limits.calls.variant[limits.call[units]]
     keys, place = np.unique(np.stack([variant, shapes, strides]), axis=1, return_inverse=True)
-    found = [
+    alignments = [
         _alignment(
             limits.calls.variants[variant].name in _SECOND,
             trace.strings.nested(dims) if dims >= 0 else None,
@@ -121,8 +115,8 @@ def _unfit(rank: RankView, limits: Floors, units: Int64s) -> tuple[Int64s, list[
         for variant, dims, each in keys.T.tolist()
     ]
     each = place.reshape(-1).tolist()
-    unfit = [n for n, code in enumerate(each) if found[code][0] < _ALIGNED]
-    return units[unfit], [found[each[n]][1] for n in unfit]
+    unfit = [n for n, code in enumerate(each) if alignments[code][0] < _ALIGNED]
+    return units[unfit], [alignments[each[n]][1] for n in unfit]
 
 
 def _alignment(second: bool, dims: Any, strides: Any) -> tuple[int, int]:

@@ -10,11 +10,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.fusion import ChainsOfRank, chains_of_rank
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import (
-    bridged,
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import bridged, leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Evidence, Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

@@ -21,7 +21,7 @@ from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import share
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.model.critical_path.what_if import Factors
 from kinetoscope.model.roofline.floors import Floors, floors
 from kinetoscope.views.sentences import measured, say
@@ -110,9 +110,7 @@ def _runs(limits: Floors, small: Bools, track: Int32s, start: Int64s) -> Int32s:
     same[1:] = (variant[1:] == variant[:-1]) & (track[order][1:] == track[order][:-1]) & small[order][:-1]
     number = np.cumsum(~(same & small[order]))
     long = (np.bincount(number)[number] >= _RUN) & small[order]
-    run = np.full(len(order), -1, np.int32)
-    run[order[long]] = np.unique(number[long], return_inverse=True)[1]
-    return run
+    return scattered(len(order), order[long], np.unique(number[long], return_inverse=True)[1], np.int32)
 
 
 RULE = Rule("DEVICE011", "Small products one after another", small_products_in_a_row, needs="device")

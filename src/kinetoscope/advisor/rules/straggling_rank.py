@@ -35,7 +35,7 @@ _MIN_STEPS: Final = 3
 
 @dataclass(frozen=True)
 class _Words:
-    """What is said of a cause: what the rank does, what to change, and which analysis shows it.
+    """Words for a cause: what the rank does, what to change, and which analysis shows it.
 
     of_another: what to change on a rank that is not the first, which alone logs and saves; "" where that is the same.
     on_hosts, change_on_hosts: the same where there is no device; "" where that is no other.

@@ -16,9 +16,8 @@ from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import quoted, share
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, intersection, merge, union
-from kinetoscope.algorithms.trees.tree import enclosing
 from kinetoscope.model.execution.autograd import ENGINE_SPAN
-from kinetoscope.model.execution.call_tree import call_tree, main_thread
+from kinetoscope.model.execution.call_tree import call_tree, innermost_at, main_thread
 from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.marks import STEP, is_data_loading, is_mark, is_optimizer_range
 from kinetoscope.model.execution.optimizers import optimizer_steps, update_times, zero_grads
@@ -156,15 +155,7 @@ def _around(trace: Trace, track: int, gaps: Intervals) -> Int32s:
     """The call that most of each gap lies in: the outermost of those that fit into it, else the innermost around it."""
     calls = call_tree(trace)
     middle = (gaps.start + gaps.end) // 2
-    row = enclosing(
-        calls.order,
-        calls.offsets,
-        trace.start,
-        calls.until,
-        calls.parent,
-        np.full(len(middle), track, np.int32),
-        middle,
-    )
+    row = innermost_at(trace, np.full(len(middle), track, np.int32), middle)
     for place in range(len(row)):
         row[place] = _widest(trace, calls.parent, int(row[place]), int(gaps.start[place]), int(gaps.end[place]))
     return row
@@ -203,7 +194,7 @@ def _labels(rank: RankView, gaps: Intervals, around: Int32s) -> list[str]:
 
 
 def _between(before: str, after: str) -> str:
-    """What is not recorded, by what is recorded around it."""
+    """The label of what is not recorded, by what is recorded around it."""
     if not before and not after:
         return _UNRECORDED
     return f"{_UNRECORDED} after {quoted(before)}" if before else f"{_UNRECORDED} before {quoted(after)}"
@@ -248,12 +239,12 @@ def _recurs(rank: RankView, gaps: Intervals) -> Bools:
     """
     hosts, begun = rank.scope.steps.host, np.sort(rank.trace.start[_calls(rank)])
     step, done = step_of(hosts, gaps.start), np.searchsorted(begun, gaps.start)
-    found = np.zeros(len(step), np.bool_)
+    result = np.zeros(len(step), np.bool_)
     for ordinal in (done - np.searchsorted(begun, hosts.start)[step], np.searchsorted(begun, hosts.end)[step] - done):
         of_steps = np.unique(np.stack([ordinal, step]), axis=1)[0]
         values, steps = np.unique(of_steps, return_counts=True)
-        found |= steps[np.searchsorted(values, ordinal)] > 1
-    return found
+        result |= steps[np.searchsorted(values, ordinal)] > 1
+    return result
 
 
 def _name(trace: Trace, row: int) -> str:

@@ -10,10 +10,7 @@ import numpy as np
 
 from kinetoscope.advisor.evidence.limits import ATTENTION_REACHES, left
 from kinetoscope.advisor.evidence.source_location import in_source, user_source_of
-from kinetoscope.advisor.evidence.stakes import (
-    leave_only,
-    unblocked_launches,
-)
+from kinetoscope.advisor.evidence.stakes import leave_only, unblocked_launches
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.saving import saving

@@ -200,7 +200,7 @@ def _of_work(rank: RankView, times: int) -> Intervals:
 
 
 def _thinned(time: Intervals, gone: float) -> Intervals:
-    """Of some time such a part, spread evenly: of each piece of it the beginning."""
+    """A part of some time, spread evenly: the beginning of each piece of it."""
     count = np.maximum(-(-(time.end - time.start) // _PIECE_NS), 1)
     place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     start = np.repeat(time.start, count) + place * _PIECE_NS

@@ -13,7 +13,7 @@ from kinetoscope.advisor.finding import Evidence, Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.step_statistics import is_periodic
 from kinetoscope.advisor.wording import wording
-from kinetoscope.model.trace.text import listed
+from kinetoscope.model.trace.text import listed, numbered
 from kinetoscope.views.numbers import shown
 from kinetoscope.views.sentences import each, measured, say
 
@@ -71,7 +71,7 @@ def waiting_at_step_boundaries(job: JobView) -> Iterator[Finding]:
     yield Finding(
         message=say(
             "In {steps} the other ranks wait for {ranks} ({cause}). They wait {lost} of an average step.",
-            steps=each(table, "step", late).words(f"step{'s' * (len(steps) > 1)} {listed(steps)}"),
+            steps=each(table, "step", late).words(numbered("step", steps)),
             ranks=each(table, "rank", late).words(f"{'rank' if len(ranks) == 1 else 'one of ranks'} {listed(ranks)}"),
             cause=cause,
             lost=measured(cost, "ns"),

@@ -20,7 +20,7 @@ from kinetoscope.advisor.evidence.source_location import source_of
 from kinetoscope.advisor.finding import Confidence, Evidence, Finding
 from kinetoscope.advisor.rule import NO_SERVER, RankView, Rule
 from kinetoscope.advisor.wording import quoted, share, wording
-from kinetoscope.algorithms.arrays import Bools, Int64s, marked
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked, scattered
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.activities import computes_inside, takes_next_batch
@@ -173,8 +173,7 @@ def _first_copies(trace: Trace, start: Int64s, end: Int64s) -> Int64s:
     asked = np.sort(trace.start[rows[trace.track[rows] == main_thread(trace)]])
     place = np.searchsorted(asked, start)
     there = place < len(asked)
-    first = np.full(len(start), -1, np.int64)
-    first[there] = asked[place[there]]
+    first = scattered(len(start), there, asked[place[there]], np.int64)
     return np.where(first < end, first, -1)
 
 

@@ -10,16 +10,13 @@ import numpy as np
 from kinetoscope.advisor.evidence.limits import (
     MIN_KERNEL_NS,
     is_linear,
-    left,
     longest_product,
+    saving_of_units,
     selected_units,
-    time_of_units,
-    with_work,
 )
 from kinetoscope.advisor.evidence.source_location import mostly_in_source
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.advisor.rule import RankView, Rule
-from kinetoscope.advisor.saving import saving
 from kinetoscope.advisor.wording import counted, share
 from kinetoscope.model.device.peaks import PRECISIONS
 from kinetoscope.model.roofline.floors import Bound, floors
@@ -53,15 +50,12 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
     limits = floors(rank.trace)
     chosen = selected_units(rank) & np.isin(limits.precision, _ELEMENT_BITS) & is_linear(rank.trace)
     chosen &= (limits.bound == Bound.MEMORY) & (limits.compute < _RIDGE_SHARE * limits.traffic)
-    spans = time_of_units(rank, limits, chosen)
-    if spans.length < _MIN_STEP_SHARE * rank.time.length:
-        return
     sure = limits.time / (2 * _KEPT_BANDWIDTH)
     best = np.maximum(limits.traffic / 2, MIN_KERNEL_NS)
-    low, high = (with_work(rank, left(limits, chosen, each)) for each in (sure, best))
-    saved = saving(rank, low, high, spans)
-    if saved is None:
+    gain = saving_of_units(rank, chosen, sure, best, least=_MIN_STEP_SHARE)
+    if gain is None:
         return
+    saved, limit = gain
     shown = longest_product(rank, limits, chosen)
     moved, flop = float(limits.bytes[chosen].sum()), float(limits.flop[chosen].sum())
     ridge = float(np.median(limits.peak[chosen] / limits.bandwidth[chosen]))
@@ -73,7 +67,7 @@ def weights_read_for_few_rows(rank: RankView) -> Iterator[Finding]:
             part=saved.part,
             rows=counted(round(flop / moved), "row"),
             ridge=counted(round(ridge), "row"),
-            limit=saved.limit(float((limits.time - best)[chosen].clip(0).sum())),
+            limit=limit,
         ),
         change="+ decode more sequences in one batch\n"
         "+ from torchao.quantization import Int8WeightOnlyConfig, quantize_\n"

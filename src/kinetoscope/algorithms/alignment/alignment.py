@@ -21,7 +21,7 @@ from kinetoscope.algorithms.alignment.sequence_alignment import (
     best_lag,
     no_pairs,
 )
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, rows_of
 
 _MIN_FOR_DISTANCE: Final = 4
 """Events from which on the distances between them prove a lag."""
@@ -102,7 +102,7 @@ def _shifted(one: Witness, other: Witness, lag: int) -> Pairs:
 
 
 def _is_steady(one: Witness, other: Witness, pairs: Pairs, offset: int, *, gaps: bool) -> bool:
-    """Whether the difference of the clocks is steady from event to event, as it is unless there are gaps.
+    """True if the difference of the clocks is steady from event to event, as it is unless there are gaps.
 
     Few events must be the same ones, or in the same steps, at nearly the same time.
     """
@@ -129,7 +129,7 @@ def _difference(one: Witness, other: Witness, pairs: Pairs) -> int:
 
 
 def _holds(one: Witness, other: Witness, pairs: Pairs, offset: int) -> Bools:
-    """Whether each pair is possible: binding ones overlap once the clocks agree; others always are."""
+    """True where each pair is possible: binding ones overlap once the clocks agree; others always are."""
     mine, theirs = pairs
     start, end = other.start[theirs] - offset, other.end[theirs] - offset
     apart = np.maximum(one.start[mine], start) - np.minimum(one.end[mine], end)
@@ -157,7 +157,7 @@ def _voted_offset(one: Witness, other: Witness) -> int | None:
     like = one.signature[mine[place]] == other.signature[theirs[voter]]
     difference = (other.end[theirs[voter]] - one.end[mine[place]])[like]
     for width in _BINS_NS:
-        if 2 * width > _distance(one.at(mine)):  # a voter would vote for several at once
+        if 2 * width > _distance(rows_of(one, mine)):  # a voter would vote for several at once
             break
         votes = np.bincount((difference + REACH_NS) // width, minlength=2 * REACH_NS // width + 2)
         votes = votes[1:] + votes[:-1]  # a true difference may lie at the edge of a bin
@@ -174,7 +174,7 @@ def _with_gaps(one: Witness, other: Witness, offset: int) -> Pairs:
     mine, theirs = np.flatnonzero(one.binding), np.flatnonzero(other.binding)
     if not len(mine) or not len(theirs):
         return no_pairs()
-    a, b = one.at(mine), other.at(theirs)
+    a, b = rows_of(one, mine), rows_of(other, theirs)
     b = Witness(b.start - offset, b.end - offset, b.signature, b.binding)
     pairs = _by_overlap(a, b, *_as_often(a, b))
     pairs = mine[pairs[0]], theirs[pairs[1]]
@@ -186,8 +186,8 @@ def _as_often(one: Witness, other: Witness) -> Pairs:
     mine, theirs = _by_occurrence(one.signature, other.signature)
     holds = _holds(one, other, (mine, theirs), 0)
     wrong = np.unique(one.signature[mine[~holds]])
-    kept = ~np.isin(one.signature[mine], wrong)
-    return mine[kept], theirs[kept]
+    agreeing = ~np.isin(one.signature[mine], wrong)
+    return mine[agreeing], theirs[agreeing]
 
 
 def _by_occurrence(one: Int64s, other: Int64s) -> Pairs:
@@ -204,7 +204,7 @@ def _by_overlap(one: Witness, other: Witness, mine: Int64s, theirs: Int64s) -> P
     """The pairs given and, of other events, those that overlap just one of their like by half of the shorter."""
     rest = np.setdiff1d(np.arange(len(one)), mine, assume_unique=True)
     theirs_rest = np.setdiff1d(np.arange(len(other)), theirs, assume_unique=True)
-    pairs = _overlapping(one.at(rest), other.at(theirs_rest))
+    pairs = _overlapping(rows_of(one, rest), rows_of(other, theirs_rest))
     return np.concatenate([mine, rest[pairs[0]]]), np.concatenate([theirs, theirs_rest[pairs[1]]])
 
 

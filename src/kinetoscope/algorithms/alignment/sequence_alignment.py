@@ -62,15 +62,9 @@ class Witness:
     def __len__(self) -> int:
         return len(self.start)
 
-    def at(self, places: Int64s) -> Witness:
-        """Some of the events."""
-        step = None if self.step is None else self.step[places]
-        vague = None if self.vague is None else self.vague[places]
-        return Witness(self.start[places], self.end[places], self.signature[places], self.binding[places], step, vague)
-
 
 def alike(one: Witness, other: Witness, mine: Any, theirs: Any) -> Bools:
-    """Whether signatures agree; vague ones agree with all."""
+    """True where signatures agree; vague ones agree with all."""
     like = one.signature[mine] == other.signature[theirs]
     for witness, places in ((one, mine), (other, theirs)):
         if witness.vague is not None:

@@ -74,7 +74,7 @@ def compared_ends(end: Floats, one: int) -> ComparedEnds:
 
 
 def depart_closer_than_arrive(end: Floats, arrival: Floats, ratio: float, share: float = 0.95) -> bool:
-    """Whether the spread of arrivals of any two is at least `ratio` times that of the departures of all.
+    """True if the spread of arrivals of any two is at least `ratio` times that of the departures of all.
 
     Departures of witnesses that have nothing to do with one another vary as their arrivals do. The arrivals of all
     pairs must vary, and nearly always: two that often arrive together would leave together too.
@@ -101,7 +101,7 @@ def depart_closer_than_arrive(end: Floats, arrival: Floats, ratio: float, share:
 
 
 def _median(values: Floats) -> Floats:
-    """Of each column, without NaN; the upper one of two: float64 [columns]."""
+    """The median of each column, without NaN; the upper one of two: float64 [columns]."""
     counts = (~np.isnan(values)).sum(axis=0)
     ordered = np.sort(values, axis=0)  # NaN last
     middle = (

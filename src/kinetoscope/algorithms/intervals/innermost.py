@@ -1,4 +1,4 @@
-"""Which row of a call tree is the innermost one at each instant of each track."""
+"""The innermost row of a call tree at each instant of each track."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s
 
 _EARLIEST_TIME, _LATEST_TIME = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -46,6 +46,18 @@ def union(start: Int64s, end: Int64s) -> Intervals:
 def length(start: Int64s, end: Int64s) -> int:
     """Time that any intervals cover, each instant once, ns."""
     return union(start, end).length
+
+
+def extents(codes: Int32s | Int64s, groups: int, start: Int64s, end: Int64s) -> Intervals:
+    """From the first start to the last end of each group; from the latest to the earliest instant if it has none.
+
+    codes: int [n], from 0; negative for intervals of no group.
+    """
+    first, last = np.full(groups, _LATEST_TIME), np.full(groups, _EARLIEST_TIME)
+    inside = np.flatnonzero(codes >= 0)
+    np.minimum.at(first, codes[inside], start[inside])
+    np.maximum.at(last, codes[inside], end[inside])
+    return Intervals(first, last)
 
 
 def merge(*parts: Intervals) -> Intervals:

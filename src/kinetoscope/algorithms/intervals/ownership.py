@@ -122,7 +122,7 @@ def owned_by_group(
 def _windows(
     windows: Intervals, spans: Intervals, rank: NDArray[np.integer[Any]], group: Int32s, groups: int
 ) -> Iterator[tuple[Int32s, Int32s, Int64s]]:
-    """Of each window the groups that own in it, and how much."""
+    """The groups that own in each window, and how much."""
     one_track = np.zeros(spans.start.size, np.int32)
     order = frozen(track_order(one_track, spans.start, spans.end, tracks=1)[0], np.int32)
     intervals = (frozen(spans.start, np.int64), frozen(spans.end, np.int64))

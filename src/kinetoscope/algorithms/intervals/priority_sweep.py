@@ -15,7 +15,7 @@ from kinetoscope.algorithms.compiled import compiled, frozen
 
 
 class Charged(NamedTuple):
-    """Of each group: int64 [groups] each.
+    """Sums of each group: int64 [groups] each.
 
     Attributes:
         total: sum of the lengths, an interval counted once in each group whose rows it is charged to.

@@ -95,7 +95,7 @@ def greatest(curve: Levels, groups: int) -> NDArray[Any]:
 
 
 class LevelStatistics(NamedTuple):
-    """What levels are over time: of each group, of the levels' type [groups], but the deviation, float64 [groups].
+    """Statistics of levels over time, by group: of the levels' type [groups], but the deviation, float64 [groups].
 
     Attributes:
         least: the least level that holds for any time.

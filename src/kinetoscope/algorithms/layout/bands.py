@@ -13,7 +13,7 @@ from kinetoscope.algorithms.compiled import compiled
 
 
 def columns_of(first: int, last: int, count: int) -> Int64s:
-    """Where the events of each column begin, and the last one ends, from `first` up to `last`: int64 [columns + 1]."""
+    """Events with which each column begins, and the last one ends, from `first` up to `last`: int64 [columns + 1]."""
     columns = max(1, min(count, last - first))
     return first + np.arange(columns + 1, dtype=np.int64) * (last - first) // columns
 

@@ -315,7 +315,7 @@ def _entry(spans: PyramidSpans, low: int, high: int, first: int, unit: int) -> i
 
 @inlined
 def _after(spans: PyramidSpans, place: int, high: int, border: int, unit: int) -> int:
-    """Where the mark ends that begins at a place with a short span; `border` ends the unit that this starts in."""
+    """The end of the mark that begins at a place with a short span; `border` ends the unit that this starts in."""
     last = _first_from(spans.at, spans.begins, place + 1, high, border)
     # A long span leaves no room for another to start in its unit after it: it is the last one there.
     if last - 1 > place and _time(spans, last - 1) >= unit:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s, UInt32s
 from kinetoscope.algorithms.compiled import compiled, frozen, inlined
-
-NO_PARENT: Final = -1
 
 _LONG_NS = (1 << 32) - 1  # what lasts so long or longer is looked up, as in a pyramid
 _COUNT, _CUT, _TOTAL, _SELF, _LEAST, _GREATEST, _LONGEST, _FIELDS = 0, 1, 2, 3, 4, 5, 6, 8
@@ -53,7 +51,7 @@ class GroupedSpans:
 
 
 class WindowSums(NamedTuple):
-    """Of each group that touches the window; what reaches beyond it counts with the part inside.
+    """Sums of each group that touches the window; what reaches beyond it counts with the part inside.
 
     Attributes:
         group: int32 [groups found].
@@ -123,10 +121,10 @@ def window_sums(
     if strays is not None:
         parent = frozen(spans.parent, np.int32)
         _without_children(*arrays, until, parent, begin, end, frozen(strays, np.int32), table)
-    found = np.sort(seen[:size])
-    columns = table.reshape(-1, _FIELDS)[found].T
+    present = np.sort(seen[:size])
+    columns = table.reshape(-1, _FIELDS)[present].T
     return WindowSums(
-        found,
+        present,
         columns[_COUNT],
         columns[_CUT],
         columns[_TOTAL],
@@ -150,7 +148,7 @@ def _time(length: UInt32s, start: Int64s, end: Int64s, place: int, item: int) ->
 
 @inlined
 def _counted(time: np.int64, at: np.int64, since: np.int64, begin: int) -> int:
-    """What is left of a time inside the window, which begins there or at the span's start, since then."""
+    """The part left of a time inside the window, which begins there or at the span's start, since then."""
     late = int(since) - max(int(at), begin)
     return int(time) if late <= 0 else max(int(time) - late, 0)
 

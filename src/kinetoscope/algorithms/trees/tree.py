@@ -19,7 +19,7 @@ _NOT_VISITED = -2
 
 
 class Cut(IntEnum):
-    """What is cut off where a row begins in another and ends after it."""
+    """The piece that is cut off where a row begins in another and ends after it."""
 
     SHORTER = 0
     """The shorter piece: of the later row what lies outside, or of the earlier row what the two have in common."""
@@ -85,6 +85,12 @@ def ancestor(parent: Int32s, is_wanted: Bools) -> Int32s:
     return rows
 
 
+def outermost(parent: Int32s, is_wanted: Bools) -> Bools:
+    """Wanted rows that lie in no other wanted row: bool [n]."""
+    around = np.append(ancestor(parent, is_wanted), np.int32(NO_ROW))
+    return np.asarray(is_wanted & (around[parent] < 0))
+
+
 def counted_from(order: Int32s, offsets: Int64s, start: Int64s, end: Int64s, group: Int32s, groups: int) -> Int64s:
     """From when each row runs alone of its group: int64 [n], its start, or the end of one that began before.
 
@@ -143,14 +149,7 @@ _SHORTER, _LATER = int(Cut.SHORTER), int(Cut.LATER)
 
 @compiled
 def _nest(
-    start: Int64s,
-    end: Int64s,
-    order: Int32s,
-    offsets: Int64s,
-    cut: int,
-    parent: Int32s,
-    depth: Int32s,
-    until: Int64s,
+    start: Int64s, end: Int64s, order: Int32s, offsets: Int64s, cut: int, parent: Int32s, depth: Int32s, until: Int64s
 ) -> int:
     """Returns how many rows overlap another one partly; without room in `until` it stops at the first one."""
     partial = 0

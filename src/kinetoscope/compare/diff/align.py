@@ -1,4 +1,4 @@
-"""Which owners of two runs are the same: by their whole key, then by ever less of it.
+"""Pairs of owners of two runs that are the same: by their whole key, then by ever less of it.
 
 What an owner is known by may change between two runs although the program does the same: a kernel gets another name at
 the same place, a batch another size, a wrapper stands around the model. Each pass pairs what the passes before left

@@ -1,4 +1,4 @@
-"""What stands around each call: annotations, modules and operators, by names that are the same in every run."""
+"""Paths around each call: annotations, modules and operators, by names that are the same in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two runs: the difference of their mean steps, call by call, without residue."""
+"""Changes between two runs: the difference of their mean steps, call by call, without residue."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def between(base: RunProfile, new: RunProfile) -> Diff:
 
 
 def _hardware(base: RunProfile, new: RunProfile, params: dict[str, str]) -> Result | None:
-    """What the peaks explain, where the devices differ."""
+    """The part that the peaks explain, where the devices differ."""
     before, now = products_of(base.limits), products_of(new.limits)
     if not before or not now or before == now:
         return None
@@ -266,7 +266,7 @@ def _said(owners: Sequence[Owner], what: Callable[[Owner], str]) -> str:
 
 
 def _status(pair: Pair[Owner], before: int, after: int, base_calls: int, new_calls: int) -> Status:
-    """What explains more of the change: the number of calls (of as many steps in both runs), or the time of each."""
+    """The larger cause of the change: the number of calls (of as many steps in both runs), or the time of each."""
     if not pair.base:
         return "new"
     if not pair.new:
@@ -284,7 +284,7 @@ def _status(pair: Pair[Owner], before: int, after: int, base_calls: int, new_cal
 def _verdicts(
     base: RunProfile, new: RunProfile, pairs: Sequence[Pair[Owner]], change: Sequence[int], step: int
 ) -> dict[int, Verdict]:
-    """Of each pair that changed by something worth a word; at −1 that of the step, which no other verdict weakens."""
+    """Verdicts on each pair that changed by something worth a word; at −1 the step's, which no other one weakens."""
     asked = [place for place in range(len(pairs)) if abs(change[place]) >= MIN_CHANGE_SHARE * step]
     sides = [([base.values(pairs[i].base).tolist()], [new.values(pairs[i].new).tolist()]) for i in asked]
     by_pair = dict(zip(asked, changes(sides), strict=True))
@@ -334,7 +334,7 @@ def _of_two_programs(rows: Result) -> Sentence:
 
 
 def _doubt(verdict: Verdict, counts: tuple[int, int]) -> str:
-    """What a reader must know of the change before it is believed."""
+    """Notes that a reader must know of the change before it is believed."""
     if verdict.word in ("worse", "better"):
         return ""
     if verdict.word == "same":
@@ -350,7 +350,7 @@ def signed(change: int, unit: Unit = "ns") -> str:
 
 
 def _notes(base: RunProfile, new: RunProfile) -> Iterator[Note]:
-    """What must be said of the comparison, and what was said of each run."""
+    """Notes on the comparison, and those on each run."""
     for note in dict.fromkeys([*base.notes, *new.notes]):
         if note.about == "shapes" and base.has_shapes != new.has_shapes:
             continue

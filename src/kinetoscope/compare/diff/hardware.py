@@ -11,7 +11,7 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group, sum_by
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
@@ -132,12 +132,7 @@ def _called(trace: Trace) -> Int32s:
     """The outermost operator around each event that the program calls, or itself: int32 [events], −1 for none."""
     calls = call_tree(trace)
     named = rows_named(trace, lambda name: "::" in name and not name.startswith(_NODES), EventKind.HOST_OP)
-    is_operator = named & calls.member
-    around = ancestor(calls.parent, is_operator)
-    outermost = is_operator.copy()
-    inner = np.flatnonzero(is_operator & (calls.parent >= 0))
-    outermost[inner] = around[calls.parent[inner]] < 0
-    return ancestor(calls.parent, outermost)
+    return ancestor(calls.parent, outermost(calls.parent, named & calls.member))
 
 
 def _name(trace: Trace, code: int) -> str | None:

@@ -132,7 +132,7 @@ def means(base: pl.DataFrame, new: pl.DataFrame, counts: tuple[int, int]) -> pl.
 
 
 def slower_host(result: Result) -> Sentence:
-    """What a reader of the difference must know before looking for a call, if the host as a whole became slower.
+    """A sentence that a reader must know before looking for a call, if the host as a whole became slower.
 
     It did where launches cost more, most of the host's time is in operators that are called as often as before, and
     nearly all of those take longer. Empty else, and without launches: times of operators then follow the data.

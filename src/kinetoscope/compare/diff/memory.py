@@ -1,4 +1,4 @@
-"""What changed in the memory of a device between two runs: at their peaks, or when their snapshots were taken."""
+"""Changes in the memory of a device between two runs: at their peaks, or when their snapshots were taken."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def memory_diff(
 
 
 def _side(run: Job, select: Selection, at: MemoryInstant) -> tuple[list[MemoryOwner], str, tuple[Note, ...]]:
-    """What was in use on the fullest device of a run; that device, and notes."""
+    """Memory in use on the fullest device of a run; that device, and notes."""
     answer = memory_peak(run, select=select, group_by="stack", at=_END if at == "end" else None)
     frame = answer.frame
     on_devices = frame.filter(pl.col("device") != "cpu")

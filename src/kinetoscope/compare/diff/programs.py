@@ -1,4 +1,4 @@
-"""Whether two runs are of one program, as far as their traces tell: only such runs make a row of improvements."""
+"""The test that two runs are of one program, as far as traces tell: only such runs make a row of improvements."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Program:
         return "" if self.is_like(other) else "program"
 
     def is_like(self, other: Program) -> bool:
-        """Whether both are one program: the script decides, else the modules, else the operators.
+        """True if both are one program: the script decides, else the modules, else the operators.
 
         Where one of them has none of these, the answer is unknown, and they are taken for one.
         """
@@ -84,11 +84,11 @@ class Program:
         return True
 
     def has_other_modules(self, other: Program) -> bool:
-        """Whether modules tell that these are two programs; names of operators change where one is compiled, too."""
+        """True if modules tell that these are two programs; names of operators change where one is compiled, too."""
         return bool(self.modules and other.modules) and not self.is_like(other)
 
     def shared_with(self, other: Program) -> Sentence:
-        """What decides whether both are one program, in words."""
+        """The criterion by which both are one program, in words."""
         if self.script and other.script:
             return say("{one} and {two}", one=code(other.script), two=code(self.script))
         of_modules = bool(self.modules and other.modules)
@@ -146,7 +146,7 @@ def _script(command: Sequence[str]) -> str | None:
 
 
 def differing(base: Job, new: Job, rows: Result) -> tuple[Sentence, ...]:
-    """What differs between two runs besides their speed: program, devices, ranks, shapes of inputs; a sentence each.
+    """Differences of two runs besides their speed: program, devices, ranks, shapes of inputs; a sentence each.
 
     `rows` are those of the difference, see `Diff.rows`.
 

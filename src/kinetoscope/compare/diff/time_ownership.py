@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.intervals.ownership import Owned, owned_by_group
@@ -100,9 +100,9 @@ def owners_of_rank(trace: Trace, select: Selection) -> Partial:
     )
     calls = np.bincount(codes[candidates.counts], minlength=len(first))
     owns = np.bincount(shares.group, minlength=len(first)) > 0
-    kept = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
+    owning = np.flatnonzero(owns | ((calls > 0) & (candidates.event[first] != EventKind.PYTHON)))
     lengths = windows.end - windows.start
-    frame = _joined(trace, candidates, first, kept, calls, shares, lengths)
+    frame = _joined(trace, candidates, first, owning, calls, shares, lengths)
     notes = list(chosen.notes)
     if not (_shapes(trace) >= 0).any():
         notes.append(not_recorded("shapes", "calls of different shapes are one"))
@@ -164,7 +164,7 @@ def _intervals(view: Scope, steps: Steps) -> _Candidates:
 
 
 def _counted(work: DeviceWork, own: Int64s) -> Bools:
-    """Which device work is counted: not what was launched before the recording began, and so comes first on a stream.
+    """Device work that is counted: not what was launched before the recording began, and so comes first on a stream.
 
     Of a stream on which no launch was recorded at all everything is.
     """
@@ -197,9 +197,7 @@ def _host_categories(view: Scope) -> tuple[Int8s, Bools]:
 def _shapes(trace: Trace) -> Int32s:
     """The string code of the shapes of each operator's inputs: int32 [events], −1 where none were recorded."""
     rows = trace.rows(EventKind.HOST_OP)
-    candidates = np.full(len(trace), -1, np.int32)
-    candidates[rows] = arguments.codes(trace, "input_dims", rows)
-    return candidates
+    return scattered(len(trace), rows, arguments.codes(trace, "input_dims", rows), np.int32)
 
 
 @derived
@@ -212,14 +210,13 @@ def _shaped(trace: Trace) -> Int32s:
 
 
 def _joined(
-    trace: Trace, candidates: _Candidates, first: Int32s, kept: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
+    trace: Trace, candidates: _Candidates, first: Int32s, owning: Int64s, calls: Int64s, shares: Owned, lengths: Int64s
 ) -> pl.DataFrame:
     """A row for each owner, those of one text together, and one for the time that nobody owns."""
-    of = first[kept]
-    place = np.full(len(first) + 1, -1, np.int64)
-    place[kept] = np.arange(len(kept))
+    of = first[owning]
+    place = scattered(len(first) + 1, owning, np.arange(len(owning)), np.int64)
     texts = _texts(trace, candidates, of)
-    table = pl.DataFrame({**texts, "calls": calls[kept], "first": candidates.start[of]}, schema=_TABLE)
+    table = pl.DataFrame({**texts, "calls": calls[owning], "first": candidates.start[of]}, schema=_TABLE)
     times = pl.DataFrame({"owner": place[shares.group], "place": shares.window.astype(np.int64), "time": shares.time})
     left = lengths - sum_by(shares.window, len(lengths), shares.time)
     nobody = {"category": "other", "kind": "nothing", "name": NOTHING_RECORDED, "path": "", "input_shapes": None}
@@ -228,7 +225,7 @@ def _joined(
         [
             times,
             pl.DataFrame({"place": np.arange(len(left)), "time": left}).select(
-                pl.lit(len(kept), pl.Int64).alias("owner"), "place", "time"
+                pl.lit(len(owning), pl.Int64).alias("owner"), "place", "time"
             ),
         ]
     ).filter(pl.col("time") != 0)

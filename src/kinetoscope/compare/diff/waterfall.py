@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.analyses.step_breakdown import CATEGORIES
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.schema import Column, Schema
 
 WATERFALL = Schema(
@@ -66,7 +67,7 @@ def waterfall(rows: pl.DataFrame, step: int) -> pl.DataFrame:
 
 
 def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]]:
-    """What changed in a category: by name, the few that changed most; and the rest."""
+    """Changes in a category: by name, the few that changed most; and the rest."""
     label = pl.when(pl.col("was_name").is_null()).then("name").otherwise(pl.col("was_name") + " → " + pl.col("name"))
     sums = (
         rows.with_columns(part=label)
@@ -79,5 +80,5 @@ def _parts(rows: pl.DataFrame, step: int) -> list[tuple[str, int, int, int, int]
     parts = large.rows()
     if parts and others.get_column("change").sum():
         rest = others.select(pl.col("base", "new", "change", "owners").sum()).row(0)
-        parts.append((f"{others.height} other{'s' if others.height > 1 else ''}", *rest))
+        parts.append((number_of(others.height, "other"), *rest))
     return parts

@@ -45,9 +45,9 @@ def dump(runs: Sequence[Numbers], limits: Iterable[Limit] = ()) -> str:
     lines = [f' "{_KEY}": {FORMAT},', ' "runs": [']
     for number, run in enumerate(runs):
         lines += ["  {", f'   "environment": {_text(asdict(run.environment))},', '   "metrics": {']
-        kept = [name for name in sorted(run.series) if name in asked or _matters(name, run)]
+        large = [name for name in sorted(run.series) if name in asked or _matters(name, run)]
         lines += [
-            f"    {_text(name)}: {_text(_series(run.series[name]))}{',' if name != kept[-1] else ''}" for name in kept
+            f"    {_text(name)}: {_text(_series(run.series[name]))}{',' if name != large[-1] else ''}" for name in large
         ]
         lines += ["   }", "  }," if number + 1 < len(runs) else "  }"]
     return "\n".join(["{", *lines, " ]", "}", ""])

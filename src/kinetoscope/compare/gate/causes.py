@@ -1,4 +1,4 @@
-"""What changed most between the runs of a gate: where to look when it fails."""
+"""The largest changes between the runs of a gate: where to look when it fails."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _of_traces(base: Job, new: Job, select: Selection, most: int) -> Causes:
 
 
 def _of_numbers(gate: Gate, most: int) -> tuple[ChangedCall, ...]:
-    """Of kernels where there are any, as they do not lie inside one another; else of operators."""
+    """Kernels that changed where there are any, as they do not lie inside one another; else operators."""
     runs = [*gate.base, *gate.new]
     prefix = KERNEL if any(run.has(KERNEL) for run in runs) else OPERATOR
     names = {name for run in runs for name in run.series if name.startswith(prefix)}
@@ -119,14 +119,14 @@ def _of_numbers(gate: Gate, most: int) -> tuple[ChangedCall, ...]:
 
 
 def _ordered(rows: Sequence[ChangedCall], step: float, most: int) -> tuple[ChangedCall, ...]:
-    """Those that take more first, the largest change before others; without those that hardly changed."""
+    """The calls that take more first, the largest change before others; without those that hardly changed."""
     notable = [each for each in rows if abs(each.change) >= _MIN_STEP_SHARE * max(step, 1.0)]
     notable.sort(key=lambda each: (each.change < 0, -abs(each.change)))
     return tuple(notable[:most])
 
 
 def _mean(metric: str, runs: Sequence[Numbers]) -> float:
-    """Of the runs that say what it was; a baseline does not say what it left out as small."""
+    """The mean of the runs that say what it was; a baseline does not say what it left out as small."""
     values = [
         run.series[metric].mean if metric in run.series else 0.0 for run in runs if metric in run.series or run.complete
     ]

@@ -324,7 +324,7 @@ def _spelled(names: Iterable[object]) -> str:
 
 
 def _noted(base: Sequence[Numbers], new: Sequence[Numbers]) -> list[Note]:
-    """What was noticed when the runs were measured: once for all, or with the run's name."""
+    """Notes from when the runs were measured: once for all, or with the run's name."""
     notes = []
     runs = [*base, *new]
     for note in dict.fromkeys(note for run in runs for note in run.notes if note.code != "WARM_UP_LEFT_OUT"):

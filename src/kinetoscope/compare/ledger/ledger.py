@@ -33,12 +33,7 @@ RESULT = Schema(
     Column("step_time", pl.Int64, "Mean step after the warm-up, over all ranks.", "ns"),
     Column("samples_per_second", pl.Float64, "Samples of all ranks in a second of such steps; null if not known."),
     Column("utilization", pl.Float64, "Share of the time in which a kernel runs, mean over devices.", "fraction"),
-    Column(
-        "matrix_unit_share",
-        pl.Float64,
-        "Computation on tensor or matrix cores, where names tell.",
-        "fraction",
-    ),
+    Column("matrix_unit_share", pl.Float64, "Computation on tensor or matrix cores, where names tell.", "fraction"),
     Column("memory_peak", pl.Int64, "Most memory in use on a device; of the host where there is none.", "bytes"),
     Column(
         "gain_previous",
@@ -138,7 +133,7 @@ class LedgerEntry:
     program: Program | None = None
 
     def is_comparable(self, before: LedgerEntry) -> bool:
-        """Whether a difference of the steps is due to a change of the program: it is one program, on like devices."""
+        """True if a difference of the steps is due to a change of the program: it is one program, on like devices."""
         known = self.program is not None and before.program is not None
         return not known or not self.program.difference_from(before.program)  # type: ignore[union-attr, arg-type]
 

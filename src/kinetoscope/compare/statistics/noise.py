@@ -28,6 +28,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Floats
 from kinetoscope.algorithms.statistics import NormalMixture, benjamini_hochberg, permutation_p_value, variance_factors
 from kinetoscope.compare.statistics.run_statistics import RunStatistics, run_statistics, variance_inflation
+from kinetoscope.model.trace.text import number_of
 from kinetoscope.notes import Note
 
 Word = Literal["worse", "better", "same", "inconclusive"]
@@ -264,7 +265,7 @@ def _expected(assumed: Assumed, few: bool) -> tuple[Floats, Floats]:
 
 
 def _permuted(estimate: _Estimate, p_value: float) -> float:
-    """Of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
+    """The p-value of few runs: no less than what a permutation of blocks of steps gives, where that can tell at all."""
     if not estimate.few or p_value >= estimate.level:
         return p_value
     sides = [estimate.base, estimate.new]
@@ -332,8 +333,7 @@ def _why(estimate: _Estimate) -> Note | None:
     if estimate.few:
         return Note(
             "FEW_RUNS",
-            f"{runs} run{'s' if runs > 1 else ''} per side: the variation between runs is unknown; "
-            f"use {RUNS} or more per side.",
+            f"{number_of(runs, 'run')} per side: the variation between runs is unknown; use {RUNS} or more per side.",
         )
     if not estimate.short:
         return None

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
@@ -227,8 +227,7 @@ def _of_operators(view: Scope) -> pl.DataFrame:
     if not len(rows):
         return RESULT.empty()
     codes, first = group(call_names(trace)[rows], place)
-    code = np.full(len(trace), -1, np.int32)
-    code[rows] = codes
+    code = scattered(len(trace), rows, codes, np.int32)
     groups = groups_of(trace, all_calls, code, rows[first].astype(np.int32))
     on_device = len(device_work(trace)) > 0
     costs = (

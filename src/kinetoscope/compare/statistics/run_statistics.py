@@ -1,4 +1,4 @@
-"""What the steps of a run say: the typical one, how much it may be off, and how alike neighbouring steps are."""
+"""Statistics of the steps of a run: the typical one, how much it may be off, and how alike neighbouring steps are."""
 
 from __future__ import annotations
 

@@ -61,10 +61,10 @@ def joined_calls(trace: Trace, row: Int32s, launch: Int32s, parameters: Int32s) 
     if not len(kernels) or not len(calls):
         return batches
     batch, kernels = _batches(trace, kernels, launch[kernels], calls)
-    kept = batch >= 0
-    if not kept.any():
+    chosen = batch >= 0
+    if not chosen.any():
         return batches
-    return _summed(trace, batches, calls[kept], batch[kept], kernels)
+    return _summed(trace, batches, calls[chosen], batch[chosen], kernels)
 
 
 def _without_kernel(trace: Trace, parameters: Int32s) -> Int32s:

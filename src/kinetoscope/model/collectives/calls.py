@@ -32,11 +32,7 @@ from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.event_kinds import (
-    COMMUNICATION_RECORD,
-    EventKind,
-    WorkKind,
-)
+from kinetoscope.model.trace.event_kinds import COMMUNICATION_RECORD, EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_beginning
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -249,7 +245,7 @@ def _as_on_its_stream(kind: Int64s, records: Records) -> Int64s:
 
 
 def _profiler_steps(trace: Trace, records: Records, *, of_host: bool) -> pl.Series:
-    """Of what was launched within the recording: the steps of others begin when the host no longer is there."""
+    """Steps of what was launched within the recording: those of others begin when the host no longer is there."""
     marked = steps(trace, None)
     if marked.origin != "profiler":
         return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(records.row))

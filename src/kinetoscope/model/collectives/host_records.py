@@ -128,7 +128,7 @@ def _above(ancestor: Int32s, rows: Int32s) -> Int32s:
 
 
 def _proper(trace: Trace, rows: Int32s, around: list[Int32s], op: Int32s) -> Bools:
-    """Whether work is the collective itself: beside a kernel of the library, its call may launch copies."""
+    """True where work is the collective itself: beside a kernel of the library, its call may launch copies."""
     names = trace.name[rows]
     of_library = [
         code for code in np.unique(names[names >= 0]).tolist() if is_collective_kernel(trace.strings.glance(code))

@@ -1,4 +1,4 @@
-"""What collectives pass: the links between the devices of a machine, or the network between machines, and its peak."""
+"""Links that collectives pass: those between the devices of a machine, or the network between machines; their peaks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def link_columns(trace: Trace, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _link(ranks: str | None, size: int | None, local: int) -> CollectiveLink:
-    """What the collectives of a group pass, where the process sees `local` devices.
+    """The link that the collectives of a group pass, where the process sees `local` devices.
 
     Ranks are numbered machine by machine, and a process that sees several devices sees all of its machine's, as with
     torchrun. Where only one is seen, the machines are unknown: the faster link then keeps a floor a floor.

@@ -1,4 +1,4 @@
-"""What collectives move: types and numbers of elements, where only the shapes of inputs on the host tell them."""
+"""Payloads of collectives: types and numbers of elements, where only the shapes of inputs on the host tell them."""
 
 from __future__ import annotations
 

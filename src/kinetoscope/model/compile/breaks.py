@@ -74,7 +74,7 @@ def sites_of_log(entries: Iterable[LogEntry]) -> dict[BreakSite, tuple[str, ...]
 
 
 def break_site(payload: str) -> BreakSite | None:
-    """What a record says of a graph break; None where it says nothing that is known here."""
+    """The graph break that a record describes; None where it says nothing that is known here."""
     told, _, raised = payload.partition(_TRACEBACK)
     frames = _FRAME.findall(told)
     at = _BREAK.search(told)

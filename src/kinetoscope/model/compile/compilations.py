@@ -75,12 +75,12 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
 
 def of_log(entries: Iterable[LogEntry]) -> Iterable[Compilation]:
     """The compilations that the records of a log tell of."""
-    found: dict[str, Compilation] = {}
+    by_id: dict[str, Compilation] = {}
     counted: set[tuple[str, str, int | None]] = set()
     for entry in entries:
         if not entry.compile_id or not (entry.kind in METRICS or entry.name == RECOMPILE_REASONS):
             continue
-        compilation = found.setdefault(entry.compile_id, Compilation(entry.compile_id))
+        compilation = by_id.setdefault(entry.compile_id, Compilation(entry.compile_id))
         if entry.name == RECOMPILE_REASONS:
             compilation.reasons = _reasons(entry.payload)
         else:
@@ -88,7 +88,7 @@ def of_log(entries: Iterable[LogEntry]) -> Iterable[Compilation]:
             if record not in counted:  # two logs may have it, or one twice: of two recordings in one process
                 _add(compilation, entry)
             counted.add(record)
-    return sorted(found.values(), key=lambda each: (each.start is None, each.start or 0))
+    return sorted(by_id.values(), key=lambda each: (each.start is None, each.start or 0))
 
 
 def _add(compilation: Compilation, entry: LogEntry) -> None:

@@ -78,7 +78,7 @@ class CompileFile:
 
 
 def kind_of_file(path: str) -> FileKind | None:
-    """What the name of a file says that it holds; None for files that are of no use here."""
+    """The content of a file by its name; None for files that are of no use here."""
     return next((kind for kind, pattern in _KINDS if pattern.search(path.replace("\\", "/"))), None)
 
 

@@ -1,4 +1,4 @@
-"""What a file that Inductor generated says of itself: its kernels, their calls in order, and what each was made of.
+"""Files that Inductor generated, as they describe themselves: kernels, their calls in order, and their origins.
 
 The text is read line by line and never run. Comments name the nodes and operators of each kernel in any version of
 torch since 2.0; handles of provenance stand beside them since 2.9 where provenance is tracked.
@@ -92,7 +92,7 @@ class GeneratedCode:
 
 @dataclass
 class _Comments:
-    """What the comments say of what comes next."""
+    """Facts that the comments say of what comes next."""
 
     path: str = ""
     handle: str = ""

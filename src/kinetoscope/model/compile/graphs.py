@@ -76,7 +76,7 @@ class CompiledGraph:
 
 @dataclass
 class _Parts:
-    """What was written about one graph, as it was read."""
+    """Parts of what was written about one graph, as they were read."""
 
     text: str
     file: str
@@ -198,7 +198,7 @@ def _of_files(files: Iterable[CompileFile], lines: dict[str, tuple[tuple[int, st
 
 
 def _nearest(name: str, texts: Mapping[str, str]) -> str:
-    """Of texts by their folders the one that has most folders in common with a file; "" where there are none."""
+    """The text, of those by folders, that has most folders in common with a file; "" where there are none."""
     shared = {folder: len(os.path.commonpath((folder, name))) for folder in texts}
     return texts[max(shared, key=shared.__getitem__)] if shared else ""
 

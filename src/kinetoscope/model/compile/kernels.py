@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.graphs import CompiledGraph, CompiledSite, compiled_graphs
@@ -105,7 +105,7 @@ class CompiledStacks:
 
 @derived
 def compiled_stacks(trace: Trace) -> CompiledStacks:
-    """Where in the program compiled calls come from, as stacks."""
+    """The places of the program that compiled calls come from, as stacks."""
     if not trace.source.files("compile"):
         return CompiledStacks(np.full(len(trace), -1, np.int32), ())
     calls = compiled_calls(trace)
@@ -130,8 +130,7 @@ def compiled_calls(trace: Trace) -> CompiledCalls:
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     join = _Join(trace, in_graph, compiled_graphs(trace))
     site, graph = join.of(rows, names[rows], fused[rows])
-    number = np.full(len(trace) + 1, -1, np.int32)
-    number[rows] = np.arange(len(rows), dtype=np.int32)
+    number = scattered(len(trace) + 1, rows, np.arange(len(rows)), np.int32)
     call = number[_inside(parent, chosen)]
     return CompiledCalls(rows, names[rows], fused[rows], site, graph, tuple(join.sites), join.graphs, call, in_graph)
 

@@ -79,12 +79,12 @@ class LogEntry:
 @derived
 def log_entries(trace: Trace) -> tuple[LogEntry, ...]:
     """The records of the structured logs of a trace's rank, in the order of the files; () where there is no log."""
-    found: list[LogEntry] = []
+    collected: list[LogEntry] = []
     for file in compile_files(trace):
         if file.kind == "log":
             own = (each for each in entries(file.lines()) if each.rank in (-1, trace.source.rank))
-            found += own
-    return tuple(found[:_MAX_ENTRIES])
+            collected += own
+    return tuple(collected[:_MAX_ENTRIES])
 
 
 def entries(lines: Iterable[str]) -> Iterator[LogEntry]:

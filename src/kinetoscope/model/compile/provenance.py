@@ -50,7 +50,7 @@ class PrintedGraph:
 
 @dataclass(frozen=True)
 class ProvenanceTables:
-    """What was written about one graph.
+    """Tables that were written about one graph.
 
     Attributes:
         stacks: of each handle the stacks of the nodes in it.
@@ -171,7 +171,7 @@ def stack_of(text: str) -> str:
 
 
 def stack_tables(payload: str) -> dict[str, tuple[str, ...]]:
-    """Of each handle its stacks, from `inductor_provenance_tracking_kernel_stack_traces`."""
+    """The stacks of each handle, from `inductor_provenance_tracking_kernel_stack_traces`."""
     stacks: dict[str, tuple[str, ...]] = {}
     for handle, texts in _object(payload).items():
         if isinstance(texts, list):
@@ -187,7 +187,7 @@ def node_tables(payload: str) -> tuple[dict[str, tuple[str, ...]], dict[str, tup
 
 
 def line_tables(payload: str) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Of each generated file, by its name, the stretches of lines that have one stack: what our recorder writes."""
+    """Stretches of lines with one stack, for each generated file by its name: what our recorder writes."""
     tables: dict[str, tuple[tuple[int, str], ...]] = {}
     for file, rows in _object(payload).items():
         if isinstance(rows, list):

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, scattered
+from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.trace.derived import derived
@@ -83,9 +83,8 @@ def compiled_regions(trace: Trace) -> CompiledRegions:
 
 
 def _places(trace: Trace, rows: Int32s, inner: Int32s, mask: Bools) -> Int32s:
-    """Which of `rows` each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[rows] = np.arange(len(rows), dtype=np.int32)
+    """The place in `rows` of what each event `inner` is or lies in: int32, −1 for none; `mask` is true for `rows`."""
+    place = scattered(len(trace) + 1, rows, np.arange(len(rows)), np.int32)
     around = ancestor(call_tree(trace).parent, mask)
     return place[np.where(inner >= 0, around[inner], -1)] if len(trace) else place[:0]
 
@@ -100,7 +99,7 @@ def _compile_id(name: str) -> str:
 
 @dataclass(frozen=True)
 class TimeBetweenPieces:
-    """Where Python runs between two pieces of a broken graph.
+    """The time in which Python runs between two pieces of a broken graph.
 
     Attributes:
         region: int32 [times], place in `CompiledRegions` of the region that goes on behind the break.
@@ -137,9 +136,7 @@ def _is_graph(trace: Trace) -> Bools:
     fits = rows_named(
         trace, lambda name: name == _GRAPH or name.startswith(_FX_GRAPH), *RANGE_KINDS, holding=(_GRAPH, _FX_GRAPH)
     )
-    parent = call_tree(trace).parent
-    around = ancestor(parent, fits)
-    return fits & ((parent < 0) | (around[parent] < 0)) if len(trace) else fits
+    return outermost(call_tree(trace).parent, fits)
 
 
 # --- the compiler
@@ -179,15 +176,14 @@ def compiler_spans(trace: Trace) -> CompilerSpans:
     names, of_row = np.unique(trace.name[every], return_inverse=True)
     opened = [_PHASE_OF_SPAN.get(trace.strings.glance(code).removesuffix(COMPILER), -1) for code in names.tolist()]
     phase[every] = np.array(opened, np.int8)[of_row]
-    around = ancestor(parent, every)
-    outermost = every & ((parent < 0) | (around[parent] < 0))
-    phase[outermost & (phase < 0)] = PHASES.index("at_run_time")
-    rows = np.flatnonzero(outermost).astype(np.int32)
-    span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), outermost)
-    told = _told_ids(trace, rows, span)
-    ids = tuple(sorted({text for text in told if text and text != _UNKNOWN_ID}))
-    keep = np.array([text != _UNKNOWN_ID for text in told], np.bool_)
-    compile_id = np.array([ids.index(text) if text in ids else -1 for text in told], np.int32)
+    whole = outermost(parent, every)
+    phase[whole & (phase < 0)] = PHASES.index("at_run_time")
+    rows = np.flatnonzero(whole).astype(np.int32)
+    span = _places(trace, rows, np.arange(len(trace), dtype=np.int32), whole)
+    ids_of_spans = _told_ids(trace, rows, span)
+    ids = tuple(sorted({text for text in ids_of_spans if text and text != _UNKNOWN_ID}))
+    keep = np.array([text != _UNKNOWN_ID for text in ids_of_spans], np.bool_)
+    compile_id = np.array([ids.index(text) if text in ids else -1 for text in ids_of_spans], np.int32)
     place = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype(np.int32)
     return CompilerSpans(rows[keep], compile_id[keep], ids, place[span], phase)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from kinetoscope.algorithms.arrays import marked
 from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import edges_of_paths
 from kinetoscope.model.execution.device_work import device_work
@@ -71,16 +72,13 @@ def critical_path_graph(
     nodes = len(graph.time)
     piece = np.full(nodes, -1, np.int64)  # of device work, by node
     piece[graph.start] = piece[graph.end] = np.arange(len(work))
-    is_end = np.zeros(nodes, np.bool_)
-    is_end[graph.end] = True
+    is_end = marked(nodes, graph.end)
     at, on_device = np.maximum(piece, 0), piece >= 0
     device = work.device[at] if len(work) else piece
     event = work.rows[at].astype(np.int64) if len(work) else piece
     threads = trace.tracks.integer_tids()[np.maximum(graph.track, 0)] if nodes else graph.track
-    critical = np.zeros(len(graph.edges.source), np.bool_)
-    critical[edges_of_paths(trace, steps_by)[0]] = True
-    last = np.zeros(len(critical), np.bool_)
-    last[graph.last[graph.last >= 0]] = True
+    critical = marked(len(graph.edges.source), edges_of_paths(trace, steps_by)[0])
+    last = marked(len(critical), graph.last[graph.last >= 0])
     node_frame = {
         "node": np.arange(nodes),
         "time": graph.time - origin_of_time(trace),

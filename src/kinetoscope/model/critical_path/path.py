@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int8s, Int32s, Int64s, scattered
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
 from kinetoscope.algorithms.trees.longest_path import paths
@@ -185,8 +185,7 @@ def cause_of_work(trace: Trace) -> Int8s:
 def _causes(trace: Trace, dependency: Int8s, head: Int32s) -> Int8s:
     cause = np.array([_OF_TIE[each] for each in DependencyKind], np.int8)[dependency]
     work = device_work(trace)
-    place = np.full(len(trace) + 1, NONE, np.int32)
-    place[work.rows] = np.arange(len(work))
+    place = scattered(len(trace) + 1, work.rows, np.arange(len(work)), np.int32)
     is_work = dependency == DependencyKind.WORK
     cause[is_work] = cause_of_work(trace)[place[head[is_work]]]
     gaps = np.flatnonzero(dependency == DependencyKind.STREAM)

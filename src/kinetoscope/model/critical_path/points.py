@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.model.execution.backward_handover import handovers, host_time
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
@@ -85,9 +85,7 @@ def find_points(trace: Trace, waits: HostWaits, steps_by: str | None) -> Points:
 
 
 def _spread(values: Int64s, places: NDArray[np.integer], size: int) -> Int64s:
-    spread = np.full(size, NONE, np.int64)
-    spread[places] = values
-    return spread
+    return scattered(size, places, values, np.int64)
 
 
 def _or_none(values: Int64s, size: int) -> Int64s:

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, scattered
 from kinetoscope.algorithms.intervals import innermost
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.longest_path import longest
@@ -188,8 +188,7 @@ class Factors:
 def _scaled(trace: Trace, graph: CriticalGraph, factors: Factors, begin: int) -> Int64s:
     work, dependency, target = device_work(trace), graph.dependency, graph.target
     factor = np.ones(len(dependency))
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[work.rows] = np.arange(len(work))
+    place = scattered(len(trace) + 1, work.rows, np.arange(len(work)), np.int32)
     for kind, of in (
         (DependencyKind.WORK, factors.work),
         (DependencyKind.STREAM, factors.gap),

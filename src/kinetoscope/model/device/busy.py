@@ -71,7 +71,7 @@ def counted_work(view: Scope) -> Bools:
 
 
 def asked_window(view: Scope) -> Intervals | None:
-    """What of `span_of_steps` lies in the selected range of time; None where neither steps nor a range are selected."""
+    """The part of `span_of_steps` in the selected range of time; None where neither steps nor a range are selected."""
     span = span_of_steps(view)
     return None if span is None else union(*view.clipped(*span))
 

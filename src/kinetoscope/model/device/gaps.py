@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.model.device.busy import counted_work, span_of_steps, whole_window, window_of
@@ -157,8 +157,7 @@ def cut_gaps(whole: Gaps, low: int, high: int) -> Gaps:
     """Gaps in a range of time, ns."""
     start, end = np.clip(whole.start, low, high), np.clip(whole.end, low, high)
     kept = end > start
-    inside = Gaps(*(getattr(whole, each.name)[kept] for each in fields(whole)))
-    return replace(inside, start=start[kept], end=end[kept])
+    return rows_of(replace(whole, start=start, end=end), kept)
 
 
 def activity(trace: Trace, track: Int32s, windows: Intervals) -> Int64s:
@@ -200,7 +199,7 @@ def _activities(trace: Trace) -> Int8s:
 
 
 def _follows(view: Scope, ended_by: Int32s, start: Int64s) -> Bools:
-    """Whether work on the stream of the work that ends each gap ended when the gap began: bool [gaps]."""
+    """True where work on the stream of the work that ends each gap ended when the gap began: bool [gaps]."""
     work = view.device_work
     same = np.zeros(len(ended_by), np.bool_)
     known = np.flatnonzero(ended_by >= 0)

@@ -46,7 +46,7 @@ def devices(trace: Trace) -> tuple[Device, ...]:
 
 
 def device_of(trace: Trace, number: int) -> Device | None:
-    """What the file says of the device that work of this number ran on; None where it does not tell.
+    """Facts in the file of the device that work of this number ran on; None where it does not tell.
 
     CUDA numbers work and listed devices alike. ROCm lists devices as the process counts them, from 0, and numbers work
     as the machine counts its agents, processors among them: there, and where a number is not listed, the answer is
@@ -89,7 +89,7 @@ _ROCM: Final = ("roctracer_version", "rocprofiler_version", "hip_runtime_version
 
 
 def _facts(device: Device) -> tuple[object, ...]:
-    """What makes devices alike."""
+    """Facts by which devices are the same model."""
     return device.name, device.memory, device.multiprocessors, device.capability
 
 

@@ -89,7 +89,7 @@ def _by_device(view: Scope, idle: Gaps, launch_latency: int) -> Iterator[IdleCha
 
 
 def _alone(view: Scope, idle: Gaps) -> Bools:
-    """Which gaps are of a device with one stream, on which work waits for no other stream: bool [gaps]."""
+    """Gaps of a device with one stream, on which work waits for no other stream: bool [gaps]."""
     device, _ = np.unique(np.stack([view.device_work.device, view.device_work.stream]), axis=1)
     several = np.flatnonzero(np.bincount(device - device.min(initial=0)) > 1) + device.min(initial=0)
     return ~np.isin(idle.device, several)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.graphs.lost_work import captured, launches_without_work, no_device_work
@@ -57,8 +57,7 @@ def launches(trace: Trace) -> Launches:
     work = device_work(trace)
     rows = np.concatenate([np.unique(work.launch[work.launch >= 0]), launches_without_work(trace)]).astype(np.int32)
     rows = rows[np.lexsort((rows, trace.start[rows]))]
-    place_of = np.full(len(trace), -1, np.int32)
-    place_of[rows] = np.arange(len(rows), dtype=np.int32)
+    place_of = scattered(len(trace), rows, np.arange(len(rows)), np.int32)
     linked = np.flatnonzero(work.launch >= 0).astype(np.int32)
     place = place_of[work.launch[linked]]
     order = np.lexsort((linked, work.start[linked], place))

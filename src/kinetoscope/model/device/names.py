@@ -1,4 +1,4 @@
-"""What the devices of a run are called."""
+"""Names of the devices of a run."""
 
 from __future__ import annotations
 

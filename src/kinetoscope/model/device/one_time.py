@@ -1,4 +1,4 @@
-"""What the host does once: load code, compile it, look for an algorithm. In a steady step none of it is left."""
+"""Work that the host does once: it loads code, compiles it, looks for an algorithm. A steady step has none of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, union
 from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.execution.call_tree import call_tree, inside, self_times
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_data_loading, is_mark
+from kinetoscope.model.execution.profiler_overhead import BUFFER_REQUEST
 from kinetoscope.model.execution.runtime_calls import SYNCHRONIZING_CALLS, RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.graphs.lost_work import capturing
 from kinetoscope.model.steps.steps import step_of, steps
@@ -41,9 +42,6 @@ _LOADING_CALL: Final = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|^(?:cu|h
 _LOADING_OVERHEAD: Final = ("Loading",)
 """In the names of what CUPTI records of its own: `Lazy Function Loading`, `Runtime Triggered Module Loading`."""
 
-_BUFFERS_OVERHEAD: Final = ("Activity Buffer Request",)
-"""The same of memory that CUPTI takes for its records, while a call of the program waits."""
-
 _LAUNCH_KINDS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.GRAPH_LAUNCH)
 _OTHER_REASONS: Final = (
     *SYNCHRONIZING_CALLS,
@@ -57,7 +55,7 @@ _OTHER_REASONS: Final = (
 
 
 class OneTimeKind(IntEnum):
-    """What is done once."""
+    """Kinds of work that is done once."""
 
     LOADING = 0
     """Code is loaded: in the first launch of a kernel, or by the driver."""
@@ -80,7 +78,7 @@ ONE_TIME_WORDS: Final[dict[OneTimeKind, str]] = {
 
 @dataclass(frozen=True)
 class OneTimeWork:
-    """What a trace shows of what the host does once.
+    """The work that the host does once, as far as a trace shows it.
 
     Attributes:
         rows: int32 [calls], the calls, ascending.
@@ -104,7 +102,7 @@ class OneTimeWork:
 
 @derived
 def one_time_work(trace: Trace) -> OneTimeWork:
-    """What the host does once, while no device works.
+    """The work that the host does once, while no device works.
 
     - A launch of 1 ms and more that is the first of its kernel, or another call of the runtime that is the first of its
       name, ten times as long as the usual one; and what the driver or CUPTI name so.
@@ -116,18 +114,18 @@ def one_time_work(trace: Trace) -> OneTimeWork:
     Calls in which a device works for half of the time and more are left out: they may wait for it.
     """
     spans = compiler_spans(trace).rows
-    found = {
+    done = {
         OneTimeKind.COMPILING: _first_compilations(trace, spans),
-        OneTimeKind.PROFILING: _overhead(trace, _BUFFERS_OVERHEAD),
+        OneTimeKind.PROFILING: _overhead(trace, (BUFFER_REQUEST,)),
         OneTimeKind.LOADING: np.concatenate([_first_calls(trace), _loading(trace)]),
         OneTimeKind.SETTING_UP: _first_operators(trace, spans),
     }
     kind_of = np.full(len(trace), -1, np.int8)
-    for kind, rows in found.items():
+    for kind, rows in done.items():
         kind_of[rows] = np.where(kind_of[rows] < 0, kind, kind_of[rows])
     rows = np.flatnonzero(kind_of >= 0).astype(np.int32)
     whole = rows[kind_of[rows] != OneTimeKind.SETTING_UP]
-    own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in found[OneTimeKind.SETTING_UP])]
+    own = [union(trace.start[whole], trace.end[whole]), *(_own(trace, row) for row in done[OneTimeKind.SETTING_UP])]
     time = union(np.concatenate([each.start for each in own]), np.concatenate([each.end for each in own]))
     return OneTimeWork(rows, kind_of[rows], difference(time, _busy(trace)))
 
@@ -165,16 +163,14 @@ def _first_calls(trace: Trace) -> Int32s:
 
 
 def _is_first(trace: Trace, rows: Int32s, key: Int64s) -> Bools:
-    """Of `rows` the first of each key: bool [events]."""
+    """The first row of each key: bool [events]."""
     order = rows[np.argsort(trace.start[rows], kind="stable")]
     _, first = np.unique(key[order], return_index=True)
-    chosen = np.zeros(len(trace), np.bool_)
-    chosen[order[first]] = True
-    return chosen
+    return marked(len(trace), order[first])
 
 
 def _loading(trace: Trace) -> Int32s:
-    """What the driver or CUPTI say they load."""
+    """Calls in which the driver or CUPTI say that they load code."""
     rows = trace.rows(EventKind.RUNTIME)
     codes = np.unique(trace.name[rows])
     loading = [code for code in codes.tolist() if _LOADING_CALL.search(trace.strings.label(code))]
@@ -183,7 +179,7 @@ def _loading(trace: Trace) -> Int32s:
 
 
 def _overhead(trace: Trace, words: tuple[str, ...]) -> Int32s:
-    """What CUPTI says of itself, by words in the names."""
+    """CUPTI's records of its own work, by words in the names."""
     return np.flatnonzero(rows_containing(trace, words, EventKind.OVERHEAD)).astype(np.int32)
 
 
@@ -195,11 +191,9 @@ def _first_operators(trace: Trace, compiling: Int32s) -> Int32s:
     long = ops[took[ops] >= ONE_TIME_NS]
     if not len(long) or not len(work):
         return long[:0]
-    in_compiler = np.zeros(len(trace), np.bool_)
-    in_compiler[compiling] = True
+    in_compiler = marked(len(trace), compiling)
     long = long[~inside(trace, in_compiler)[long] & _is_first(trace, ops, trace.name.astype(np.int64))[long]]
-    launching = np.zeros(len(trace), np.bool_)
-    launching[work.launch[work.launch >= 0]] = True
+    launching = marked(len(trace), work.launch[work.launch >= 0])
     alone = []
     for row in long.tolist():
         of_name = ops[trace.name[ops] == trace.name[row]]

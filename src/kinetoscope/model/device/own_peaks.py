@@ -56,7 +56,7 @@ def peaks_file() -> Path | None:
 
 
 def own_peaks(options: PeakOptions = (), file: Path | None = None) -> OwnPeaks:
-    """What the user knows: `options` of this run, and the user's file.
+    """Peaks that the user knows: `options` of this run, and the user's file.
 
     Raises:
         UsageError: an option is none.
@@ -140,15 +140,15 @@ def keep_measured(file: Path, device: str, rates: Mapping[str, float], remark: s
     lines = [head, f"{MEASURED} = {json.dumps(remark)}", *(f"{name} = {rate:.6g}" for name, rate in rates.items())]
     try:
         before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        kept, mine = [], False
+        others, mine = [], False
         for line in before:
             mine = line.strip() == head if line.lstrip().startswith("[") else mine
-            kept += [] if mine else [line]
-        while kept and not kept[-1].strip():
-            kept.pop()
+            others += [] if mine else [line]
+        while others and not others[-1].strip():
+            others.pop()
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_name(f"{file.name}.{os.getpid()}")
-        partial.write_text("\n".join([*kept, *([""] if kept else []), *lines, ""]), encoding="utf-8")
+        partial.write_text("\n".join([*others, *([""] if others else []), *lines, ""]), encoding="utf-8")
         partial.replace(file)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be written: {error}; {FILE_VARIABLE} names another") from error

@@ -89,7 +89,7 @@ class Peak:
 
     @property
     def bandwidth(self) -> float | None:
-        """Of its memory, bytes a second; None where variants differ."""
+        """The bandwidth of its memory, bytes a second; None where variants differ."""
         return self.rates.get("memory")
 
     @property
@@ -136,14 +136,14 @@ class Lookup:
     is_missing: bool = False
 
     def origin(self, name: str) -> str:
-        """Where the peak of this name, to compare with, is from: `given`, `measured` or `datasheet`."""
+        """The origin of the peak of this name, to compare with: `given`, `measured` or `datasheet`."""
         if name in self.given:
             return "given"
         return "measured" if name in self.measured and self.peak is self.attainable else "datasheet"
 
     @property
     def note(self) -> Note:
-        """Which peaks these are, and where they are from."""
+        """The peaks in words, and their origin."""
         if self.peak is None:
             return Note("PEAKS_UNKNOWN", f"Shares of the peak are unknown: {self.reason} (--peak gives it by hand).")
         if not self.peak.source:
@@ -155,7 +155,7 @@ class Lookup:
 
     @property
     def _attained(self) -> str:
-        """What of the datasheet's peaks was measured."""
+        """The part of the datasheet's peaks that was measured."""
         if self.is_missing:
             return "; nothing was measured of this device"
         if self.attainable is None or self.datasheet is None:
@@ -247,7 +247,7 @@ def _is_described(device: Device) -> bool:
 
 
 def _size(named: list[Peak], device: Device) -> str:
-    """What of a device no variant has: its multiprocessors, else its memory."""
+    """The size of a device that no variant has: its multiprocessors, else its memory."""
     if device.memory is not None and any(_fits(peak, replace(device, memory=None)) for peak in named):
         return f"{device.memory / _GIB:.1f} GiB of memory"
     return f"{device.multiprocessors} multiprocessors"
@@ -290,7 +290,7 @@ def _slice(device: Device, mig: re.Match[str]) -> Lookup:
 
 
 def _partitions(named: list[Peak], device: Device) -> Iterator[Peak]:
-    """What the device is where a partition mode of AMD's made several of one."""
+    """The device where a partition mode of AMD's made several of one."""
     for peak in named:
         for parts in _AMD_PARTITIONS:
             if peak.product.startswith("MI3") and _fits(peak, device, parts):

@@ -91,7 +91,7 @@ _OTHER_PATTERN: Final = _search(_OTHER_KERNELS)
 
 @lru_cache(maxsize=1 << 14)
 def matrix_unit(name: str) -> MatrixUnit:
-    """Whether a kernel of this name computes on a matrix unit; *unknown* where the name leaves it open."""
+    """The answer whether a kernel of this name computes on a matrix unit; *unknown* where the name leaves it open."""
     if _PLAIN_PATTERN.search(name):
         return "no"
     if _MATRIX_PATTERN.search(name):
@@ -105,7 +105,7 @@ ON_MATRIX_UNIT, NOT_ON_MATRIX_UNIT, UNKNOWN_UNIT = (ANSWERS.index(answer) for an
 
 @derived
 def kernel_units(trace: Trace) -> Int8s:
-    """Whether each piece of device work computes on a matrix unit, a place in `ANSWERS`: int8 [work]."""
+    """The use of a matrix unit by each piece of device work, a place in `ANSWERS`: int8 [work]."""
     names = trace.name[device_work(trace).rows]
     codes, places = np.unique(names, return_inverse=True)
     answers = np.array([ANSWERS.index(matrix_unit(trace.strings.glance(code))) for code in codes.tolist()], np.int8)

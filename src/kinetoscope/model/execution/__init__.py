@@ -1,1 +1,1 @@
-"""What ran where: the call tree of each thread, autograd, device work, streams, synchronization."""
+"""Host and device at work: the call tree of each thread, autograd, device work, streams, synchronization."""

@@ -1,4 +1,4 @@
-"""What the host does in each of its calls: one classification for idle time, steps, stragglers and the comparison."""
+"""Activities of the host in its calls: one classification for idle time, steps, stragglers and the comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinetoscope.model.trace.trace import Trace
 
 
 class HostActivity(IntEnum):
-    """What the host does in a call. Each analysis gives its own names and priorities to them."""
+    """Activities of the host in a call. Each analysis gives its own names and priorities to them."""
 
     DATA_LOADING = 0
     SYNCHRONIZATION = 1

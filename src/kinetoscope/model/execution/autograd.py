@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
-from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, inside
+from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, innermost_at, inside
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -88,13 +86,13 @@ def engine_spans(trace: Trace) -> Bools:
 
 @derived
 def in_backward(trace: Trace) -> Bools:
-    """What runs in the backward pass: bool [events]."""
+    """Events that run in the backward pass: bool [events]."""
     return inside(trace, engine_spans(trace))
 
 
 @derived
 def recomputed_ops(trace: Trace) -> Bools:
-    """What the backward pass computes of the forward pass again, as activation checkpointing asks for: bool [events].
+    """Operators of the forward pass that the backward pass runs again, as activation checkpointing asks: bool [events].
 
     Torch numbers operators where gradients are on, and of the backward pass only nodes, with the forward thread beside:
     an operator with a number of its own is one of the forward pass, if one of the same name and shapes ran there, too.
@@ -141,16 +139,7 @@ def _numbered(trace: Trace, ends: Int64s, starts: Int64s) -> tuple[Int64s, Int64
 
 def _op_at(trace: Trace, rows: Int64s) -> Int32s:
     """The innermost operator that runs on the thread of each event at its time, −1 for none."""
-    calls = call_tree(trace)
-    around = tree.enclosing(
-        calls.order,
-        calls.offsets,
-        trace.start,
-        calls.until,
-        calls.parent,
-        trace.track[rows],
-        trace.start[rows],
-    )
+    around = innermost_at(trace, trace.track[rows], trace.start[rows])
     return np.where(around >= 0, enclosing_op(trace)[around], np.int32(NO_ROW)) if len(trace) else around
 
 
@@ -170,9 +159,6 @@ class _Numbered:
     sequence: Int64s
     thread: Int64s
 
-    def where(self, chosen: NDArray[Any]) -> _Numbered:
-        return _Numbered(self.rows[chosen], self.track[chosen], self.sequence[chosen], self.thread[chosen])
-
 
 def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     """Operators of the backward pass, and the one of the forward pass of the same sequence number."""
@@ -180,9 +166,9 @@ def _by_sequence(trace: Trace, linked: Int32s) -> tuple[Int32s, Int32s]:
     rows = rows[call_tree(trace).depth[rows] >= 0]
     sequence = arguments.integers(trace, "sequence", rows)
     ops = _Numbered(rows, trace.track[rows], sequence, arguments.integers(trace, "forward_thread", rows))
-    forward, backward = ops.where((sequence >= 0) & (ops.thread == 0)), ops.where((sequence >= 0) & (ops.thread > 0))
+    forward, backward = (rows_of(ops, (sequence >= 0) & which) for which in (ops.thread == 0, ops.thread > 0))
     # Several operators have one number, those before the one that makes the node: of them the last counts.
-    forward = forward.where(np.argsort(-trace.start[forward.rows], kind="stable"))
+    forward = rows_of(forward, np.argsort(-trace.start[forward.rows], kind="stable"))
     track = _forward_tracks(trace, forward, backward, linked)
     groups, _ = group(np.append(forward.track, track), np.append(forward.sequence, backward.sequence))
     codes = groups.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Where one thread of the host waits for another: the backward pass, which torch runs on a thread of its own.
+"""Waits of one thread of the host for another: the backward pass, which torch runs on a thread of its own.
 
 The thread that calls `backward` waits until that is done, and nothing in a trace says so. What is assumed: while calls
 of a backward thread begin within one stretch of the forward thread's time in which that begins and ends no call, the
@@ -47,7 +47,7 @@ class Handovers:
 
 @derived
 def host_time(trace: Trace) -> innermost.Stretches:
-    """Which call is the innermost one on each host thread, at each instant."""
+    """The innermost call on each host thread, at each instant."""
     calls = call_tree(trace)
     return innermost.stretches(trace.start, trace.end, calls.order, calls.offsets)
 

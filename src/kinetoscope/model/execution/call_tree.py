@@ -105,8 +105,14 @@ def enclosing_module(trace: Trace) -> Int32s:
     return tree.ancestor(call_tree(trace).parent, is_module_call(trace))
 
 
+def innermost_at(trace: Trace, track: Int32s, time: Int64s) -> Int32s:
+    """The innermost call that runs on each track at each time: int32 [times], rows, −1 for none."""
+    calls = call_tree(trace)
+    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, time)
+
+
 def inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events are some calls (bool [events]), or lie in them: bool [events]."""
+    """Events that are some calls (bool [events]), or lie in them: bool [events]."""
     return np.asarray(tree.ancestor(call_tree(trace).parent, calls) >= 0)
 
 
@@ -114,12 +120,7 @@ def inside(trace: Trace, calls: Bools) -> Bools:
 def outermost_ops(trace: Trace) -> Bools:
     """Calls of operators in no other operator: bool [events]. Steps, operators in files of 2021, are left out."""
     calls = call_tree(trace)
-    operators = calls.member & (trace.kind == EventKind.HOST_OP) & ~is_step(trace)
-    around = tree.ancestor(calls.parent, operators)
-    outermost: Bools = operators.copy()
-    rows = np.flatnonzero(operators & (calls.parent >= 0))
-    outermost[rows] = around[calls.parent[rows]] < 0
-    return outermost
+    return tree.outermost(calls.parent, calls.member & (trace.kind == EventKind.HOST_OP) & ~is_step(trace))
 
 
 @derived

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.trees.tree import NO_ROW, ancestor
 from kinetoscope.model.execution.call_tree import call_tree, whole_among
 from kinetoscope.model.execution.device_work import DeviceWork
@@ -74,9 +74,7 @@ def is_repeat(trace: Trace) -> Bools:
     inside = np.flatnonzero(parent >= 0)
     same = inside[(names[inside] == names[parent[inside]]) & (trace.kind[inside] == trace.kind[parent[inside]])]
     same = same[(trace.end[same] > trace.start[same]) & (trace.end[same] <= trace.end[parent[same]])]
-    repeats = np.zeros(len(trace), np.bool_)
-    repeats[same] = True
-    return repeats
+    return marked(len(trace), same)
 
 
 def is_outside_calls(trace: Trace, shown_calls: ShownCalls, time: Int64s) -> Bools:

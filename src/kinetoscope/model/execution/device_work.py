@@ -153,6 +153,6 @@ def _identity(trace: Trace, rows: Int32s, name: str, of_track: Int64s) -> Int64s
 
 
 def launched_by(trace: Trace, calls: Bools) -> Bools:
-    """Which device work was launched in events of these (`call_tree.inside`): bool [work]."""
+    """Device work that was launched in events of these (`call_tree.inside`): bool [work]."""
     caller = device_work(trace).caller
     return np.asarray((caller >= 0) & calls[caller]) if len(trace) else np.zeros(0, np.bool_)

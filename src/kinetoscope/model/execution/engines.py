@@ -38,7 +38,7 @@ class PartOfBatch:
 
 @dataclass(frozen=True, slots=True)
 class ServingStep:
-    """What the name of a step says; None is what it does not say.
+    """Facts in the name of a step; None is what it does not say.
 
     Attributes:
         engine: name of the engine.
@@ -288,7 +288,7 @@ def engine_of(text: str) -> ServingEngine | None:
 
 
 def is_in_phase(text: str, phase: Phase) -> bool:
-    """Whether a range or a Python call of this name is a phase of any engine."""
+    """True if a range or a Python call of this name is a phase of any engine."""
     return len(text) <= MAX_CALL_CHARACTERS and any(
         each.phases[phase].match(text) for each in ENGINES if phase in each.phases
     )
@@ -296,7 +296,7 @@ def is_in_phase(text: str, phase: Phase) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def parsed(text: str) -> ServingStep | None:
-    """What the name of an annotation says of a step; None if it is not the name of a step of an engine."""
+    """The step that the name of an annotation describes; None if it is not the name of a step of an engine."""
     engine = engine_of(text)
     if engine is None:
         return None

@@ -75,7 +75,7 @@ def module_class(stack: str) -> str | None:
 
 
 def is_users_file(file: str) -> bool:
-    """Whether a file, parted by slashes, is the user's own."""
+    """True if a file, parted by slashes, is the user's own."""
     return _LIBRARY.search(file) is None
 
 

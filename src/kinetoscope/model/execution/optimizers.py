@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import engine_spans
@@ -40,7 +40,7 @@ class OptimizerSpans:
 
 @derived
 def optimizer_steps(trace: Trace, name: str | None = None) -> OptimizerSpans:
-    """Those of `Optimizer.step`, of all classes or of one; of spans in one another the inner ones.
+    """The spans of `Optimizer.step`, of all classes or of one; of spans in one another the inner ones.
 
     A step may be given a closure that computes the loss and its gradients first (`step(closure)`, as Lightning calls
     it). So of a span in whose time autograd's engine runs, the update is what begins after the last node.
@@ -66,8 +66,7 @@ def optimizer_classes(trace: Trace) -> tuple[str, ...]:
 
 def update_times(trace: Trace, rows: Int64s) -> Intervals:
     """When the spans of steps (rows) update, after their closures: int64 [rows] each."""
-    is_span = np.zeros(len(trace), np.bool_)
-    is_span[rows] = True
+    is_span = marked(len(trace), rows)
     return Intervals(np.minimum(_update_begins(trace, is_span)[rows], trace.end[rows]), trace.end[rows])
 
 
@@ -86,7 +85,7 @@ def _update_begins(trace: Trace, spans: Bools) -> Int64s:
 
 @derived
 def zero_grads(trace: Trace) -> OptimizerSpans:
-    """Those of `Optimizer.zero_grad`."""
+    """The spans of `Optimizer.zero_grad`."""
     return _spans(trace, _ZERO)
 
 

@@ -1,4 +1,4 @@
-"""What kind of program a trace is of, and what it uses already: advice is worded by both."""
+"""The kind of program that a trace is of, and the features that it uses already: advice is worded by both."""
 
 from __future__ import annotations
 
@@ -63,16 +63,13 @@ def _trains(trace: Trace) -> bool:
         rows_named(trace, lambda name: _BACKWARD.search(name) is not None, *calls, holding=_BACKWARD_WORDS).any()
         or rows_named(trace, _LINKS.__contains__, EventKind.FLOW_START).any()
         or rows_named(
-            trace,
-            lambda name: _BACKWARD_KERNEL.search(name) is not None,
-            EventKind.KERNEL,
-            holding=_BACKWARD_KERNELS,
+            trace, lambda name: _BACKWARD_KERNEL.search(name) is not None, EventKind.KERNEL, holding=_BACKWARD_KERNELS
         ).any()
     )
 
 
 def is_compiled_kernel(name: str) -> bool:
-    """Whether this is the name of a kernel that Inductor generates, for a device or in C++."""
+    """True if this is the name of a kernel that Inductor generates, for a device or in C++."""
     return _KERNEL.fullmatch(name) is not None
 
 

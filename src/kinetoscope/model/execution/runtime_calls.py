@@ -23,7 +23,7 @@ from kinetoscope.model.trace.trace import Trace
 
 
 class RuntimeCallKind(IntEnum):
-    """What a call of the runtime or driver does."""
+    """Kinds of calls of the runtime or driver, by what they do."""
 
     OTHER = 0
     """Not such a call, or one that asks for attributes and the like."""
@@ -134,11 +134,11 @@ def copies_named(trace: Trace, words: tuple[str, ...]) -> Bools:
 
     The words are parts of kinds of memory and directions: `ageable`, `inned`, `DtoD`.
     """
-    found = rows_containing(trace, words, EventKind.MEMCPY)
+    named = rows_containing(trace, words, EventKind.MEMCPY)
     rows, holding = trace.rows(EventKind.MEMCPY), np.flatnonzero(trace.strings.holding(words))
     for name in ("source_memory", "destination_memory", "copy_direction"):
-        found[rows] |= np.isin(arguments.codes(trace, name, rows), holding)
-    return found
+        named[rows] |= np.isin(arguments.codes(trace, name, rows), holding)
+    return named
 
 
 def _blocked(trace: Trace, queues: Bools) -> Int32s:

@@ -1,4 +1,4 @@
-"""Which calls of the host wait for device work, for which, and the idle time of a device that follows from it.
+"""Calls of the host that wait for device work, the work they wait for, and the idle time that follows from it.
 
 Where synchronisation was recorded (`cuda_sync`, which few people switch on), it is taken from there. Else it is
 inferred from times: a call that synchronises by its meaning can have waited for a stream only if all that was launched
@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_calls
@@ -136,9 +136,7 @@ def _own_copies(trace: Trace) -> Int32s:
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
     waiting = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
-    own = np.full(len(trace), NO_WORK, np.int32)
-    own[call[waiting]] = copies[waiting]
-    return own
+    return scattered(len(trace), call[waiting], copies[waiting], np.int32)
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:
@@ -196,8 +194,7 @@ def calls_of(trace: Trace, ids: Int64s) -> Int32s:
 def _recorded(trace: Trace, calls: Int32s) -> tuple[Int32s, Bools]:
     awaited, recorded = np.full(len(calls), NO_WORK, np.int32), np.zeros(len(calls), np.bool_)
     rows = sync_rows(trace, _STREAM_SYNC, _EVENT_SYNC, _CONTEXT_SYNC)
-    place_of = np.full(len(trace) + 1, NO_WORK, np.int32)
-    place_of[calls] = np.arange(len(calls))
+    place_of = scattered(len(trace) + 1, calls, np.arange(len(calls)), np.int32)
     place = place_of[calls_of(trace, arguments.integers(trace, "correlation", rows))]
     rows, place = rows[place >= 0], place[place >= 0]
     record = calls_of(trace, arguments.integers(trace, "wait_on_record", rows))

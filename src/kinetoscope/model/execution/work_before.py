@@ -96,7 +96,7 @@ def _held(trace: Trace, work: DeviceWork, begin: int) -> Iterator[tuple[int, int
 
 
 def _waited(trace: Trace, work: DeviceWork, here: Int64s, first: int, begin: int) -> bool:
-    """Whether the first work of a stream, one of `here`, waited for work from before the recording."""
+    """True if the first work of a stream, one of `here`, waited for work from before the recording."""
     place = here[first]
     call = int(work.launch[place])
     if call < 0:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import distinct_sequences, group
 from kinetoscope.errors import InputError
 from kinetoscope.model.execution.device_work import device_work
@@ -113,8 +113,7 @@ def work_annotations(trace: Trace, work: Int32s) -> WorkAnnotations:
         )
     )
     is_path = np.array([bool(path) for path in paths], np.bool_)
-    path = np.full(len(work), -1, np.int32)
-    path[some] = np.where(is_path[codes], codes, np.int32(-1))
+    path = scattered(len(work), some, np.where(is_path[codes], codes, np.int32(-1)), np.int32)
     return WorkAnnotations(path, paths, backward)
 
 
@@ -136,8 +135,8 @@ def node_paths(trace: Trace, work: Int32s, dump: Mapping[int, Path]) -> list[Pat
         work: rows of the device work.
         dump: calls from files, by `node_keys`; they lie around those from arguments.
     """
-    found, keys = work_annotations(trace, work), node_keys(trace, work).tolist() if dump else [0] * len(work)
-    own = (found.paths[path] if path >= 0 else () for path in found.path.tolist())
+    ranges, keys = work_annotations(trace, work), node_keys(trace, work).tolist() if dump else [0] * len(work)
+    own = (ranges.paths[path] if path >= 0 else () for path in ranges.path.tolist())
     return [(*dump.get(key, ()), *path) for key, path in zip(keys, own, strict=True)]
 
 
@@ -187,7 +186,7 @@ def annotated_replays(trace: Trace, dump: Mapping[int, Path]) -> list[AnnotatedR
 
 @derived
 def has_lost_streams(trace: Trace) -> bool:
-    """Whether the script of torch 2.12 and 2.13 moved work of graphs to lanes, and so lost the streams that it ran on.
+    """True if the script of torch 2.12 and 2.13 moved work of graphs to lanes, and so lost the streams that it ran on.
 
     Exporters that annotate say so in the file, or keep the stream as `original_stream`.
     """
@@ -219,8 +218,7 @@ def argument_values(trace: Trace, key: str, work: Int32s) -> tuple[Int64s, list[
         str(value) if kind == INT else trace.strings.label(value)
         for kind, value in zip(kinds[known[first]].tolist(), values[known[first]].tolist(), strict=True)
     ]
-    number = np.full(len(work), -1, np.int64)
-    number[known] = codes
+    number = scattered(len(work), known, codes, np.int64)
     return number, texts
 
 
@@ -247,7 +245,7 @@ def dumped_paths(text: str, source: str) -> dict[int, Path]:
 
 
 def is_dump(dump: Any) -> bool:
-    """Whether a JSON value is an object by ids of nodes, not empty."""
+    """True if a JSON value is an object by ids of nodes, not empty."""
     return isinstance(dump, dict) and bool(dump) and all(_NODE_ID.fullmatch(key) for key in dump)
 
 

@@ -69,7 +69,7 @@ class CaptureRecording(Protocol):
 
 
 def replays_graphs(trace: Trace) -> bool:
-    """Whether a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
+    """True if a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
     return bool(trace.strings.holding(("GraphLaunch", "graph node id")).any())
 
 
@@ -93,9 +93,9 @@ def with_captured_calls(
             graphs += relabelled(recording.graphs(), number)
         except InputError as error:  # the run is asked about, and can be read
             problems.append(Note("CAPTURE_LEFT_OUT", f"A capture trace is left out: {error}"))
-    found = joined(trace, graphs)
+    joins = joined(trace, graphs)
     last, recorded = OWN_RECORDING, trace
-    for each in sorted(found.replays, key=lambda each: each.graph.recording):
+    for each in sorted(joins.replays, key=lambda each: each.graph.recording):
         taken[each.work] = True
         if each.graph.recording != last:
             last = each.graph.recording
@@ -110,7 +110,7 @@ def with_captured_calls(
         if fresh.any():
             calls = calls_of_annotations(annotated.paths)
             parts.append(AttributedReplays(calls, annotated.launch[fresh], annotated.work[fresh]))
-    notes = (*problems, *found.notes)
+    notes = (*problems, *joins.notes)
     return _attached(trace, parts, notes) if parts or notes else trace
 
 
@@ -212,14 +212,14 @@ def _attached(trace: Trace, parts: Sequence[AttributedReplays], on_joins: Sequen
             added[name].append(np.tile(column, count))
         own = at + np.arange(count, dtype=np.int64)[:, None] * size
         depth.append(np.tile(calls.depth().astype(np.int64), count))
-        told = calls.node >= 0
+        said = calls.node >= 0
         launch.append(np.repeat(part.launch.astype(np.int64), size))
         parent.append(np.where(calls.parent >= 0, own + calls.parent, part.launch[:, None]).reshape(-1))
-        work.append(part.work[:, told].reshape(-1).astype(np.int64))
-        call.append((own + calls.node[told]).reshape(-1))
+        work.append(part.work[:, said].reshape(-1).astype(np.int64))
+        call.append((own + calls.node[said]).reshape(-1))
         source.append(np.full(len(call[-1]), calls.source))
-        for codes, texts in zip((grid, block), part.configuration or ([None] * len(told),) * 2, strict=True):
-            codes.append(np.tile(tables.codes(texts)[told], count))
+        for codes, texts in zip((grid, block), part.configuration or ([None] * len(said),) * 2, strict=True):
+            codes.append(np.tile(tables.codes(texts)[said], count))
         at += count * size
     own_launch, rows = np.concatenate(launch), np.concatenate(work)
     order = np.argsort(rows, kind="stable")

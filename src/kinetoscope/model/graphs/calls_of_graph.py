@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import is_repeat
@@ -77,14 +77,14 @@ class CallsOfGraph:
     def without_frames(self) -> CallsOfGraph:
         """The calls without Python's, but for calls of modules."""
         frames = [self.spell(code)[0] == FRAME_CATEGORY.encode() for code in self.category]
-        kept = np.array(
+        remaining = np.array(
             [not frame or self.spell(code)[0].startswith(MODULE.encode())
              for frame, code in zip(frames, self.name, strict=True)], np.bool_
         )  # fmt: skip
-        around = ancestor(self.parent, kept)
-        place = np.append(np.cumsum(kept) - 1, -1).astype(np.int32)
-        outer = np.append(around, np.int32(-1))[self.parent[kept]]
-        rows = np.flatnonzero(kept).tolist()
+        around = ancestor(self.parent, remaining)
+        place = np.append(np.cumsum(remaining) - 1, -1).astype(np.int32)
+        outer = np.append(around, np.int32(-1))[self.parent[remaining]]
+        rows = np.flatnonzero(remaining).tolist()
         return CallsOfGraph(
             source=self.source,
             label=self.label,
@@ -117,12 +117,11 @@ def calls_of_capture(recording: Trace, replays: JoinedReplays) -> CallsOfGraph:
     members = np.flatnonzero(inside).astype(np.int32)
     start, end = recording.start[members], recording.end[members]
     members = members[np.lexsort((members, -end, start, recording.track[members]))]
-    place = np.full(len(recording) + 1, -1, np.int32)
-    place[members] = np.arange(len(members), dtype=np.int32)
+    place = scattered(len(recording) + 1, members, np.arange(len(members)), np.int32)
     outer = parent[members]
     strings, shapes = recording.strings, recording.shapes
-    kept = [_without_links(strings, items) for items in shapes.items]
-    chosen = [kept[shape] for shape in recording.shape[members].tolist()]
+    remaining = [_without_links(strings, items) for items in shapes.items]
+    chosen = [remaining[shape] for shape in recording.shape[members].tolist()]
     first = recording.first[members].tolist()
     return CallsOfGraph(
         source=CaptureSource.CAPTURE,
@@ -235,11 +234,11 @@ def _nothing(code: int) -> Spelling:
 
 def _without_links(strings: Strings, items: tuple[Item, ...]) -> tuple[tuple[Item, ...], Int64s]:
     """The members of an event but those that link it to others, and which of its slots they take."""
-    kept, slots, slot = list[Item](), list[int](), 0
+    remaining, slots, slot = list[Item](), list[int](), 0
     for item in items:
         takes = item[1] < SLOTS
         if strings.label(item[0]) not in LINKS:
-            kept.append(item)
+            remaining.append(item)
             slots += [slot] * takes
         slot += takes
-    return tuple(kept), np.array(slots, np.int64)
+    return tuple(remaining), np.array(slots, np.int64)

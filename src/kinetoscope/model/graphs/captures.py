@@ -26,12 +26,7 @@ KERNEL_ARGUMENT: Final = "kernel"
 TRITON: Final = "triton_"
 """How the names of the operators begin that torch.compile makes of its kernels: they are the kernels' names."""
 
-NODE_CALLS: Final = (
-    RuntimeCallKind.LAUNCH,
-    RuntimeCallKind.COPY,
-    RuntimeCallKind.COPY_AND_WAIT,
-    RuntimeCallKind.SET,
-)
+NODE_CALLS: Final = (RuntimeCallKind.LAUNCH, RuntimeCallKind.COPY, RuntimeCallKind.COPY_AND_WAIT, RuntimeCallKind.SET)
 """Calls of the runtime that become nodes with work of the device."""
 
 HOST_NODES: Final = ("LaunchHostFunc",)
@@ -99,10 +94,6 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.event)
-
-    def part(self, chosen: Bools | Int32s | slice) -> Nodes:
-        """Some of them."""
-        return Nodes(self.event[chosen], self.name[chosen], self.shape[chosen])
 
 
 @dataclass(frozen=True)
@@ -178,30 +169,30 @@ def captures(trace: Trace) -> Captures:
 
 def captured_graphs(trace: Trace, recording: int) -> list[CapturedGraph]:
     """The captures of a recording, each without its trace."""
-    found = captures(trace)
-    name = _hashed(trace, found.kernel, demangled)  # launches name kernels as the file has them
-    shape = _shapes(trace, found.shape)
-    op = enclosing_op(trace)[found.launch]
+    every = captures(trace)
+    name = _hashed(trace, every.kernel, demangled)  # launches name kernels as the file has them
+    shape = _shapes(trace, every.shape)
+    op = enclosing_op(trace)[every.launch]
     told = np.where(op >= 0, trace.name[op], -1), np.where(op >= 0, arguments.codes(trace, "input_dims", op), -1)
     content = [_hashed(trace, codes) for codes in told]
     in_url = _SIZE_IN_URL.search(trace.source.url.replace("\\", "/")) if recording >= 0 else None
     result = []
-    for place in range(len(found)):
-        part = slice(int(found.offsets[place]), int(found.offsets[place + 1]))
-        span = int(found.span[place])
+    for place in range(len(every)):
+        part = slice(int(every.offsets[place]), int(every.offsets[place + 1]))
+        span = int(every.span[place])
         label = trace.strings.label(int(trace.name[span])) if span >= 0 else ""
         size = _SIZE.match(label) or in_url
         result.append(
             CapturedGraph(
                 recording=recording,
                 capture=place,
-                begin=trace.base + int(found.begin[place]),
-                end=trace.base + int(found.end[place]),
+                begin=trace.base + int(every.begin[place]),
+                end=trace.base + int(every.end[place]),
                 label=label,
                 round=hash((recording, span)) if span >= 0 else 0,
                 size=int(size[1]) if size else -1,
-                nodes=Nodes(found.event[part], name[part], shape[part]),
-                is_stated=found.is_stated[part],
+                nodes=Nodes(every.event[part], name[part], shape[part]),
+                is_stated=every.is_stated[part],
                 content=hash(tuple(column[part].tobytes() for column in content)),
             )
         )
@@ -276,7 +267,7 @@ def _steps(trace: Trace, ops: Int32s, calls: Int32s) -> Int64s:
 
 
 def _last_place(text: Int64s, word: Int64s) -> int:
-    """Where a sequence stands in another for the last time, −1 for nowhere."""
+    """The last place at which a sequence stands in another, −1 for nowhere."""
     starts = np.flatnonzero(text[: len(text) - len(word) + 1] == word[0]) if len(text) >= len(word) else text[:0]
     same = (int(at) for at in reversed(starts.tolist()) if np.array_equal(text[at : at + len(word)], word))
     return next(same, -1)

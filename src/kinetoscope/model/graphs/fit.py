@@ -1,4 +1,4 @@
-"""Whether the work of a replay is what a capture recorded, and which node each piece of it is."""
+"""The nodes of a capture that the work of a replay is, if it is what the capture recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, rows_of
 from kinetoscope.model.graphs.captures import UNKNOWN_TEXT, CapturedGraph, Nodes
 from kinetoscope.model.trace.event_kinds import EventKind
 
@@ -44,11 +44,11 @@ def fit(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork | None
     if kernels.sum() != nodes.sum() or (kernels.all() and nodes.all()) or not kernels.any():
         return None
     only = _part(graph, nodes)
-    found = _in_order(work.part(kernels), only) or _by_kernel(work.part(kernels), stream[kernels], only)
-    if found is None:
+    matched = _in_order(rows_of(work, kernels), only) or _by_kernel(rows_of(work, kernels), stream[kernels], only)
+    if matched is None:
         return None
     node, same = np.full(len(work), -1, np.int32), np.zeros(len(work), np.bool_)
-    node[kernels], same[kernels] = np.flatnonzero(nodes)[found.node], found.same
+    node[kernels], same[kernels] = np.flatnonzero(nodes)[matched.node], matched.same
     return NodesOfWork(node, same)
 
 
@@ -84,7 +84,7 @@ def _by_kernel(work: Nodes, stream: Int64s, graph: CapturedGraph) -> NodesOfWork
     node[orders[0]] = orders[1]
     by_stream = np.argsort(stream, kind="stable")
     back = (np.diff(node[by_stream]) < 0) & (np.diff(stream[by_stream]) == 0)
-    return None if back.any() else _judged(work, nodes.part(node), graph.is_stated[node], node)
+    return None if back.any() else _judged(work, rows_of(nodes, node), graph.is_stated[node], node)
 
 
 def _fields(work: Nodes, nodes: Nodes) -> list[tuple[Int64s, Int64s]]:
@@ -103,4 +103,4 @@ def _judged(work: Nodes, nodes: Nodes, is_stated: Bools, node: Int32s) -> NodesO
 
 
 def _part(graph: CapturedGraph, chosen: Bools) -> CapturedGraph:
-    return replace(graph, nodes=graph.nodes.part(chosen), is_stated=graph.is_stated[chosen])
+    return replace(graph, nodes=rows_of(graph.nodes, chosen), is_stated=graph.is_stated[chosen])

@@ -1,4 +1,4 @@
-"""Which capture each replay replays, and which node of it each piece of work is.
+"""The capture that each replay replays, and the node that each piece of work is.
 
 A capture must fit the work (`fit`). Where several do, what else is known decides, in this order: the size that the step
 of an engine needs, the order of graph ids, which is that of the captures, and the order of the replays, which is that
@@ -73,14 +73,14 @@ def joined(trace: Trace, graphs: Iterable[CapturedGraph]) -> Joins:
     work, result = device_work(trace), list[JoinedReplays]()
     alike, first = group(sequence, chosen)
     for number, model in enumerate(first.tolist()):
-        found = fits[sequence[model]][chosen[model]] if chosen[model] >= 0 else None
-        if found is not None:
-            members, is_node = np.flatnonzero(alike == number), found.node >= 0
+        fitting = fits[sequence[model]][chosen[model]] if chosen[model] >= 0 else None
+        if fitting is not None:
+            members, is_node = np.flatnonzero(alike == number), fitting.node >= 0
             rows = np.stack([work.rows[every.work_of(member)] for member in members.tolist()])[:, is_node]
             graph, launch = known[chosen[model]], every.launch[members]
             several[members] |= not is_node.any()
             if is_node.any():
-                result.append(JoinedReplays(graph, launch, rows, found.node[is_node], found.same[is_node]))
+                result.append(JoinedReplays(graph, launch, rows, fitting.node[is_node], fitting.same[is_node]))
     return Joins(tuple(result), tuple(_notes(every, result, chosen, several)))
 
 
@@ -104,8 +104,8 @@ def _fits(
 ) -> list[list[NodesOfWork | None]]:
     """The nodes of each capture that the work of each sequence of replays is.
 
-    Captures with the same nodes fit alike. Work that is only a part of a graph's is the same part of the nodes: ids of
-    nodes tell that, else it may be so of the last replay, and of another one if no capture fits it otherwise.
+    Captures with the same nodes fit alike. A truncated replay is matched to a part of the nodes: by ids of nodes where
+    these were recorded; else only the last replay may be truncated, or one that no capture fits as a whole.
     """
     work, kinds = device_work(trace), templates(trace)
     pattern = [
@@ -122,16 +122,16 @@ def _fits(
     for replay in np.unique(sequence, return_index=True)[1].tolist():
         pieces = slice(int(every.offsets[replay]), int(every.offsets[replay + 1]))
         is_part, has_ids = not kinds.is_whole[replay], bool(every.node[pieces].min() > 0)
-        found = {} if is_part and has_ids else fits_of(replay)
-        if is_part and (has_ids or replay == len(every) - 1 or not any(found.values())):
+        fitting = {} if is_part and has_ids else fits_of(replay)
+        if is_part and (has_ids or replay == len(every) - 1 or not any(fitting.values())):
             template = kinds.of_replay[replay]
             part = kinds.node[pieces] - kinds.offsets[template]
             for number, each in fits_of(int(kinds.model[template])).items():
-                found[number] = found.get(number) or (each and NodesOfWork(each.node[part], each.same[part]))
+                fitting[number] = fitting.get(number) or (each and NodesOfWork(each.node[part], each.same[part]))
         if replay == len(every) - 1 and not (is_part and has_ids):
             nodes = nodes_of_work(trace, work.rows[every.work_of(replay)])
-            found = {number: found[number] or untold_part(nodes, graph) for number, graph in patterns.items()}
-        result.append([found[number] for number in pattern])
+            fitting = {number: fitting[number] or untold_part(nodes, graph) for number, graph in patterns.items()}
+        result.append([fitting[number] for number in pattern])
     return result
 
 
@@ -156,16 +156,16 @@ def _chosen(
     if numbered.any():
         of_graph = np.array([_of_all(allowed, kind[candidates[of_id == number]]) for number in range(len(ids))])
         of_graph = _in_order(of_graph[ids >= 0])
-        found, is_sole = _walked(np.arange(len(of_graph), dtype=np.int32), of_graph, graphs)
+        fitting, is_sole = _walked(np.arange(len(of_graph), dtype=np.int32), of_graph, graphs)
         own = of_id[numbered] - int((ids < 0).sum())
-        chosen[candidates[numbered]], several[candidates[numbered]] = found[own], ~is_sole[own]
+        chosen[candidates[numbered]], several[candidates[numbered]] = fitting[own], ~is_sole[own]
     candidates = candidates[~numbered]
     track = trace.track[every.launch[candidates]]
     for thread in np.unique(track).tolist():
         here = candidates[track == thread]
         here = here[np.argsort(begins[here], kind="stable")]
-        chosen[here], told = _walked(kind[here], allowed, graphs)
-        several[here] = ~told
+        chosen[here], stated = _walked(kind[here], allowed, graphs)
+        several[here] = ~stated
     return chosen, several
 
 
@@ -233,15 +233,15 @@ def _steps(trace: Trace, launch: Int32s) -> tuple[Int64s, list[tuple[int, ...]]]
     by_name: dict[int, tuple[int, ...]] = {}
     places = np.zeros(len(launch), np.int64)
     for place, row in enumerate(launch.tolist()):
-        found: tuple[int, ...] = ()
-        while row >= 0 and not found:
+        fitting: tuple[int, ...] = ()
+        while row >= 0 and not fitting:
             if is_annotation[row]:
                 name = int(trace.name[row])
                 if name not in by_name:
                     by_name[name] = _needed(trace.strings.label(name))
-                found = by_name[name]
+                fitting = by_name[name]
             row = int(parent[row])
-        places[place] = sizes.setdefault(found, len(sizes))
+        places[place] = sizes.setdefault(fitting, len(sizes))
     return places, list(sizes)
 
 
@@ -251,7 +251,7 @@ def _needed(name: str) -> tuple[int, ...]:
 
 
 def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
-    """Of the captures that fit, those of the smallest size that is large enough; all if no size is known."""
+    """The captures that fit and have the smallest size that is large enough; all that fit if no size is known."""
     for number in needed:
         enough = allowed & (size >= number)
         if enough.any():
@@ -260,10 +260,10 @@ def _of_size(allowed: Bools, size: Int64s, needed: tuple[int, ...]) -> Bools:
     return allowed
 
 
-def _notes(every: Replays, found: Sequence[JoinedReplays], chosen: Int32s, several: Bools) -> Iterable[Note]:
-    pieces = sum(each.work.size for each in found)
+def _notes(every: Replays, fitting: Sequence[JoinedReplays], chosen: Int32s, several: Bools) -> Iterable[Note]:
+    pieces = sum(each.work.size for each in fitting)
     if pieces:
-        checked = sum(int(each.same.sum()) * len(each.launch) for each in found)
+        checked = sum(int(each.same.sum()) * len(each.launch) for each in fitting)
         parts = [(checked, "by the kernel's name, or its grid and block"), (pieces - checked, "by order and kind")]
         yield Note(
             "REPLAYS_JOINED",

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -64,8 +64,7 @@ def capturing(trace: Trace) -> Intervals:
 @derived
 def captured(trace: Trace) -> Bools:
     """Calls that became part of a graph instead of launching work: bool [events]."""
-    silent = np.zeros(len(trace), np.bool_)
-    silent[_silent(trace)] = True
+    silent = marked(len(trace), _silent(trace))
     return silent & while_capturing(trace)
 
 
@@ -111,7 +110,7 @@ def launches_of_lost_devices(trace: Trace) -> int:
 
 
 def ends_before_device_work(trace: Trace) -> bool:
-    """Whether the file ends early, and what is left of it holds no device work."""
+    """True if the file ends early, and what is left of it holds no device work."""
     is_cut = any(symptom.code in _CUT_OFF_CODES and symptom.severity == "error" for symptom in trace.reading)
     return is_cut and not len(device_work(trace))
 
@@ -132,7 +131,7 @@ def no_device_work(trace: Trace, consequence: str = "") -> Note:
 
 @dataclass(frozen=True)
 class LostWork:
-    """What a trace lacks of its device work, and what it has at impossible times.
+    """Device work that a trace lacks, or has at impossible times.
 
     Attributes:
         launches: calls that launched a kernel or a graph, with recorded work or without; captured ones are none.
@@ -160,22 +159,22 @@ class LostWork:
 
 @derived
 def lost_work(trace: Trace) -> LostWork:
-    """What was lost or misplaced; nothing where no launch has recorded work, as on a host without a device."""
+    """Work that was lost or misplaced; none where no launch has recorded work, as on a host without a device."""
     work, kinds = device_work(trace), runtime_call_kinds(trace)
     linked = np.flatnonzero(work.launch >= 0)
     lead = trace.start[work.launch[linked]] - work.start[linked]
     early = linked[lead > CLOCK_TOLERANCE_NS]
     lost = launches_without_work(trace)
     lost = lost[np.isin(kinds[lost], _KERNELS)]
-    kept = np.unique(work.launch[linked])
-    kept = kept[np.isin(kinds[kept], _KERNELS)]
-    if not len(kept):
+    seen = np.unique(work.launch[linked])
+    seen = seen[np.isin(kinds[seen], _KERNELS)]
+    if not len(seen):
         lost = lost[:0]
     start = trace.start[lost]
-    first, last = (int(trace.start[kept].min()), int(trace.start[kept].max())) if len(kept) else (0, 0)
+    first, last = (int(trace.start[seen].min()), int(trace.start[seen].max())) if len(seen) else (0, 0)
     partial, lost_nodes = _partial_replays(trace)
     return LostWork(
-        launches=len(kept) + len(lost),
+        launches=len(seen) + len(lost),
         at_start=lost[start < first],
         between=lost[(start >= first) & (start <= last)],
         at_end=lost[start > last],

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import distinct_sequences, group
+from kinetoscope.algorithms.intervals.intervals import extents
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.trace import arguments
@@ -71,8 +72,7 @@ def replays(trace: Trace) -> Replays:
     replay, first = group(work.launch[place], np.where(work.launch[place] >= 0, 0, correlation))
     numbered = np.bincount(replay, node[place] > 0) == np.bincount(replay)
     key = np.where(numbered[replay], node[place], 0) if len(place) else node[place]
-    begin = np.full(len(first), np.iinfo(np.int64).max)
-    np.minimum.at(begin, replay, work.start[place])
+    begin = extents(replay, len(first), work.start[place], work.end[place]).start
     order = np.lexsort((work.rows[place], work.start[place], key, replay, begin[replay]))
     place, replay = place[order], replay[order]
     bounds = np.flatnonzero(np.append(True, replay[1:] != replay[:-1])) if len(place) else np.empty(0, np.int64)
@@ -91,9 +91,7 @@ def replays(trace: Trace) -> Replays:
 
 def is_replayed(trace: Trace) -> Bools:
     """Device work of replays: bool [work]."""
-    mask = np.zeros(len(device_work(trace)), np.bool_)
-    mask[replays(trace).work] = True
-    return mask
+    return marked(len(device_work(trace)), replays(trace).work)
 
 
 def _is_replayed(trace: Trace, work: DeviceWork, node: Int64s) -> Bools:

@@ -70,8 +70,8 @@ def templates(trace: Trace) -> Templates:
     names = trace.name[device_work(trace).rows[every.work]]
     sequence = every.template.copy()
     ordinal = np.arange(len(every.work)) - np.repeat(every.offsets[:-1], every.sizes)
-    told = _told_whole(trace, every)
-    for replay, (whole, places) in {**_parts_by_id(every, names), **_parts_at_ends(every, names, told)}.items():
+    stated = _told_whole(trace, every)
+    for replay, (whole, places) in {**_parts_by_id(every, names), **_parts_at_ends(every, names, stated)}.items():
         sequence[replay] = every.template[whole]
         ordinal[every.offsets[replay] : every.offsets[replay + 1]] = places
     of_replay, first = group(sequence)
@@ -118,23 +118,23 @@ def _told_whole(trace: Trace, every: Replays) -> Bools:
     return np.isin(every.launch, trace.captured.replay[trace.captured.is_whole])
 
 
-def _parts_at_ends(every: Replays, names: Int32s, told: Bools) -> _Parts:
+def _parts_at_ends(every: Replays, names: Int32s, stated: Bools) -> _Parts:
     parts: _Parts = {}
     _, first, replays_of = np.unique(every.template, return_index=True, return_counts=True)
     ends = sorted({0, len(every) - 1}, key=lambda replay: -every.sizes[replay]) if len(every) else []
-    for replay in (each for each in ends if not told[each]):
+    for replay in (each for each in ends if not stated[each]):
         if every.node[_pieces(every, replay)].min() > 0 or replays_of[every.template[replay]] > 1:
             continue
         own = names[_pieces(every, replay)]
         larger = first[(every.sizes[first] > len(own)) & (every.graph[first] == every.graph[replay])]
-        found = []
+        fitting = []
         for model in larger.tolist():
             whole = names[_pieces(every, model)]
             lost = len(whole) - len(own) if replay == 0 else 0
             if (whole[lost : lost + len(own)] == own).all():
-                found.append((model, np.arange(lost, lost + len(own))))
-        if len(found) == 1:
-            parts[replay] = found[0]
+                fitting.append((model, np.arange(lost, lost + len(own))))
+        if len(fitting) == 1:
+            parts[replay] = fitting[0]
             first = first[first != replay]  # a part is no template
     return parts
 

@@ -230,7 +230,7 @@ def no_device_number(trace: Trace) -> Iterator[Note]:
 
 
 def note_of_gaps(trace: Trace) -> Note | None:
-    """What must be said beside idle time if the recording may have made gaps inside replays; None if not."""
+    """The note on idle time if the recording may have made gaps inside replays; None if not."""
     gaps = replay_gaps(trace)
     if not gaps.are_suspect:
         return None

@@ -14,7 +14,7 @@ from kinetoscope.model.graphs.lost_work import launches_without_work, lost_work
 from kinetoscope.model.health.data_quality import duration_text, pieces_of_work, severity_of, some_of
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace.event_kinds import EventKind
-from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.model.trace.text import number_of, numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note, Severity
 
@@ -111,4 +111,4 @@ def _in_steps(trace: Trace, calls: Int32s) -> str:
         return ""
     within = step_of(every.host, trace.start[calls])
     numbers = every.number[np.unique(within[within >= 0])].tolist()
-    return f" (step{'s' if len(numbers) > 1 else ''} {listed(numbers)})" if numbers else ""
+    return f" ({numbered('step', numbers)})" if numbers else ""

@@ -181,7 +181,7 @@ def python_export(trace: Trace) -> Iterator[Note]:
 
 
 def recorder_messages(trace: Trace) -> Iterator[Note]:
-    """What Kineto logged while it recorded."""
+    """Messages that Kineto logged while it recorded."""
     for key, (severity, word) in _RECORDER.items():
         logged = trace.metadata.get(key)
         messages = logged if isinstance(logged, list) else [logged] if isinstance(logged, str) else []

@@ -1,4 +1,4 @@
-"""What a file records, where that is no program at work: the capture of a graph, a warm-up, a device without its work.
+"""Kinds of files that record no program at work: the capture of a graph, a warm-up, a device without its work.
 
 It is recognised here, once. The first sentence of each face names it, and rules that do not fit are not asked.
 """
@@ -44,7 +44,7 @@ WARM_UP_SHARE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a file records.
+    """A kind of recording that a file is.
 
     Attributes:
         kind: what it is.
@@ -65,7 +65,7 @@ class Recognised:
 
 @derived
 def recording_kinds(trace: Trace) -> tuple[Recognised, ...]:
-    """What the file records, if that is no program at work; the first is what matters most."""
+    """The kinds of recordings that the file is, if it is no program at work; the first matters most."""
     device = scope(trace, default_to_steady(ALL)).steps.device
     window = union(device.start, device.end)
     found = (_first(trace, window), *(_recognised(trace, window)))

@@ -10,7 +10,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.errors import InputError
 from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.replay import SnapshotHistory, histories, level
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -23,7 +23,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def memory_snapshot(trace: Trace) -> Iterator[Note]:
-    """What the last snapshot of the rank lacks; nothing for a rank without any."""
+    """Notes on what the last snapshot of the rank lacks; none for a rank without any."""
     try:
         snapshot = snapshot_of(trace)
     except InputError as error:
@@ -31,7 +31,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Note]:
         return
     if snapshot is None:
         return
-    pasts = [past for device in snapshot.devices if (past := history(trace, device)) is not None]
+    pasts = histories(trace)
     if snapshot.notes:
         yield Note("SNAPSHOT_ODD_EVENTS", " ".join(snapshot.notes), "warning")
     if not any(len(past.events) for past in pasts):
@@ -52,7 +52,7 @@ def memory_snapshot(trace: Trace) -> Iterator[Note]:
 
 
 def contradictions(trace: Trace, past: SnapshotHistory) -> Iterator[Note]:
-    """What of a device's history cannot have been.
+    """Notes on what cannot have been in a device's history.
 
     What is in use lies in segments: at no instant is more in use, as requested, than is reserved.
     """
@@ -88,6 +88,6 @@ def _of_device(snapshot: Snapshot, past: SnapshotHistory) -> Iterator[Note]:
 
 
 def _has_stack(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
-    """Whether an allocation has a stack with a frame."""
+    """True where an allocation has a stack with a frame."""
     has_frames = np.append(np.diff(snapshot.stacks.ends, prepend=0) > 0, False)  # the last for NONE
     return has_frames[past.stack]

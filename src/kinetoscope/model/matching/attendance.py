@@ -69,7 +69,7 @@ def _members(attendance: Attendance, timing: Simultaneity, one: int) -> Int64s:
 
 
 def _is_alone(attendance: Attendance, timing: Simultaneity, one: int, members: Int64s) -> bool:
-    """Whether these could be in a group with nobody else, and are not two groups."""
+    """True if these could be in a group with nobody else, and are not two groups."""
     if len(members) == 2 and timing.is_complete:
         other = int(members[members != one][0])
         return np.array_equal(np.flatnonzero(timing.together(other)), members)

@@ -50,7 +50,7 @@ class CallArrays:
 
     @cached_property
     def gaps(self) -> bool:
-        """Whether recordings are known to lack calls in their midst."""
+        """True if recordings are known to lack calls in their midst."""
         return _has_gaps(self.facts)
 
     @cached_property
@@ -124,7 +124,7 @@ class CallArrays:
 
 
 def _has_gaps(facts: pl.DataFrame) -> bool:
-    """Whether calls are missing in the midst of recordings: some files hold a random part of the events.
+    """True if calls are missing in the midst of recordings: some files hold a random part of the events.
 
     Then work has lost its launches, or ranks of a group have different numbers of like calls. What was launched before
     a recording began comes first on its stream; and ranks whose recordings begin or end a step later lack whole steps.

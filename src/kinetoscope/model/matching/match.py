@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Int64s
+from kinetoscope.algorithms.arrays import Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.calls import collective_calls, with_source
@@ -177,9 +177,9 @@ def _by_sequence(calls: CallArrays) -> Int64s:
     rows = np.flatnonzero(calls.recorded & ~calls.single & (calls.seq >= 0))
     codes, _ = group(calls.group[rows], calls.seq[rows], calls.kind[rows])
     codes, _ = group(codes, _occurrence(codes, calls.rank[rows]))
-    numbers = np.full(len(calls.rank), -1, np.int64)
-    numbers[rows] = np.where(np.bincount(codes)[codes] > 1, codes, -1) if len(codes) else codes
-    return numbers
+    return scattered(
+        len(calls.rank), rows, np.where(np.bincount(codes)[codes] > 1, codes, -1) if len(codes) else codes, np.int64
+    )
 
 
 def _occurrence(*keys: NDArray[Any]) -> Int64s:
@@ -204,8 +204,7 @@ def _renumbered(ids: Int64s, start: Int64s) -> Int64s:
     frame = pl.DataFrame({"id": ids[rows], "start": start[rows], "row": rows})
     places = frame.group_by("id").agg(pl.len(), pl.col("start").min(), pl.col("row").min()).filter(pl.col("len") > 1)
     places = places.sort("start", "row").with_row_index("place")
-    numbers = np.full(int(ids.max()) + 1, -1, np.int64)
-    numbers[places["id"].to_numpy()] = places["place"].to_numpy()
+    numbers = scattered(int(ids.max()) + 1, places["id"].to_numpy(), places["place"].to_numpy(), np.int64)
     return np.where(ids >= 0, numbers[np.maximum(ids, 0)], -1)
 
 

@@ -102,7 +102,7 @@ class Attendance:
 
 
 def _all_recorded(calls: CallArrays) -> bool:
-    """Whether the files of all ranks were read; of a job that does not record their number, whether that is likely.
+    """True if the files of all ranks were read; of a job that does not record their number, whether that is likely.
 
     Machines hold 2, 4 or 8 devices: of another number the last are probably missing.
     """

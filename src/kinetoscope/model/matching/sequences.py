@@ -197,8 +197,8 @@ def _side_by_side(calls: CallArrays, parts: list[Int64s], offsets: Offsets) -> I
                 rest.append(part)
         parts = rest
         left -= 1
-        kept = np.array([bool((column >= 0).any()) for column in columns])
-        yield SideBySide(np.stack(columns, axis=1)[:, kept], np.array(is_timed)[kept])
+        filled = np.array([bool((column >= 0).any()) for column in columns])
+        yield SideBySide(np.stack(columns, axis=1)[:, filled], np.array(is_timed)[filled])
 
 
 def _from_the_start(calls: CallArrays, pivot: Int64s, part: Int64s, beside: Int64s, offsets: Offsets) -> Int64s:
@@ -255,6 +255,6 @@ def _apart(calls: CallArrays, table: SideBySide) -> Iterator[SideBySide]:
                 streams, counts = np.unique(calls.stream[column[present]], return_counts=True)
                 if len(streams) > 1:
                     column[present & (calls.stream[column] != streams[counts.argmax()])] = -1
-        kept = (mine >= 0).any(axis=0)
-        if kept.sum() > 1:
-            yield SideBySide(mine[:, kept], table.is_timed[kept])
+        filled = (mine >= 0).any(axis=0)
+        if filled.sum() > 1:
+            yield SideBySide(mine[:, filled], table.is_timed[filled])

@@ -122,7 +122,7 @@ class Simultaneity:
         return np.asarray(label == label[one])
 
     def waited_for_others(self, members: Int64s) -> bool:
-        """Whether all of these waited for somebody else who left with them."""
+        """True if all of these waited for somebody else who left with them."""
         if not self.is_complete or len(self.end) < _MIN_FOR_WAITING:
             return False
         one = int(members[0])
@@ -131,14 +131,14 @@ class Simultaneity:
         return bool((waits[:, members].all(axis=1) & late.any(axis=1)).sum() >= MIN_WAITS)
 
     def leave_nearer(self, members: Int64s, times: float = _SPREAD_RATIO) -> bool:
-        """Whether these leave together and arrive one by one; a rank that was not recorded may have arrived last."""
+        """True if these leave together and arrive one by one; a rank that was not recorded may have arrived last."""
         share = 1.0 if self.on_host else _SHARE_IN_ORDER  # no stream shows that all are of one group
         return self.is_complete and depart_closer_than_arrive(
             self.end[:, members], self.arrival[:, members], times, share
         )
 
     def is_mixed(self, one: int, members: Int64s) -> bool:
-        """Whether some of the events may be of other groups than the rest: on a host no stream divides them."""
+        """True if some of the events may be of other groups than the rest: on a host no stream divides them."""
         if not self.on_host:
             return False
         residual = self.ends(one).residual[:, members]

@@ -9,11 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.trees import tree
 from kinetoscope.algorithms.trees.tree import NO_ROW
-from kinetoscope.model.execution.call_tree import call_tree
+from kinetoscope.model.execution.call_tree import call_tree, innermost_at
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.memory.levels import is_mapped, levels_in_use, with_mapped
 from kinetoscope.model.steps.scope import Scope
@@ -162,9 +161,8 @@ def instants_in(view: Scope) -> Bools:
 @derived
 def innermost_calls(trace: Trace) -> Int32s:
     """The innermost call that runs on the thread of each instant: int32 [instants], rows, −1 for none."""
-    instants, calls = memory_instants(trace), call_tree(trace)
-    track = _threads_of_calls(trace)[trace.track[instants.rows]]
-    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, instants.time)
+    instants = memory_instants(trace)
+    return innermost_at(trace, _threads_of_calls(trace)[trace.track[instants.rows]], instants.time)
 
 
 def _threads_of_calls(trace: Trace) -> Int32s:
@@ -176,8 +174,7 @@ def _threads_of_calls(trace: Trace) -> Int32s:
     tids = trace.tracks.integer_tids()
     has_calls = np.diff(call_tree(trace).offsets) > 0
     threads, first = group(trace.tracks.integer_pids(), tids)
-    with_calls = np.full(len(first), NO_ROW, np.int32)
-    with_calls[threads[has_calls]] = own[has_calls]
+    with_calls = scattered(len(first), threads[has_calls], own[has_calls], np.int32)
     other = with_calls[threads]
     return np.where(~has_calls & (tids >= 0) & (other >= 0), other, own)
 
@@ -190,8 +187,7 @@ def out_of_memory(trace: Trace) -> int:
 
 def names_of_modules(trace: Trace, rows: Int32s) -> pl.Series:
     """The names of modules, `Linear_0`, of the calls of their forward, null for row −1."""
-    codes = np.full(len(rows), NO_ROW, np.int32)
-    codes[rows >= 0] = trace.name[rows[rows >= 0]]
+    codes = scattered(len(rows), rows >= 0, trace.name[rows[rows >= 0]], np.int32)
     return polars_columns.labelled(codes, lambda code: trace.strings.label(code).removeprefix(MODULE))
 
 

@@ -35,7 +35,7 @@ _NEARLY_FULL: Final = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRequest:
-    """What is known of a request that failed, in bytes; None where the record does not say.
+    """Facts of a request that failed, in bytes; None where the record does not say.
 
     Attributes:
         requested: bytes of the request.
@@ -75,7 +75,7 @@ class FailedRequest:
 
     @property
     def needless_outside(self) -> int:
-        """Those beyond what each process takes; where the device is not known, what surely is or was available."""
+        """The bytes beyond what each process takes; where the device is not known, what surely is or was available."""
         if self.free is None or self.reserved is None:
             return 0
         if (outside := self.outside) is None or self.total is None:
@@ -84,7 +84,7 @@ class FailedRequest:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the device had what was needed, so that only a limit of the process can have refused it."""
+        """True if the device had what was needed, so that only a limit of the process can have refused it."""
         return self.free is not None and self.free >= self.needed
 
 

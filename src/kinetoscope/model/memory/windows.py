@@ -32,7 +32,7 @@ class MemoryWindows:
         return len(self.start)
 
     def at(self, chosen: Bools) -> MemoryWindows:
-        """Those of them that are chosen, bool [steps]."""
+        """The chosen ones, bool [steps]."""
         return MemoryWindows(self.places[chosen], self.start[chosen], self.end[chosen], self.note)
 
     def of(self, change: Int32s) -> Int64s:

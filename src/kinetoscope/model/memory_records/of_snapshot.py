@@ -12,14 +12,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.memory.allocator import CUDA, device_name
-from kinetoscope.model.memory.record import (
-    CategoryLevels,
-    GroupBy,
-    OwnedBlocks,
-    Source,
-    StepAllocations,
-    parts,
-)
+from kinetoscope.model.memory.record import CategoryLevels, GroupBy, OwnedBlocks, Source, StepAllocations, parts
 from kinetoscope.model.memory.windows import MemoryWindows, changes_in
 from kinetoscope.model.snapshot.active import active_by_owner
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes
@@ -49,9 +42,7 @@ class SnapshotRecord:
     @property
     def sites(self) -> StackSites:
         """The stacks of the snapshot."""
-        sites = stack_sites(self.trace)
-        assert sites is not None  # there is a history
-        return sites
+        return stack_sites(self.trace)
 
     @cached_property
     def time(self) -> Int64s:
@@ -146,8 +137,8 @@ class SnapshotRecord:
         return carried_over(self.past, windows)
 
     def step_allocations(self, windows: MemoryWindows) -> StepAllocations:
-        found = step_allocations(self.past, windows)
-        return found._replace(owners=self._stacks(found.growing, np.zeros(len(found.growing), np.int8)))
+        answer = step_allocations(self.past, windows)
+        return answer._replace(owners=self._stacks(answer.growing, np.zeros(len(answer.growing), np.int8)))
 
     def persistent(self, blocks: Int64s, windows: MemoryWindows) -> OwnedBlocks:
         """By stack, and by what keeps them."""

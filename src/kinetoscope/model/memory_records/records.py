@@ -9,8 +9,7 @@ from kinetoscope.model.memory.category_series import series_of
 from kinetoscope.model.memory.record import CategoryRecord, MemoryRecord
 from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
 from kinetoscope.model.memory_records.of_trace import SeriesRecord, TraceRecord
-from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.replay import histories
 from kinetoscope.model.steps.scope import Scope
 
 
@@ -19,15 +18,12 @@ def memory_records(view: Scope, chosen: Collection[int] | None) -> list[MemoryRe
 
     Where nothing of such a device is selected in the snapshot, and the trace has it, too, it is the trace's.
     """
-    trace, snapshot = view.trace, snapshot_of(view.trace)
+    trace = view.trace
     devices = memory_instants(trace).devices
-    snapshots = [
-        SnapshotRecord(trace, past)
-        for past in (history(trace, number) for number in (() if snapshot is None else snapshot.devices))
-        if past is not None
-    ]
     of_snapshots = [
-        record for record in snapshots if (CUDA, record.past.device) not in devices or len(record.selected(view))
+        record
+        for record in (SnapshotRecord(trace, past) for past in histories(trace))
+        if (CUDA, record.past.device) not in devices or len(record.selected(view))
     ]
     pairs = {(CUDA, record.past.device) for record in of_snapshots}
     return [

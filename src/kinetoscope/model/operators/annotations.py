@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import match_first, prefix_tree
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.algorithms.trees import tree
@@ -57,8 +57,7 @@ def named_ranges(trace: Trace) -> Annotations:
     number: dict[str, int] = {}
     labels = (call_name(trace.strings.label(code), EventKind.ANNOTATION) for code in distinct.tolist())
     numbers = np.array([number.setdefault(label, len(number)) for label in labels], np.int32)
-    code = np.full(len(trace), -1, np.int32)
-    code[rows] = numbers[places]
+    code = scattered(len(trace), rows, numbers[places], np.int32)
     return Annotations(tuple(number), code, host, shadows, _originals(trace, np.flatnonzero(is_host), shadows))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import Prefixes, group, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.kernels import compiled_stacks
@@ -58,8 +58,7 @@ def call_stacks(trace: Trace, python: bool = False, in_forward: bool = False) ->
     codes = np.empty(len(keys), np.int32)
     for place, text in enumerate(_texts(trace, frames, keys)):
         codes[place] = number.setdefault(text, len(number) - 1)
-    code = np.full(len(trace), -1, np.int32)
-    code[rows] = codes[places]
+    code = scattered(len(trace), rows, codes[places], np.int32)
     _add_compiled(trace, code, rows, number)
     return CallStacks(code, tuple(number)[1:])
 
@@ -82,8 +81,7 @@ def _spelled(trace: Trace, rows: Int32s, around: Int32s) -> Int64s:
 
     The stack of a call inside Python calls is those calls alone.
     """
-    own = np.full(len(trace), -1, np.int64)
-    own[rows] = arguments.codes(trace, "call_stack", rows)
+    own = scattered(len(trace), rows, arguments.codes(trace, "call_stack", rows), np.int64)
     empty = [code for code in np.unique(own[own >= 0]).tolist() if not trace.strings.label(code).strip("; ")]
     own[np.isin(own, empty)] = -1
     parent = call_tree(trace).parent

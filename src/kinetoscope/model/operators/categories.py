@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP, is_optimizer_range
 from kinetoscope.model.trace import polars_columns
@@ -134,7 +134,7 @@ _VIEWS: Final = frozenset(f"aten::{name}" for name in _VIEWED.split())
 
 @derived
 def view_ops(trace: Trace) -> Bools:
-    """Which operators only look at the same elements in another way: bool [events]."""
+    """Operators that only look at the same elements in another way: bool [events]."""
     return rows_named(trace, _VIEWS.__contains__, EventKind.HOST_OP)
 
 
@@ -144,13 +144,13 @@ _CLONE: Final = re.compile(r"aten::clone|(?:autograd::engine::evaluate_function:
 
 @derived
 def elementwise_ops(trace: Trace) -> Bools:
-    """Which operators compute each element by itself, or copy it: bool [events]."""
+    """Operators that compute each element by itself, or copy it: bool [events]."""
     return rows_named(trace, lambda name: is_elementwise(name) or bool(_CLONE.fullmatch(name)), EventKind.HOST_OP)
 
 
 @lru_cache(maxsize=1 << 14)
 def category(name: str) -> Category:
-    """What an operator or a kernel of this name computes; *other* where no word of the name says."""
+    """The category of an operator or a kernel of this name; *other* where no word of the name says."""
     if COLLECTIVE_OPS.match(name):
         return "communication"
     if is_elementwise(name):
@@ -160,13 +160,12 @@ def category(name: str) -> Category:
 
 
 def categories_of_names(trace: Trace, names: Int32s) -> Int8s:
-    """What operators or kernels of these names compute, a place in `CATEGORIES`: int8 [names]; code −1 is *other*.
+    """The category of operators or kernels of these names, a place in `CATEGORIES`: int8 [names]; code −1 is *other*.
 
     In a trace without a step of an optimizer what works on lists of tensors is what it does to each tensor.
     """
     optimizes = bool(is_optimizer_range(trace, OPTIMIZER_STEP).any())
-    used = np.zeros(len(trace.strings) + 1, np.bool_)
-    used[names + 1] = True
+    used = marked(len(trace.strings) + 1, names + 1)
     categories = np.full(len(used), OTHER, np.int8)
     for code in (np.flatnonzero(used[1:])).tolist():
         name = trace.strings.glance(code)
@@ -176,7 +175,7 @@ def categories_of_names(trace: Trace, names: Int32s) -> Int8s:
 
 @derived
 def work_categories(trace: Trace) -> Int8s:
-    """What each piece of device work computes, a place in `CATEGORIES`: int8 [work]."""
+    """The category of each piece of device work, a place in `CATEGORIES`: int8 [work]."""
     work = device_work(trace)
     names = np.where(work.op >= 0, trace.name[work.op], np.int32(-1)) if len(trace) else work.op
     categories = categories_of_names(trace, names)

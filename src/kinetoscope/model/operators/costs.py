@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import IntegerArray, group, sum_by
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.algorithms.trees.tree import counted_from
@@ -95,8 +95,7 @@ def grouped_as(trace: Trace, calls: ShownCalls, rows: Int32s, *keys: IntegerArra
 
 
 def _groups(trace: Trace, calls: ShownCalls, rows: Int32s, codes: Int32s, first: Int32s) -> CallGroups:
-    code = np.full(len(calls.shown), -1, np.int32)
-    code[rows] = codes
+    code = scattered(len(calls.shown), rows, codes, np.int32)
     return groups_of(trace, calls, code, rows[first])
 
 
@@ -128,7 +127,7 @@ def texts(trace: Trace, groups: CallGroups, keys_by: GroupingKeys) -> dict[str, 
 
 @dataclass(frozen=True)
 class Launched:
-    """Of each selected piece of device work: int32 [selected work] each, −1 for none.
+    """Calls and groups of each selected piece of device work: int32 [selected work] each, −1 for none.
 
     Attributes:
         row: the innermost shown call in which it was launched.
@@ -208,7 +207,7 @@ def memory_costs(what: str, view: Scope, calls: ShownCalls, groups: CallGroups, 
 
 class _Measure(Protocol):
     def __call__(self, since: Int64s, until: Int64s, rows: Int32s, /) -> Int64s:
-        """Of each of these events, `since` then and `until` then: int64 [rows]."""
+        """The amount from `since` to `until` of each of these events: int64 [rows]."""
 
 
 def _total_and_self(what: str, trace: Trace, calls: ShownCalls, groups: CallGroups, measure: _Measure) -> Values:

@@ -19,7 +19,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 def matrix_unit_costs(
     view: Scope, calls: ShownCalls, groups: CallGroups, work: Launched, costs: Values
 ) -> dict[str, pl.Series]:
-    """Of each group: is a call of it eligible, and how much of its device time runs on matrix units.
+    """Groups of calls: is a call of it eligible, and how much of its device time runs on matrix units.
 
     Shares are of the time of work whose name tells; null where there is none. `costs` are the `device_costs`.
     """
@@ -32,8 +32,8 @@ def matrix_unit_costs(
             charge(span.start[which], span.end[which], row[which], calls.parent, groups.code, count, climb=climb).total
             for which in (units == ON_MATRIX_UNIT, units == UNKNOWN_UNIT)
         )
-        told = (unknown * 0 if total is None else total - unknown).astype(np.float64)
-        return polars_columns.numbers(yes / np.where(told > 0, told, np.nan))
+        known = (unknown * 0 if total is None else total - unknown).astype(np.float64)
+        return polars_columns.numbers(yes / np.where(known > 0, known, np.nan))
 
     return {
         "matrix_eligible": pl.Series(_eligible(view, calls, groups)),
@@ -43,7 +43,7 @@ def matrix_unit_costs(
 
 
 def _eligible(view: Scope, calls: ShownCalls, groups: CallGroups) -> Bools:
-    """Which groups have a call that matrix units can compute: bool [groups].
+    """Groups that have a call that matrix units can compute: bool [groups].
 
     The rule of the TensorBoard plugin: an operator that is a product by its name (GEMM, convolution; here attention,
     too), one that launched a kernel on matrix units, or a call with such an operator inside.

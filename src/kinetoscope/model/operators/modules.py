@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, prefix_tree
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.compile.kernels import compiled_calls
@@ -117,8 +117,7 @@ def _module_tree(trace: Trace, around: Int32s, linked: Bools) -> _Tree:
     if spans.any():
         return _spelled(trace, "spans", spans, trace.name, _labelled(trace, _dotted), around)
     ops = trace.rows(EventKind.HOST_OP)
-    hierarchy = np.full(len(trace), -1, np.int64)
-    hierarchy[ops] = arguments.codes(trace, "module_hierarchy", ops)
+    hierarchy = scattered(len(trace), ops, arguments.codes(trace, "module_hierarchy", ops), np.int64)
     spelled = [code for code in np.unique(hierarchy[hierarchy >= 0]).tolist() if _hierarchy(trace.strings.label(code))]
     inside = member & np.isin(hierarchy, spelled)
     if inside.any():
@@ -127,8 +126,7 @@ def _module_tree(trace: Trace, around: Int32s, linked: Bools) -> _Tree:
     of_site = np.array([*(number if each.module else -1 for number, each in enumerate(calls.sites)), -1], np.int32)
     site = of_site[calls.site]
     if (site >= 0).any():
-        whose = np.full(len(trace), -1, np.int32)
-        whose[calls.rows] = site
+        whose = scattered(len(trace), calls.rows, site, np.int32)
         paths = (calls.sites[number].module for number in range(len(calls.sites)))
         parts = [[(name, "") for name in path.split(".", _MAX_LEVELS)] for path in paths]
         return _spelled(trace, "compiled", whose >= 0, whose, parts.__getitem__, around)
@@ -140,8 +138,7 @@ def _nested(trace: Trace, is_call: Bools, around: Int32s, linked: Bools) -> _Tre
     """Modules as their calls nest: the same names from the root on are the same module."""
     tree = call_tree(trace)
     paths = prefix_tree(by_start(trace), around, np.where(is_call, call_names(trace), np.int32(-1)))
-    in_forward = np.zeros(len(paths.label), np.bool_)
-    in_forward[paths.node[is_call & (ancestor(tree.parent, linked) < 0)]] = True
+    in_forward = marked(len(paths.label), paths.node[is_call & (ancestor(tree.parent, linked) < 0)])
     number, parent, label = _once(paths, in_forward)
     names = tuple(trace.strings.label(code).removeprefix(MODULE) for code in label)
     node = np.where(paths.node >= 0, number[paths.node], np.int32(NO_NODE))
@@ -180,19 +177,15 @@ def _nearest(around: int, name: int, places: dict[tuple[int, int], int], parent:
 
 
 def _spelled(
-    trace: Trace,
-    origin: Origin,
-    is_call: Bools,
-    text: Int32s | Int64s,
-    spell: Callable[[int], _Parts],
-    around: Int32s,
+    trace: Trace, origin: Origin, is_call: Bools, text: Int32s | Int64s, spell: Callable[[int], _Parts], around: Int32s
 ) -> _Tree:
     """Modules whose calls have a code, in `text`, of which `spell` gives the whole path."""
     rows = np.flatnonzero(is_call)
     codes, places = np.unique(text[rows], return_inverse=True)
     spelled = _SpelledModules({}, [], [])
-    own = np.full(len(trace), NO_NODE, np.int32)
-    own[rows] = np.array([spelled.add(spell(code)) for code in codes.tolist()], np.int32)[places]
+    own = scattered(
+        len(trace), rows, np.array([spelled.add(spell(code)) for code in codes.tolist()], np.int32)[places], np.int32
+    )
     nearest = ancestor(around, is_call)
     node = np.where(nearest >= 0, own[nearest], np.int32(NO_NODE))
     names = (

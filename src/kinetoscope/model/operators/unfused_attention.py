@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s
+from kinetoscope.algorithms.arrays import Bools, Int32s, marked
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, inside
 from kinetoscope.model.trace import arguments
@@ -61,8 +61,7 @@ def unfused_attention(trace: Trace) -> Attention:
     near = trace.start[last[known]] - trace.end[first[known]] < _MAX_GAP_NS
     known[known] = _fits(trace, first[known], softmax[known], last[known], near)
     first, softmax, last = first[known], softmax[known], last[known]
-    of_products = np.zeros(len(trace), np.bool_)
-    of_products[first] = of_products[last] = True
+    of_products = marked(len(trace), np.concatenate([first, last]))
     of_products = inside(trace, of_products)
     between = _between(trace, first, last) & ~of_products
     forward = backward_links(trace).forward
@@ -92,13 +91,7 @@ def _neighbours(trace: Trace, products: Int32s, softmax: Int32s) -> tuple[Int32s
     return first, last
 
 
-def _fits(
-    trace: Trace,
-    first: Int32s,
-    softmax: Int32s,
-    last: Int32s,
-    near: Bools,
-) -> Bools:
+def _fits(trace: Trace, first: Int32s, softmax: Int32s, last: Int32s, near: Bools) -> Bools:
     """Do the shapes say that one is computed from the other? Where none were recorded, that they are near does."""
     codes = np.stack([arguments.codes(trace, "input_dims", rows) for rows in (first, softmax, last)])
     distinct, place = np.unique(codes, axis=1, return_inverse=True)
@@ -131,7 +124,7 @@ def _sizes(value: Any, place: int) -> tuple[int, int] | None:
 
 
 def _between(trace: Trace, first: Int32s, last: Int32s) -> Bools:
-    """Which calls run between two products on their thread: bool [events]."""
+    """Calls that run between two products on their thread: bool [events]."""
     is_between = np.zeros(len(trace), np.bool_)
     calls = call_tree(trace)
     for track in np.unique(trace.track[first]).tolist():

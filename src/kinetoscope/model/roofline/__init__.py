@@ -1,1 +1,1 @@
-"""What operators must compute and move, what the device could do in that time, and the distance between the two."""
+"""The work that operators must do, what the device could do in that time, and the distance between the two."""

@@ -1,4 +1,4 @@
-"""Which calls device work is charged to, and what each of them costs: nothing counts twice.
+"""Calls that device work is charged to, and the cost of each: nothing counts twice.
 
 Operators nest: `aten::linear` calls `aten::addmm`, a convolution passes through four more. Device work is charged to
 the innermost operator around its launch whose cost is known. A product whose product runs in an operator inside it
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.trees.tree import ancestor, subtree_sum
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.roofline.context import Contexts, caller_among, marked, of_entries
+from kinetoscope.model.roofline.context import Contexts, caller_among, of_entries
 from kinetoscope.model.roofline.formulas.arguments import Arguments, Cost
 from kinetoscope.model.roofline.formulas.registry import cost, entry_of
 from kinetoscope.model.roofline.transfers import Link, transfers
@@ -148,8 +148,7 @@ def costed_calls(trace: Trace) -> CostedCalls:
     charged = _charged(trace, work, rows)
     used = _used(trace, rows, is_product[is_known][innermost], charged)
     rows, codes = rows[used], codes[used]
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[rows] = np.arange(len(rows), dtype=np.int32)
+    place = scattered(len(trace) + 1, rows, np.arange(len(rows)), np.int32)
     call = place[charged]
     uncounted = _uncounted(trace, candidates[~is_known & is_product], rows, candidates[is_product])
     uncovered = _reasons(trace, work, call, candidates)
@@ -219,7 +218,7 @@ def _charged(trace: Trace, work: DeviceWork, rows: Int32s) -> Int32s:
 
     Work launched by an operator without a formula is charged to no enclosing call that has costed children.
     """
-    owner = caller_among(trace, work, marked(trace, rows))
+    owner = caller_among(trace, work, marked(len(trace), rows))
     launching = np.bincount(owner[owner >= 0], minlength=len(trace))
     calls = call_tree(trace)
     inside = subtree_sum(launching, calls.parent, calls.order) > launching
@@ -244,15 +243,14 @@ def _used(trace: Trace, rows: Int32s, is_product: Bools, charged: Int32s) -> Boo
     if is_host_only(trace):
         in_product = _parent_among(trace, rows, rows[is_product]) >= 0
         return is_product | ~(in_product | (2 * _time_in_known(trace, rows) > trace.end[rows] - trace.start[rows]))
-    launches = np.zeros(len(trace) + 1, np.bool_)
-    launches[charged] = True
+    launches = marked(len(trace) + 1, charged)
     return is_product | launches[rows]
 
 
 def _parent_among(trace: Trace, rows: Int32s, wanted: Int32s) -> Int32s:
     """The innermost wanted call around each of some rows: its row, −1 for none: int32 [rows]."""
     parent = call_tree(trace).parent[rows]
-    return np.where(parent >= 0, ancestor(call_tree(trace).parent, marked(trace, wanted))[parent], -1)
+    return np.where(parent >= 0, ancestor(call_tree(trace).parent, marked(len(trace), wanted))[parent], -1)
 
 
 def _time_in_known(trace: Trace, rows: Int32s) -> Int64s:
@@ -264,7 +262,7 @@ def _time_in_known(trace: Trace, rows: Int32s) -> Int64s:
 
 def _uncounted(trace: Trace, missed: Int32s, counted: Int32s, products: Int32s) -> Int32s:
     """Rows of products of unknown cost in no counted call and around no product."""
-    around = ancestor(call_tree(trace).parent, marked(trace, counted))
+    around = ancestor(call_tree(trace).parent, marked(len(trace), counted))
     return missed[(around[missed] < 0) & ~_holds(trace, products)[missed]]
 
 
@@ -278,7 +276,7 @@ def _holds(trace: Trace, rows: Int32s) -> Bools:
 
 def _reasons(trace: Trace, work: DeviceWork, call: Int32s, candidates: Int32s) -> Int8s:
     """Why each piece of work is charged to no call, an `Uncovered`: int8 [work]."""
-    nearest = caller_among(trace, work, marked(trace, candidates))
+    nearest = caller_among(trace, work, marked(len(trace), candidates))
     has_shapes = np.append(arguments.has(trace, "input_dims"), np.False_)[nearest]
     reason = np.select(
         [call >= 0, work.op < 0, nearest < 0, ~has_shapes],

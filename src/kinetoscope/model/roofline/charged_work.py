@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, marked, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import HOST, known_peaks
@@ -18,7 +18,6 @@ from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.operators.categories import categories_of_names, work_categories
 from kinetoscope.model.roofline.calls import Uncovered, costed_calls, uncovered_operators
-from kinetoscope.model.roofline.context import marked
 from kinetoscope.model.steps.scope import Scope
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
@@ -63,9 +62,8 @@ def charged_work(trace: Trace, *, on_host: bool = False) -> ChargedWork:
     if not on_host:
         return ChargedWork(device_work(trace), costed.call, costed.uncovered, on_host=False)
     work = _operators(trace)
-    place = np.full(len(trace) + 1, -1, np.int32)
-    place[costed.rows] = np.arange(len(costed.rows), dtype=np.int32)
-    call = place[ancestor(call_tree(trace).parent, marked(trace, costed.rows))[work.rows]]
+    place = scattered(len(trace) + 1, costed.rows, np.arange(len(costed.rows)), np.int32)
+    call = place[ancestor(call_tree(trace).parent, marked(len(trace), costed.rows))[work.rows]]
     uncovered = np.where(call >= 0, Uncovered.NOT, uncovered_operators(trace, work.rows)).astype(np.int8)
     return ChargedWork(work, call, uncovered, on_host=True)
 

@@ -1,4 +1,4 @@
-"""What formulas get to know of calls: their arguments, and what is beside them.
+"""The context of calls that formulas get to know: their arguments, and the calls around and after them.
 
 Codes of texts tell calls apart: those with equal codes have equal costs, and each text is parsed once.
 """
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
@@ -93,8 +93,7 @@ class Contexts:
 def of_entries(trace: Trace, rows: Int32s, says: Callable[[Entry], bool]) -> Bools:
     """Answers of the entries of some calls: bool [rows]; False for operators without one."""
     names = call_names(trace)[rows]
-    used = np.zeros(len(trace.strings) + 1, np.bool_)
-    used[names] = True
+    used = marked(len(trace.strings) + 1, names)
     used[-1] = False  # where code −1 has written
     said = used.copy()
     for code in np.flatnonzero(used).tolist():
@@ -109,13 +108,6 @@ def caller_among(trace: Trace, work: DeviceWork, is_wanted: Bools) -> Int32s:
         return np.empty(0, np.int32)
     caller = work.caller
     return np.where(caller >= 0, ancestor(call_tree(trace).parent, is_wanted)[caller], -1).astype(np.int32)
-
-
-def marked(trace: Trace, rows: Int32s) -> Bools:
-    """Some rows: bool [events]."""
-    result = np.zeros(len(trace), np.bool_)
-    result[rows] = True
-    return result
 
 
 def _needing(trace: Trace, rows: Int32s, need: Need) -> Int64s:
@@ -140,8 +132,7 @@ def _other_calls(trace: Trace, rows: Int32s, has_values: Bools) -> Iterator[tupl
         places = _needing(trace, rows, need)
         places = places[~has_values[places]] if need == "backward_args" else places
         if len(places):
-            result = np.full(len(rows), -1, np.int32)
-            result[places] = of_rows(trace, rows[places])
+            result = scattered(len(rows), places, of_rows(trace, rows[places]), np.int32)
             yield need, result
 
 
@@ -201,7 +192,7 @@ def _of_launches(trace: Trace, rows: Int32s) -> Iterator[Context]:
         if (codes >= 0).any():
             yield Context((codes,), lambda code, need=need: {need: trace.strings.glance(code)})
     if len(places := _needing(trace, rows, "blocks")):
-        owner = caller_among(trace, device_work(trace), marked(trace, rows[places]))
+        owner = caller_among(trace, device_work(trace), marked(len(trace), rows[places]))
         counts = blocks_and_launches(trace, owner, names["kernel"][places], rows[places])
         yield Context(tuple(_spread(rows, places, each, 0) for each in counts), _launched(trace))
     if len(places := _needing(trace, rows, "estimate")):
@@ -227,7 +218,7 @@ def _kernel_names(trace: Trace, rows: Int32s, need: Literal["kernel", "algorithm
     int64 [rows], −1 for none.
     """
     places, work = _needing(trace, rows, need), device_work(trace)
-    owner = caller_among(trace, work, marked(trace, rows[places]))
+    owner = caller_among(trace, work, marked(len(trace), rows[places]))
     kernels = np.flatnonzero((owner >= 0) & work.of(WorkKind.COMPUTATION))
     names = np.unique(trace.name[work.rows[kernels]]).tolist()
     matching = [code for code in names if _PATTERNS[need].search(trace.strings.glance(code))]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.device.hardware import is_host_only
@@ -25,7 +25,6 @@ from kinetoscope.model.memory.allocator import innermost_calls, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.operators.categories import Category, category, view_ops
 from kinetoscope.model.roofline.calls import CostedCalls, Variant, costed_calls
-from kinetoscope.model.roofline.context import marked
 from kinetoscope.model.roofline.formulas.arguments import Shape, Tensor, arguments_of
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -189,7 +188,7 @@ def _is_inside(trace: Trace, costed: CostedCalls) -> Bools:
     """True for calls in others of known cost: bool [calls]."""
     parent = call_tree(trace).parent
     above = parent[costed.rows]
-    return np.asarray((above >= 0) & (ancestor(parent, marked(trace, costed.rows))[above] >= 0))
+    return np.asarray((above >= 0) & (ancestor(parent, marked(len(trace), costed.rows))[above] >= 0))
 
 
 def _can_be_fused(trace: Trace, costed: CostedCalls) -> Bools:
@@ -353,13 +352,12 @@ def _freed_after(trace: Trace, costed: CostedCalls, call: Int32s, reader: Int64s
     places = np.flatnonzero((blocks.allocated_at >= 0) & (blocks.freed_at >= 0))
     if not len(places) or not len(call):
         return surely
-    within = ancestor(call_tree(trace).parent, marked(trace, costed.rows[call]))
+    within = ancestor(call_tree(trace).parent, marked(len(trace), costed.rows[call]))
     around = innermost_calls(trace)[blocks.allocated_at[places]]
     owner = np.where(around >= 0, within[around], -1)
     until = instants.time[blocks.freed_at[places]]
     outlives = (owner >= 0) & (until >= trace.end[owner])
-    place_of = np.full(len(trace), -1, np.int64)
-    place_of[costed.rows[call]] = np.arange(len(call))
+    place_of = scattered(len(trace), costed.rows[call], np.arange(len(call)), np.int64)
     owner, until, size = place_of[owner[outlives]], until[outlives], blocks.size[places][outlives]
     order = np.argsort(size, kind="stable")
     freed = np.full(len(call), np.iinfo(np.int64).max)

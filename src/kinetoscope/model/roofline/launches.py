@@ -1,4 +1,4 @@
-"""What launches tell where arguments do not: blocks, estimates of the compiler, gradients that are accumulated."""
+"""Facts of launches where arguments tell none: blocks, estimates of the compiler, gradients that are accumulated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.roofline.formulas.arguments import CHUNK_ELEMENTS, Gradients, arguments_of
 from kinetoscope.model.trace import arguments
@@ -31,8 +31,7 @@ def blocks_and_launches(trace: Trace, owner: Int32s, kernel: Int64s, rows: Int32
     the name of the kernels that count.
     """
     work = device_work(trace)
-    name = np.full(len(trace) + 1, -1, np.int64)
-    name[rows] = kernel
+    name = scattered(len(trace) + 1, rows, kernel, np.int64)
     chosen = np.flatnonzero((owner >= 0) & (trace.name[work.rows] == name[owner]))
     of_work = blocks_of_kernels(trace, work.rows[chosen])
     blocks = np.bincount(owner[chosen], of_work, minlength=len(trace))[rows].astype(np.int64)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int8s, Int32s
+from kinetoscope.algorithms.arrays import Int8s, Int32s, marked, scattered
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.model.device.hardware import is_rocm
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
@@ -63,8 +63,7 @@ def _with_tf32(trace: Trace, counts: CostedCalls, of_variant: Int8s, *, amd: boo
     call, by_name = counts.call[kernels], _by_name(trace, trace.name[work.rows[kernels]], amd=amd)
     order = np.lexsort((-kernels, work.duration[kernels], by_name == TF32))
     result[call[order]] = by_name[order]  # of several writes the last one stays
-    is_known = np.zeros(len(counts), np.bool_)
-    is_known[call] = True
+    is_known = marked(len(counts), call)
     of_equals = reduce_by(
         np.where(is_known, counts.variant, -1).astype(np.int32), len(of_variant), result.astype(np.int64)
     )
@@ -76,9 +75,7 @@ def longest_kernels(counts: CostedCalls, work: DeviceWork) -> Int32s:
     """The longest computation kernel of each counted call: int32 [calls], places in `work`, −1 for none."""
     chosen = np.flatnonzero((counts.call >= 0) & work.of(WorkKind.COMPUTATION))
     order = chosen[np.lexsort((-chosen, work.duration[chosen]))]
-    longest = np.full(len(counts), -1, np.int32)
-    longest[counts.call[order]] = order
-    return longest
+    return scattered(len(counts), counts.call[order], order, np.int32)
 
 
 def _by_name(trace: Trace, names: Int32s, *, amd: bool) -> Int8s:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
@@ -72,8 +72,7 @@ def flop_rates(view: Scope) -> FlopRates:
     chosen = unclipped(view).device_work_mask
     time = np.where(chosen, work.duration, 0)
     device_time = sum_by(np.where(chosen, counts.call, -1).astype(np.int32), len(counts), time)
-    ran = np.zeros(len(counts), np.bool_)
-    ran[counts.call[chosen & (counts.call >= 0)]] = True
+    ran = marked(len(counts), counts.call[chosen & (counts.call >= 0)])
     selected = counts.is_product & view.host_mask[counts.rows]
     if view.select.devices is not None or view.select.streams is not None:
         selected &= ran

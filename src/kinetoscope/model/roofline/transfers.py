@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.collectives.attributes import POINT_TO_POINT
 from kinetoscope.model.collectives.bandwidth import bus_factor
@@ -76,8 +76,7 @@ def transfers(trace: Trace, call: Int32s) -> TransfersOfWork:
     is_known = np.array([name != UNKNOWN_DIRECTION for name in every.directions], np.bool_)[every.direction]
     chosen = np.flatnonzero(is_known & (every.bytes >= 0) & (~is_within | (call[every.work] < 0)))
     codes, first = group(every.direction[chosen].astype(np.int64), every.bytes[chosen])
-    code = np.full(len(call), -1, np.int32)
-    code[every.work[chosen]] = codes
+    code = scattered(len(call), every.work[chosen], codes, np.int32)
     moved = [
         _copy(every.directions[every.direction[place]], int(every.bytes[place])) for place in chosen[first].tolist()
     ]

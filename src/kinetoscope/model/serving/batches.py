@@ -1,4 +1,4 @@
-"""What follows from the batches of successive steps: buckets, delay of decode by prefill, accepted proposals."""
+"""Facts that follow from the batches of successive steps: buckets, delay of decode by prefill, accepted proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ranges are the steps of a serving engine, and what their names say."""
+"""The ranges that are the steps of a serving engine, and what their names say."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _merged(said: list[ServingStep]) -> ServingStep:
 
 
 def _filled(one: T, other: T) -> T:
-    """What `one` says, and what only `other` says."""
+    """The facts that `one` says, and those that only `other` says."""
     known = {}
     for each in fields(cast("Any", one)):
         mine, theirs = getattr(one, each.name), getattr(other, each.name)

@@ -1,4 +1,4 @@
-"""What the device works at in a step: attention, GEMM, MoE, communication, sampling."""
+"""Shares of the device's time in a step: attention, GEMM, MoE, communication, sampling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, extents, union
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.device_work import device_work, launched_by
 from kinetoscope.model.execution.engines import Phase, is_in_phase
@@ -106,9 +106,7 @@ def times_of_shares(ran: Intervals, share: Int8s, step: Int64s, steps: int) -> I
         return np.zeros((0, len(SHARES)), np.int64)
     inside = np.flatnonzero(step >= 0)
     # Each step has a stretch of time of its own here, so that work of two steps never meets.
-    low, high = np.full(steps, np.iinfo(np.int64).max), np.full(steps, np.iinfo(np.int64).min)
-    np.minimum.at(low, step[inside], ran.start[inside])
-    np.maximum.at(high, step[inside], ran.end[inside])
+    low, high = extents(step, steps, ran.start, ran.end)
     length = np.where(high > low, high - low, 0)
     begin = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     share = share[inside]

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Floats, Int8s, Int32s, Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, extents, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.work_before import work_before
 from kinetoscope.model.graphs.replays import is_replayed
@@ -159,9 +159,7 @@ def _after_earlier_work(trace: Trace) -> Intervals:
 def _spans(trace: Trace, count: int, step: Int64s, ran: Intervals) -> tuple[Int64s, Int64s, Int32s]:
     """When the first work of each step starts, when its last ends, and the launch of the first; −1 if unknown."""
     work, inside = device_work(trace), np.flatnonzero(step >= 0)
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-    np.minimum.at(first, step[inside], ran.start[inside])
-    np.maximum.at(last, step[inside], ran.end[inside])
+    first, last = extents(step, count, ran.start, ran.end)
     launch = np.full(count, -1, np.int32)
     begins = inside[ran.start[inside] == first[step[inside]]]
     launch[step[begins]] = work.launch[begins]

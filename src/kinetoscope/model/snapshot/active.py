@@ -1,4 +1,4 @@
-"""What is in use after an event of a snapshot's history, by owner: category, module, line, operator or stack."""
+"""Memory in use after an event of a snapshot's history, by owner: category, module, line, operator or stack."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SMALLER_NUMBER_SHARE: Final = 0.1
 
 
 def active_by_owner(trace: Trace, device: int, event: int, by: GroupBy) -> pl.DataFrame:
-    """What is in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
+    """Memory in use after an event (−1: before the first), the most first: COLUMNS, bytes as requested.
 
     Blocks that a trace of the same run has too are of the module that it names; without a stack of their own, of its
     operator and line. Repeats are how many blocks of one stack and size there are, where most of an owner's bytes are:
@@ -66,8 +66,6 @@ def active_by_owner(trace: Trace, device: int, event: int, by: GroupBy) -> pl.Da
     through.
     """
     past, owned, sites = history(trace, device), owners(trace, device), stack_sites(trace)
-    if past is None or owned is None or sites is None:
-        return pl.DataFrame(schema=COLUMNS)
     rows = np.flatnonzero(past.active_after(event))
     instants = joined_instants(trace, device)[rows]
     called = np.where(instants >= 0, charged_modules(trace)[instants], NONE) if (instants >= 0).any() else instants
@@ -144,18 +142,18 @@ def _by(sums: pl.DataFrame, sites: StackSites, by: GroupBy) -> pl.DataFrame:
     )
     columns = (owned.get_column(name).to_list() for name in ("stacks", "sizes", "counts"))
     alike = [_alike(sites, *each) for each in zip(*columns, strict=True)]
-    found = {
+    new = {
         "repeats": pl.Series([each.repeats for each in alike], dtype=pl.Int64),
         "each": pl.Series([each.size for each in alike], dtype=pl.Int64),
     }
     if by not in ("call", "shapes"):
-        found["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
+        new["line"] = pl.Series([each.line for each in alike], dtype=pl.String)
         if by == "line":
-            found["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
-        found["module"] = pl.Series([None] * len(owned), dtype=pl.String)
+            new["line"] = owned.select(pl.when(pl.col("kind") == "line").then("name")).to_series()
+        new["module"] = pl.Series([None] * len(owned), dtype=pl.String)
     stacks_of = pl.col("folded") if by == "stack" else pl.lit(None)
     return (
-        owned.with_columns(**found, stack=stacks_of)
+        owned.with_columns(**new, stack=stacks_of)
         .sort(["size", "name", "use"], descending=[True, False, False], nulls_last=True)
         .select(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
     )

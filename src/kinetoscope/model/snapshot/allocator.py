@@ -10,13 +10,13 @@ reserve what they did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from kinetoscope.algorithms import caching_allocator as replica
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, rows_of
 from kinetoscope.algorithms.caching_allocator import SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.snapshot.releases import EMPTIED, releases_of
@@ -32,12 +32,12 @@ from kinetoscope.model.snapshot.snapshot import (
     SEGMENT_MAP,
     SEGMENT_UNMAP,
     Snapshot,
+    private_pools,
 )
 
 TRUSTED_SHARE: Final = 0.99
 """Share of predicted addresses below which no number is given."""
 
-_DEFAULT_POOL: Final = (0, 0)
 _LARGE_REST: Final = SMALL_BYTES
 """A rest up to this is not split off a large block."""
 
@@ -67,7 +67,7 @@ class Trust(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayedAllocator:
-    """What an allocator with other settings would have done.
+    """The outcome of a replay by an allocator with other settings.
 
     Attributes:
         reserved: most bytes reserved. event: when first; NONE before the history.
@@ -213,29 +213,12 @@ def device_limit(past: SnapshotHistory, reserved: Int64s) -> int | None:
     return int(max((reserved[failed + 1] + past.events.address[failed]).min(), reserved.max()))
 
 
-def private_pools(snapshot: Snapshot) -> Bools:
-    """Whether each pool is of a CUDA graph or a `MemPool`; one more row, the last, for no pool."""
-    return np.array([*(pool != _DEFAULT_POOL for pool in snapshot.pools), False], np.bool_)
-
-
 def default_pool(snapshot: Snapshot, past: SnapshotHistory) -> SnapshotHistory:
     """A history with the allocations of the default pool only."""
     is_private = private_pools(snapshot)
     if not is_private.any():
         return past
-    ours = ~is_private[past.pool]
-    columns = (
-        "address",
-        "requested",
-        "size",
-        "stream",
-        "pool",
-        "stack",
-        "allocated_at",
-        "free_requested_at",
-        "freed_at",
-    )
-    return replace(past, **{name: getattr(past, name)[ours] for name in columns})
+    return rows_of(past, ~is_private[past.pool])
 
 
 class _Operations(NamedTuple):
@@ -267,7 +250,7 @@ class _OperationRows:
 
     @staticmethod
     def of_history(past: SnapshotHistory, chosen: Bools | None = None) -> _Operations:
-        """What the history does with allocations."""
+        """Operations of the history on allocations."""
         # A free that does not wait is one operation.
         waits = (past.free_requested_at != NONE) & (past.free_requested_at + 1 != past.freed_at)
         parts = []
@@ -327,7 +310,7 @@ def _result(operations: _Operations, state: Int64s, after: Int64s, events: int) 
 
 def _reserved_privately(lives: SegmentHistory, is_private: Bools) -> tuple[int, Int64s, Int64s]:
     """Bytes that private pools had reserved at the beginning; events that changed that, and by how much."""
-    ours = lives.rows(np.flatnonzero(is_private[lives.pool]))
+    ours = rows_of(lives, np.flatnonzero(is_private[lives.pool]))
     begun, ended = ours.allocated_at != NONE, ours.freed_at != NONE
     event = np.concatenate([ours.allocated_at[begun], ours.freed_at[ended]]).astype(np.int64)
     return int(ours.size[~begun].sum()), event, np.concatenate([ours.size[begun], -ours.size[ended]])

@@ -20,7 +20,7 @@ NO_CHANGE = -1
 
 
 def changes_by_kind(past: SnapshotHistory, kind: Int8s) -> Int8s:
-    """What each event does: k allocates bytes of kind k, −2 − k frees them, NO_CHANGE. `kind`: int8 [allocations]."""
+    """The change by each event: k allocates bytes of kind k, −2 − k frees them. `kind`: int8 [allocations]."""
     codes = np.full(len(past.events), NO_CHANGE, np.int8)
     is_allocated, is_freed = past.allocated_at != NONE, past.freed_at != NONE
     codes[past.allocated_at[is_allocated]] = kind[is_allocated]
@@ -54,20 +54,18 @@ def event_instants(trace: Trace, device: int) -> Int64s:
     Threads report out of order by a hair. Empty where torch was too old (before 2.2) to record the time.
     """
     past = history(trace, device)
-    if past is None or not len(past.events) or int(past.events.time[0]) == NONE:
+    if not len(past.events) or int(past.events.time[0]) == NONE:
         return np.zeros(0, np.int64)
     instants: Int64s = np.maximum.accumulate(past.events.time) - trace.base - origin_of_time(trace)
     return instants
 
 
 def categories(trace: Trace, device: int) -> Int8s:
-    """The category of each allocation, a place in CATEGORIES: int8; empty for a device without a snapshot."""
-    owned = owners(trace, device)
-    return np.zeros(0, np.int8) if owned is None else owned.category
+    """The category of each allocation, a place in CATEGORIES: int8."""
+    return owners(trace, device).category
 
 
 @derived
 def category_changes(trace: Trace, device: int) -> Int8s:
-    """`changes_by_kind` by category; empty for a device without a snapshot."""
-    past = history(trace, device)
-    return np.zeros(0, np.int8) if past is None else changes_by_kind(past, categories(trace, device))
+    """`changes_by_kind` by category."""
+    return changes_by_kind(history(trace, device), categories(trace, device))

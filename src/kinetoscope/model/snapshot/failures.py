@@ -14,18 +14,11 @@ from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.memory.failed_requests import FailedRequest, Verdict
 from kinetoscope.model.snapshot.fragmentation import default_pools
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.rounding import rounded, segment_bytes
 from kinetoscope.model.snapshot.segment_history import segment_history
-from kinetoscope.model.snapshot.snapshot import (
-    FREE_COMPLETED,
-    NONE,
-    OUT_OF_MEMORY,
-    SEGMENT_FREE,
-    SEGMENT_UNMAP,
-    Snapshot,
-)
+from kinetoscope.model.snapshot.snapshot import FREE_COMPLETED, NONE, OUT_OF_MEMORY, SHRINKING, Snapshot
 from kinetoscope.model.trace.trace import Trace
 
 OUT_OF_MEMORY_NOTE: Final = "out of memory "
@@ -68,9 +61,7 @@ class RefusedRequest:
 
 def failures(trace: Trace, device: int, limit: int) -> tuple[RefusedRequest, ...]:
     """The last `limit` requests of a device that failed, in order of time."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return ()
+    snapshot, past = known_snapshot(trace), history(trace, device)
     events = np.flatnonzero(past.events.action == OUT_OF_MEMORY)
     reserved = level(trace, device, "reserved")
     had = int(max((reserved[events + 1] + past.events.address[events]).max(initial=0), reserved.max()))
@@ -127,12 +118,12 @@ def _searched_at(past: SnapshotHistory, event: int) -> int:
     comes too late for the request.
     """
     before = past.events.action[max(event - _MAX_RELEASES, 0) : event]
-    others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, SEGMENT_FREE, SEGMENT_UNMAP)))
+    others = np.flatnonzero(~any_of(before, (FREE_COMPLETED, *SHRINKING)))
     return event - len(before) + int(others[-1]) if len(others) else event - len(before) - 1
 
 
 def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> dict[Verdict, int]:
-    """What was reserved and not in use, by why it could not serve: holes, and what rounding made of allocations."""
+    """Bytes reserved and not in use, by why they could not serve: holes, and what rounding made of allocations."""
     hole, size = state.is_hole, state.size
     here, of_graph = right[state.segment], graphs[state.segment]
     used = here & ~hole & ~state.is_pending
@@ -146,7 +137,7 @@ def _parts(past: SnapshotHistory, state: Heap, right: Bools, graphs: Bools) -> d
 
 
 def _needed(snapshot: Snapshot, state: Heap, right: Bools, size: int) -> int:
-    """What the device had to allocate: a segment, or the granules behind an expandable one."""
+    """Bytes that the device had to allocate: a segment, or the granules behind an expandable one."""
     growing = right & state.segments.is_expandable
     if not growing.any() and not (snapshot.settings.get("expandable_segments") is True and right.any()):
         return segment_bytes(size)

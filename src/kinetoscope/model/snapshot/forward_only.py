@@ -18,7 +18,7 @@ from kinetoscope.model.trace.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class KeptGraph:
-    """What graphs hold at the peak of a device on which no backward pass runs.
+    """Bytes that graphs hold at the peak of a device on which no backward pass runs.
 
     Attributes:
         size: bytes of activations.
@@ -38,7 +38,7 @@ def kept_graph(trace: Trace, device: int) -> KeptGraph | None:
     A history that ends in the first forward pass shows neither: it may be of a training.
     """
     past, owned, known = history(trace, device), owners(trace, device), stack_sites(trace)
-    if past is None or owned is None or known is None or not len(past.events) or (known.marks & sites.BACKWARD).any():
+    if not len(past.events) or (known.marks & sites.BACKWARD).any():
         return None
     end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
     is_dropped = (end != NONE) & ((known.marks[past.events.stack[end]] & sites.GRAPH_RELEASE) != 0)

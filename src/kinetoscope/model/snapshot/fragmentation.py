@@ -1,23 +1,21 @@
-"""What is reserved and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
+"""Memory that is reserved and nobody uses, over a history: releasable, split off, kept by pools, lost to rounding."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int64s, rows_of
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES
 from kinetoscope.algorithms.idle_segments import ALLOC, FREE, SEGMENT_ALLOC, SEGMENT_FREE, idle_levels
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
 from kinetoscope.model.snapshot.segment_history import GRANULE_BYTES, SegmentHistory, segment_history
-from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.snapshot.snapshot import DEFAULT_POOL, NONE, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
-
-DEFAULT_POOL: Final = (0, 0)
 
 MAX_SEGMENTS_AT_ONCE: Final = 1 << 17
 """Segments and granules that a device can have at one time; a file with more is wrong, and nothing counts as idle."""
@@ -47,19 +45,16 @@ class UnusedLevels:
 
 @derived
 def unused_levels(trace: Trace, device: int) -> UnusedLevels:
-    """The levels of a device; [0] for one without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return UnusedLevels(*[np.zeros(1, np.int64)] * 3)
-    default, lives = default_pools(snapshot), segment_history(trace, device)
+    """The levels of a device."""
+    past, lives, default = history(trace, device), segment_history(trace, device), default_pools(known_snapshot(trace))
     private = _private_levels(past, lives, default)
-    releasable = _releasable(past, lives.rows(np.isin(lives.pool, default)))
+    releasable = _releasable(past, rows_of(lives, np.isin(lives.pool, default)))
     unused = level(trace, device, "reserved") - level(trace, device, "active")
     return UnusedLevels(releasable, unused - private - releasable, private)
 
 
 def _private_levels(past: SnapshotHistory, lives: SegmentHistory, default: Int64s) -> Int64s:
-    """What private pools reserve, less what is in use there."""
+    """Bytes that private pools reserve, less what is in use there."""
     changes = np.zeros(len(past.events) + 1, np.int64)
     if np.isin(lives.pool, default).all():
         return changes
@@ -100,9 +95,9 @@ def _releasable(past: SnapshotHistory, lives: SegmentHistory) -> Int64s:
 
 
 def _units(lives: SegmentHistory) -> SegmentHistory:
-    """What the allocator can free by itself: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
+    """Units that the allocator can free by themselves: segments, and granules of 2 MiB or 20 MiB of expandable ones."""
     order = np.lexsort((lives.address, lives.allocated_at))
-    lives = lives.rows(order)
+    lives = rows_of(lives, order)
     if not len(lives):
         return lives
     is_piece = lives.is_expandable & ~lives.is_small
@@ -112,6 +107,4 @@ def _units(lives: SegmentHistory) -> SegmentHistory:
     run = np.cumsum(~follows) - 1
     place = np.arange(len(lives)) - np.flatnonzero(~follows)[run]
     first = np.flatnonzero(~follows | (place % (LARGE_SEGMENT_BYTES // GRANULE_BYTES) == 0))
-    units = lives.rows(first)
-    size = np.add.reduceat(lives.size, first)
-    return SegmentHistory(**{**units.__dict__, "size": size})
+    return replace(rows_of(lives, first), size=np.add.reduceat(lives.size, first))

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.model.memory.record import StepAllocations
 from kinetoscope.model.memory.windows import MemoryWindows
 from kinetoscope.model.snapshot.replay import SnapshotHistory
-from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
+from kinetoscope.model.snapshot.snapshot import NONE, Snapshot, private_pools
 
 HOLDERS: Final = ("references", "stream", "graph pool")
 """What keeps an allocation: references to its tensor, for its free was not requested; work of another stream that must
@@ -59,7 +59,7 @@ def step_allocations(past: SnapshotHistory, steps: MemoryWindows) -> StepAllocat
 
 def holders(snapshot: Snapshot, past: SnapshotHistory, rows: Int64s, end: int) -> Int8s:
     """Holder of each allocation at an event, a place in HOLDERS: int8 [rows]."""
-    private = np.array([pool != (0, 0) for pool in (*snapshot.pools, (0, 0))], np.bool_)[past.pool[rows]]
+    private = private_pools(snapshot)[past.pool[rows]]
     waits = past.free_requested_at[rows]
     return np.where((waits != NONE) & (waits < end), 1, np.where(private, 2, 0)).astype(np.int8)
 

@@ -9,7 +9,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.caching_allocator import LARGE_SEGMENT_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES
 from kinetoscope.algorithms.grouping import sum_by
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, waiting_since_before
 from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history, segments_after
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
@@ -55,12 +55,9 @@ class Heap:
 
 
 @derived
-def heap(trace: Trace, device: int, event: int) -> Heap | None:
-    """The heap after an event (−1: before all of them); None for a device without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return None
-    return heap_of(snapshot, past, segment_history(trace, device), event)
+def heap(trace: Trace, device: int, event: int) -> Heap:
+    """The heap after an event (−1: before all of them)."""
+    return heap_of(known_snapshot(trace), history(trace, device), segment_history(trace, device), event)
 
 
 def heap_of(

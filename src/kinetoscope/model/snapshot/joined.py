@@ -28,8 +28,6 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
     with what was too small to be split off.
     """
     past, instants = history(trace, device), memory_instants(trace)
-    if past is None:
-        return np.zeros(0, np.int32)
     joined = np.full(len(past), NONE, np.int32)
     ours = [place for place, (kind, number) in enumerate(instants.devices) if kind != HOST and number == device]
     places = np.flatnonzero(np.isin(instants.device, ours) & (instants.size > 0))
@@ -47,7 +45,7 @@ def joined_instants(trace: Trace, device: int) -> Int32s:
 
 
 def _nearest(codes: Int32s, time: Int64s, count: int) -> Int64s:
-    """Of the first `count` rows the nearest in time with the same code, for each other row: NONE if too far away."""
+    """The nearest in time of the first `count` rows with the same code, for each other row: NONE if too far away."""
     order = np.lexsort((time, codes))
     is_first = order < count
     at = np.arange(len(order))

@@ -13,15 +13,6 @@ from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
 
-def snapshots_of(trace: Trace) -> tuple[Snapshot, ...]:
-    """All of them, in the order in which they were taken as far as their names tell.
-
-    Raises:
-        InputError: one cannot be read.
-    """
-    return tuple(trace.companions("snapshot"))
-
-
 def snapshot_of(trace: Trace) -> Snapshot | None:
     """The last of them; None for a rank without any.
 
@@ -30,6 +21,13 @@ def snapshot_of(trace: Trace) -> Snapshot | None:
     """
     snapshots: Sequence[Snapshot] = trace.companions("snapshot")
     return snapshots[-1] if snapshots else None
+
+
+def known_snapshot(trace: Trace) -> Snapshot:
+    """The last snapshot of a rank that has one."""
+    snapshot = snapshot_of(trace)
+    assert snapshot is not None
+    return snapshot
 
 
 def notes_of_snapshot(trace: Trace) -> tuple[Note, ...]:

@@ -1,4 +1,4 @@
-"""What each allocation of a snapshot is for: a category, and how that is known.
+"""Owners of the allocations of a snapshot: the category of each, and how that is known.
 
 The stack of the request tells most: optimizers, constructors, collectives and workspaces have their names in it, and
 the backward pass has autograd's. What the forward pass allocates and what only passes by differ in their lifetimes: an
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.model.execution.marks import OPTIMIZER_STEP
 from kinetoscope.model.memory.block_categories import backward_spans, is_in_spans, optimizer_spans
 from kinetoscope.model.memory.categories import (
@@ -35,7 +33,7 @@ from kinetoscope.model.memory.categories import (
     WORKSPACE,
 )
 from kinetoscope.model.snapshot import sites
-from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, time_beside
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, history_of
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import (
@@ -46,6 +44,7 @@ from kinetoscope.model.snapshot.snapshot import (
     OUT_OF_MEMORY,
     Snapshot,
     SnapshotEvents,
+    private_pools,
 )
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -65,7 +64,7 @@ _PASS_NAMES: Final = {"forward": _FORWARD, "backward": _BACKWARD, "optimizer": _
 
 @dataclass(frozen=True)
 class AllocationOwners:
-    """Of each allocation of a history.
+    """Category of each allocation of a history, and evidence for it.
 
     Attributes:
         category: int8, a place in CATEGORIES.
@@ -96,27 +95,13 @@ class _Passes:
 
 
 @derived
-def owners(trace: Trace, device: int) -> AllocationOwners | None:
-    """The owners of the allocations of `history`; None where there is none."""
-    snapshot, past, stacks = snapshot_of(trace), history(trace, device), stack_sites(trace)
-    if snapshot is None or past is None or stacks is None:
-        return None
-    if time_beside(trace):  # by the clock of its own annotations
-        past = history_of(snapshot, device) or past
-    return owners_of(snapshot, past, stacks, backward_spans(trace), optimizer_spans(trace), trace.base)
-
-
-def owners_of(
-    snapshot: Snapshot,
-    past: SnapshotHistory,
-    stacks: StackSites,
-    backward: Intervals | None = None,
-    optimizer: Intervals | None = None,
-    base: int = 0,
-) -> AllocationOwners:
-    """The same of a snapshot, with the passes of a trace of the same run whose clock begins `base` ns after 1970."""
+def owners(trace: Trace, device: int) -> AllocationOwners:
+    """The owners of the allocations of `history`."""
+    snapshot, stacks = known_snapshot(trace), stack_sites(trace)
+    # Where it lies beside the trace, its passes are told by the clock of its own annotations.
+    past = history_of(snapshot, device) if time_beside(trace) else history(trace, device)
     stack = _own_stacks(past)
-    passes = _passes(snapshot, past, stack, stacks, backward, optimizer, base)
+    passes = _passes(trace, snapshot, past, stack, stacks)
     marks: Int32s = stacks.marks[past.stack]
     allocated_at = past.allocated_at
     end = np.where(past.free_requested_at != NONE, past.free_requested_at, past.freed_at)
@@ -135,7 +120,7 @@ def owners_of(
         return np.asarray((marks & mark) != 0)
 
     rules: tuple[tuple[Bools, int, int | Int8s], ...] = (
-        (_is_private(snapshot, past), GRAPH_POOL, BY_POOL),
+        (private_pools(snapshot)[past.pool], GRAPH_POOL, BY_POOL),
         (shown(sites.WORKSPACE), WORKSPACE, BY_STACK),
         (_is_cublas_workspace(past, passes.number), WORKSPACE, BY_SIZE),
         (shown(sites.COLLECTIVE), COLLECTIVE, BY_STACK),
@@ -158,53 +143,46 @@ def owners_of(
     conditions = [condition for condition, _, _ in rules]
     category = np.select(conditions, [np.int8(each) for _, each, _ in rules], np.int8(UNKNOWN)).astype(np.int8)
     evidence = np.select(conditions, [np.asarray(how, np.int8) for *_, how in rules], np.int8(NONE)).astype(np.int8)
-    found = AllocationOwners(category, evidence)
-    _as_siblings(past, end, found)
+    owned = AllocationOwners(category, evidence)
+    _as_siblings(past, end, owned)
     is_early = ~is_recorded | (passes.number[allocated_at] == 0)  # before the first pass
-    _give(found, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
-    _give(found, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
-    _by_size(past, found, is_early & ~is_over, passes.optimizes)
-    _give(found, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
-    _as_rewritten(past, found, end, end_kind == _OPTIMIZER)
-    return found
+    _give(owned, ~is_over & (kind == _OPTIMIZER), STATE, BY_STACK)
+    _give(owned, ~is_over & shown(sites.ACCUMULATION), GRADIENT, BY_STACK)
+    _by_size(past, owned, is_early & ~is_over, passes.optimizes)
+    _give(owned, in_module & (kind != _BACKWARD), ACTIVATION, BY_STACK)
+    _as_rewritten(past, owned, end, end_kind == _OPTIMIZER)
+    return owned
 
 
 def _is_cublas_workspace(past: SnapshotHistory, number: Int32s) -> Bools:
-    """What stays from its pass on through two more, alone of its stack and size, and is as large as cuBLAS's workspace.
+    """Allocations as large as cuBLAS's workspace, alone of their stack and size, that stay through two more passes.
 
     Stacks of Python alone do not show the handle that allocates it at the first product of each thread and stream.
     """
     stays = (past.allocated_at != NONE) & (past.freed_at == NONE) & np.isin(past.requested, CUBLAS_WORKSPACE_BYTES)
     rows = np.flatnonzero(stays & (number.max() - number[past.allocated_at] >= 2))
     codes, first = group(past.stack[rows], past.requested[rows])
-    return _at(rows[np.bincount(codes, minlength=len(first))[codes] == 1], len(past))
+    return marked(len(past), rows[np.bincount(codes, minlength=len(first))[codes] == 1])
 
 
-def _give(found: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
+def _give(owned: AllocationOwners, where: Bools, category: int, evidence: int) -> None:
     """Give a category to those of some allocations that have none."""
-    where = where & (found.category == UNKNOWN)
-    found.category[where], found.evidence[where] = category, evidence
+    where = where & (owned.category == UNKNOWN)
+    owned.category[where], owned.evidence[where] = category, evidence
 
 
-def _is_private(snapshot: Snapshot, past: SnapshotHistory) -> Bools:
-    """Allocations in a pool other than the default one: bool."""
-    private = np.array([*(pool != (0, 0) for pool in snapshot.pools), False], np.bool_)
-    chosen: Bools = private[past.pool]
-    return chosen
-
-
-def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) -> None:
-    """What is still there is what most bytes of its stack were, of those that were there at least as long.
+def _as_siblings(past: SnapshotHistory, end: Int32s, owned: AllocationOwners) -> None:
+    """An allocation still there is what most bytes of its stack were, of those that were there at least as long.
 
     If none were, it is what those were that were there longest, unless that is temporary.
     """
     recorded = (past.stack != NONE) & (past.allocated_at != NONE)
-    known = np.flatnonzero((found.category != UNKNOWN) & (end != NONE) & recorded)
-    still = np.flatnonzero((found.category == UNKNOWN) & (end == NONE) & recorded)
+    known = np.flatnonzero((owned.category != UNKNOWN) & (end != NONE) & recorded)
+    still = np.flatnonzero((owned.category == UNKNOWN) & (end == NONE) & recorded)
     if not len(known) or not len(still):
         return
     stacks, kinds = int(past.stack.max()) + 1, len(CATEGORIES)
-    cell = past.stack[known].astype(np.int64) * kinds + found.category[known]
+    cell = past.stack[known].astype(np.int64) * kinds + owned.category[known]
     total = np.bincount(cell, past.requested[known], stacks * kinds).reshape(stacks, kinds)
     longest = np.full(stacks * kinds, -1, np.int64)
     np.maximum.at(longest, cell, end[known] - past.allocated_at[known])
@@ -214,17 +192,17 @@ def _as_siblings(past: SnapshotHistory, end: Int32s, found: AllocationOwners) ->
     fits = np.where(longest >= age[:, None], total[of_stack], -1)
     usual = np.where(fits.max(axis=1) >= 0, fits.argmax(axis=1), longest.argmax(axis=1))
     is_known = (fits.max(axis=1) >= 0) | ((longest.max(axis=1) >= 0) & (usual != TEMPORARY))
-    found.category[still[is_known]], found.evidence[still[is_known]] = usual[is_known], BY_STACK
+    owned.category[still[is_known]], owned.evidence[still[is_known]] = usual[is_known], BY_STACK
 
 
-def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optimizes: bool) -> None:
+def _by_size(past: SnapshotHistory, owned: AllocationOwners, where: Bools, optimizes: bool) -> None:
     """Blocks that nothing else tells, by the sizes of the gradients.
 
     As many of each size as there are gradients of it at once are parameters. If an optimizer runs whose state was not
     allocated in the history, further ones of these sizes, or of twice as much (FP32 for 16 bits), are its state.
     """
-    there = np.flatnonzero(where & (found.category == UNKNOWN))
-    sizes, counts = _sizes_of_gradients(past, found)
+    there = np.flatnonzero(where & (owned.category == UNKNOWN))
+    sizes, counts = _sizes_of_gradients(past, owned)
     if not len(sizes) or not len(there):
         return
     requested = past.requested[there]
@@ -232,15 +210,15 @@ def _by_size(past: SnapshotHistory, found: AllocationOwners, where: Bools, optim
     place = np.minimum(np.searchsorted(sizes, requested), len(sizes) - 1)
     fits = sizes[place] == requested
     is_parameter = fits & (rank < counts[place])
-    _give(found, _at(there[is_parameter], len(past)), PARAMETER, BY_SIZE)
-    if optimizes and not (found.category == STATE).any():
+    _give(owned, marked(len(past), there[is_parameter]), PARAMETER, BY_SIZE)
+    if optimizes and not (owned.category == STATE).any():
         is_state = ~is_parameter & (fits | np.isin(requested, 2 * sizes))
-        _give(found, _at(there[is_state], len(past)), STATE, BY_SIZE)
+        _give(owned, marked(len(past), there[is_state]), STATE, BY_SIZE)
 
 
-def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple[Int64s, Int64s]:
+def _sizes_of_gradients(past: SnapshotHistory, owned: AllocationOwners) -> tuple[Int64s, Int64s]:
     """The sizes of the gradients when most bytes of them were there, and how many there were of each."""
-    gradients = np.flatnonzero(found.category == GRADIENT)
+    gradients = np.flatnonzero(owned.category == GRADIENT)
     changes = np.zeros(len(past.events) + 2, np.int64)
     end = np.where(past.freed_at[gradients] != NONE, past.freed_at[gradients] + 1, len(changes) - 1)
     np.add.at(changes, past.allocated_at[gradients] + 1, past.requested[gradients])
@@ -251,19 +229,19 @@ def _sizes_of_gradients(past: SnapshotHistory, found: AllocationOwners) -> tuple
     return sizes, counts
 
 
-def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
+def _as_rewritten(past: SnapshotHistory, owned: AllocationOwners, end: Int32s, ends_in_optimizer: Bools) -> None:
     """Parameters that their optimizer allocates anew in each step (`p.data = p.data - …`), as it does its state.
 
     Where gradients have no parameters that outlast the optimizer, what it allocates last of their sizes is the
     parameters: it needs its state to compute them. What they replace was the parameters before.
     """
-    sizes, counts = _sizes_of_gradients(past, found)
-    lasting = np.flatnonzero((found.category == PARAMETER) & ~ends_in_optimizer)
+    sizes, counts = _sizes_of_gradients(past, owned)
+    lasting = np.flatnonzero((owned.category == PARAMETER) & ~ends_in_optimizer)
     there = np.array([np.count_nonzero(past.requested[lasting] == size) for size in sizes.tolist()], np.int64)
     missing = np.maximum(counts - there, 0)
     if 2 * int((missing * sizes).sum()) <= int((counts * sizes).sum()):
         return
-    fits = (found.category == STATE) & np.isin(past.requested, sizes[missing > 0])
+    fits = (owned.category == STATE) & np.isin(past.requested, sizes[missing > 0])
     new = np.flatnonzero(fits & (past.allocated_at != NONE) & (past.stack != NONE))
     old = np.flatnonzero(fits & (past.allocated_at == NONE) & ends_in_optimizer)
     old = old[np.argsort(end[old], kind="stable")]
@@ -281,13 +259,7 @@ def _as_rewritten(past: SnapshotHistory, found: AllocationOwners, end: Int32s, e
         after = np.searchsorted(end[olds], past.allocated_at[news])
         rows.append(olds[np.unique(after[after < len(olds)])][: int(missing[sizes == size][0])])
     which = np.concatenate(rows)
-    found.category[which], found.evidence[which] = PARAMETER, BY_SIZE
-
-
-def _at(places: NDArray[Any], count: int) -> Bools:
-    mask = np.zeros(count, np.bool_)
-    mask[places] = True
-    return mask
+    owned.category[which], owned.evidence[which] = PARAMETER, BY_SIZE
 
 
 def _rank_among_equals(values: Int64s) -> Int64s:
@@ -309,15 +281,7 @@ def _kinds_of_marks(marks: Int32s) -> Int8s:
     return np.where(is_optimizer, _OPTIMIZER, np.where(is_backward, _BACKWARD, _FORWARD)).astype(np.int8)
 
 
-def _passes(
-    snapshot: Snapshot,
-    past: SnapshotHistory,
-    stack: Int32s,
-    stacks: StackSites,
-    backward: Intervals | None,
-    optimizer: Intervals | None,
-    base: int,
-) -> _Passes:
+def _passes(trace: Trace, snapshot: Snapshot, past: SnapshotHistory, stack: Int32s, stacks: StackSites) -> _Passes:
     """The passes of a history: by stacks; where there are none, by annotations, metadata, the trace, and neighbours."""
     events = past.events
     marks = stacks.marks[stack]
@@ -331,12 +295,12 @@ def _passes(
                 kind[of & ~with_stack] = _BACKWARD
     in_step = _in_annotations(snapshot, past) & is_memory & (kind != _BACKWARD) & (kind != _OPTIMIZER)
     kind[in_step], source[in_step] = _OPTIMIZER, BY_ANNOTATION
-    told = _of_metadata(snapshot, events)
-    where = is_memory & (kind == NONE) & (told != NONE)
-    kind[where], source[where] = told[where], BY_ANNOTATION
-    for spans, which in ((backward, _BACKWARD), (optimizer, _OPTIMIZER)):
-        if spans is not None and len(spans.start) and len(events.time):
-            where = is_memory & (kind == NONE) & is_in_spans(events.time - base, spans)
+    annotated = _of_metadata(snapshot, events)
+    where = is_memory & (kind == NONE) & (annotated != NONE)
+    kind[where], source[where] = annotated[where], BY_ANNOTATION
+    for spans, which in ((backward_spans(trace), _BACKWARD), (optimizer_spans(trace), _OPTIMIZER)):
+        if len(spans.start) and len(events.time):
+            where = is_memory & (kind == NONE) & is_in_spans(events.time - trace.base, spans)
             kind[where], source[where] = which, BY_TRACE
     anchor = (kind == _BACKWARD) | (kind == _OPTIMIZER) | ((marks & (sites.MODULE_CALL | sites.ZERO_GRAD)) != 0)
     anchor |= (kind == _FORWARD) & (source != BY_STACK)
@@ -419,8 +383,8 @@ def _of_metadata(snapshot: Snapshot, events: SnapshotEvents) -> Int8s:
 
 def _pass_named(text: str) -> int:
     try:
-        told = json.loads(text)
+        annotated = json.loads(text)
     except (ValueError, RecursionError):
         return NONE
-    phase = told.get("phase") if isinstance(told, dict) else None
+    phase = annotated.get("phase") if isinstance(annotated, dict) else None
     return _PASS_NAMES.get(phase, NONE) if isinstance(phase, str) else NONE

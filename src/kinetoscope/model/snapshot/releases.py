@@ -9,19 +9,10 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level_of
 from kinetoscope.model.snapshot.settings import recorded_settings
-from kinetoscope.model.snapshot.snapshot import (
-    ALLOC,
-    NONE,
-    OUT_OF_MEMORY,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
-    Snapshot,
-)
+from kinetoscope.model.snapshot.snapshot import ALLOC, GROWING, NONE, OUT_OF_MEMORY, SHRINKING, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -64,22 +55,18 @@ class Releases:
 
 @derived
 def releases(trace: Trace, device: int) -> Releases:
-    """The releases of a device in its history; none for a device without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        none = np.zeros(0, np.int32)
-        return Releases(none, none, np.zeros(0, np.int64), none, np.zeros(0, np.int8), np.zeros(0, np.bool_))
-    return releases_of(snapshot, past)
+    """The releases of a device in its history."""
+    return releases_of(known_snapshot(trace), history(trace, device))
 
 
 def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
-    """The same of a history.
+    """The releases in one history; see `releases`.
 
     `empty_cache` is told by its frames. What a request frees has its stack, and precedes what is then allocated on
     the device. Without stacks, that is not known where more would have been reserved than ever was; else it fitted.
     """
     events = past.events
-    shrinking = np.flatnonzero(any_of(events.action, (SEGMENT_FREE, SEGMENT_UNMAP)))
+    shrinking = np.flatnonzero(any_of(events.action, SHRINKING))
     begins = np.flatnonzero(np.diff(shrinking, prepend=-2) > 1)
     first = shrinking[begins]
     last = shrinking[np.append(begins[1:], len(shrinking)) - 1] if len(begins) else first
@@ -88,7 +75,7 @@ def releases_of(snapshot: Snapshot, past: SnapshotHistory) -> Releases:
     requests = np.flatnonzero(any_of(events.action, (ALLOC, OUT_OF_MEMORY)))
     place = np.searchsorted(requests, last)
     request = requests[np.minimum(place, len(requests) - 1)] if len(requests) else np.zeros(len(first), np.int64)
-    grows = any_of(events.action, (SEGMENT_ALLOC, SEGMENT_MAP))
+    grows = any_of(events.action, GROWING)
     grown = np.concatenate([[0], np.cumsum(grows)])
     grown_between = grown[request] - grown[np.minimum(last + 1, len(events))] if len(events) else request
     is_next = (place < len(requests)) & (request - last - 1 == grown_between)
@@ -120,7 +107,7 @@ def _allocated_bytes(past: SnapshotHistory, grows: Bools, last: Int64s, request:
 
 
 def _calls(snapshot: Snapshot) -> Bools:
-    """Whether each stack calls `empty_cache`; one more row, the last, for no stack."""
+    """True where each stack calls `empty_cache`; one more row, the last, for no stack."""
     names = [bool(_EMPTY_CACHE.search(snapshot.strings.label(name))) for name in snapshot.frames.name.tolist()]
     has = np.array(names, np.bool_)[snapshot.stacks.items]
     sums = np.concatenate([[0], np.cumsum(has)])

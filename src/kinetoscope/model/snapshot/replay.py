@@ -7,22 +7,20 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import NO_EVENT, undo
 from kinetoscope.model.memory.record import Level
-from kinetoscope.model.snapshot.of_trace import snapshot_of, time_beside
+from kinetoscope.model.snapshot.of_trace import known_snapshot, snapshot_of, time_beside
 from kinetoscope.model.snapshot.rounding import rounded
 from kinetoscope.model.snapshot.snapshot import (
     FREE_COMPLETED,
     FREE_REQUESTED,
+    GROWING,
     INACTIVE,
     NONE,
     PENDING_FREE,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
+    SHRINKING,
     Snapshot,
     SnapshotEvents,
 )
@@ -72,7 +70,7 @@ class SnapshotHistory:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the ring of entries was probably full: a round number of events, and frees of what came before."""
+        """True if the ring of entries was probably full: a round number of events, and frees of what came before."""
         early = bool(((self.allocated_at == NONE) & (self.freed_at != NONE)).any())
         return early and len(self.events) > 0 and len(self.events) % _ROUND_NUMBER == 0
 
@@ -85,31 +83,33 @@ class SnapshotHistory:
         return active
 
 
+def histories(trace: Trace) -> list[SnapshotHistory]:
+    """The history of each device in the last snapshot of the trace's rank; none without one."""
+    snapshot = snapshot_of(trace)
+    return [history(trace, device) for device in (() if snapshot is None else snapshot.devices)]
+
+
 @derived
-def history(trace: Trace, device: int) -> SnapshotHistory | None:
-    """The history of a device in the last snapshot of the trace's rank; None where there is none.
+def history(trace: Trace, device: int) -> SnapshotHistory:
+    """The history of a device that the last snapshot of the trace's rank has.
 
     Where it shares no instant with the trace, its events have no times: they would be none of the trace's.
     """
-    snapshot = snapshot_of(trace)
-    past = None if snapshot is None else history_of(snapshot, device)
-    if past is None or not time_beside(trace):
+    past = history_of(known_snapshot(trace), device)
+    if not time_beside(trace):
         return past
     nowhen = np.broadcast_to(np.array(NONE, np.int64), (len(past.events),))
     return replace(past, events=replace(past.events, time=nowhen))
 
 
-def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
-    """The history of a device; None for a device that the snapshot does not have."""
-    if device not in snapshot.devices:
-        return None
+def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory:
+    """The history of a device."""
     segments, blocks = snapshot.segments, snapshot.blocks
     events = snapshot.events[device] if device < len(snapshot.events) else _no_events()
     segment = np.repeat(np.arange(len(segments), dtype=np.int32), np.diff(segments.first_block))
     here = np.flatnonzero((blocks.state != INACTIVE) & (segments.device[segment] == device))
     codes, distinct = group(np.concatenate([blocks.address[here], events.address]))
-    live = np.full(len(distinct), -1, np.int32)
-    live[codes[: len(here)]] = np.arange(len(here), dtype=np.int32)
+    live = scattered(len(distinct), codes[: len(here)], np.arange(len(here)), np.int32)
     room = len(here) + int((events.action == FREE_COMPLETED).sum())
     allocated_at, requested, freed_at = (np.full(room, NO_EVENT, np.int32) for _ in range(3))
     at = np.array([len(here), 0], np.int64)
@@ -158,22 +158,16 @@ def history_of(snapshot: Snapshot, device: int) -> SnapshotHistory | None:
 
 @derived
 def level(trace: Trace, device: int, of: Level) -> Int64s:
-    """Bytes before the first event and after each: int64 [events + 1]; [0] for a device without a snapshot."""
-    past = history(trace, device)
-    snapshot = snapshot_of(trace)
-    if past is None or snapshot is None:
-        return np.zeros(1, np.int64)
-    return level_of(snapshot, past, of)
+    """Bytes before the first event and after each: int64 [events + 1]."""
+    return level_of(known_snapshot(trace), history(trace, device), of)
 
 
 def level_of(snapshot: Snapshot, past: SnapshotHistory, of: Level) -> Int64s:
-    """The same of a history."""
+    """The level in one history; see `level`."""
     events = past.events
     changes = np.zeros(len(events) + 1, np.int64)
     if of == "reserved":
-        action = events.action
-        grows = (action == SEGMENT_ALLOC) | (action == SEGMENT_MAP)
-        shrinks = (action == SEGMENT_FREE) | (action == SEGMENT_UNMAP)
+        grows, shrinks = (any_of(events.action, which) for which in (GROWING, SHRINKING))
         changes[1:] = np.where(grows, events.size, np.where(shrinks, -events.size, 0))
         held = int(snapshot.segments.size[snapshot.segments.device == past.device].sum())
         changes[0] = held - int(changes[1:].sum())

@@ -50,7 +50,7 @@ def rounded(size: Int64s, settings: Mapping[str, Any]) -> Int64s:
 
 
 def segment_bytes(size: int) -> int:
-    """What is asked of the device where no cached block fits a rounded size."""
+    """Bytes that are asked of the device where no cached block fits a rounded size."""
     if size <= SMALL_BYTES:
         return SMALL_SEGMENT_BYTES
     if size < OWN_SEGMENT_BYTES:

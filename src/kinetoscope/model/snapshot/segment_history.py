@@ -6,25 +6,18 @@ has a life, and what is mapped without a gap is one segment, as in a snapshot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, rows_of, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.lifetimes import ALLOC, FREE_COMPLETED, NO_EVENT, undo
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
-from kinetoscope.model.snapshot.snapshot import (
-    NONE,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
-    Snapshot,
-)
+from kinetoscope.model.snapshot.snapshot import GROWING, NONE, SEGMENT_MAP, SEGMENT_UNMAP, SHRINKING, Snapshot
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
 
@@ -65,32 +58,25 @@ class SegmentHistory:
     def __len__(self) -> int:
         return len(self.address)
 
-    def rows(self, which: Bools | Int64s) -> SegmentHistory:
-        """Some of them."""
-        return SegmentHistory(*(getattr(self, each.name)[which] for each in fields(self)))
-
 
 @derived
 def segment_history(trace: Trace, device: int) -> SegmentHistory:
-    """All segments and granules that were ever reserved, in no order; none for a device without a snapshot."""
-    snapshot, past = snapshot_of(trace), history(trace, device)
-    if snapshot is None or past is None:
-        return _nothing()
-    return segment_history_of(snapshot, past)
+    """All segments and granules that were ever reserved, in no order."""
+    return segment_history_of(known_snapshot(trace), history(trace, device))
 
 
 def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHistory:
-    """The same of a history."""
+    """The segments in one history; see `segment_history`."""
     segments, events = snapshot.segments, past.events
     here = np.flatnonzero(segments.device == past.device)
-    of_events = np.flatnonzero((events.action >= SEGMENT_ALLOC) & (events.action <= SEGMENT_UNMAP))
+    of_events = np.flatnonzero(any_of(events.action, (*GROWING, *SHRINKING)))
     action = events.action[of_events]
-    by_granule = (action == SEGMENT_MAP) | (action == SEGMENT_UNMAP)
+    by_granule = any_of(action, (SEGMENT_MAP, SEGMENT_UNMAP))
     last = _pieces(segments.address[here], segments.size[here], segments.is_expandable[here])
     past_ones = _pieces(events.address[of_events], events.size[of_events], by_granule)
     keys, _ = group(np.concatenate([last.address, past_ones.address]))
     count, event = len(last.address), of_events[past_ones.of]
-    is_free = any_of(events.action[event], (SEGMENT_FREE, SEGMENT_UNMAP))
+    is_free = any_of(events.action[event], SHRINKING)
     does = np.where(is_free, FREE_COMPLETED, ALLOC).astype(np.int8)
     live = np.full(int(keys.max(initial=-1)) + 1, NO_EVENT, np.int32)
     live[keys[:count]] = np.arange(count, dtype=np.int32)
@@ -128,14 +114,7 @@ def segment_history_of(snapshot: Snapshot, past: SnapshotHistory) -> SegmentHist
 
 def _events_at(event: Int64s, places: Int32s) -> Int64s:
     """The event of each piece; NONE where it has none."""
-    found = np.full(len(places), NONE, np.int64)
-    found[places != NO_EVENT] = event[places[places != NO_EVENT]]
-    return found
-
-
-def _nothing() -> SegmentHistory:
-    none64, none32, no = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.bool_)
-    return SegmentHistory(none64, none64, none64, none32, no, no, none32, none32, none32)
+    return scattered(len(places), places != NO_EVENT, event[places[places != NO_EVENT]], np.int64)
 
 
 class _Granules(NamedTuple):
@@ -158,9 +137,9 @@ def _pieces(address: Int64s, size: Int64s, by_granule: Bools) -> _Granules:
 
 
 def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
-    """What is reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
-    alive = lives.rows((lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
-    alive = alive.rows(np.argsort(alive.address, kind="stable"))
+    """Segments reserved after an event (−1: before all of them), by address; `allocated_at` is of the first granule."""
+    alive = rows_of(lives, (lives.allocated_at <= event) & ((lives.freed_at == NONE) | (lives.freed_at > event)))
+    alive = rows_of(alive, np.argsort(alive.address, kind="stable"))
     if not len(alive):
         return alive
     joins = alive.is_expandable[1:] & alive.is_expandable[:-1]
@@ -168,4 +147,4 @@ def segments_after(lives: SegmentHistory, event: int) -> SegmentHistory:
     joins &= (alive.stream[1:] == alive.stream[:-1]) & (alive.pool[1:] == alive.pool[:-1])
     joins &= alive.is_small[1:] == alive.is_small[:-1]
     first = np.flatnonzero(np.concatenate([[True], ~joins]))
-    return replace(alive.rows(first), size=np.add.reduceat(alive.size, first))
+    return replace(rows_of(alive, first), size=np.add.reduceat(alive.size, first))

@@ -23,7 +23,7 @@ _OPTION: Final = re.compile(r"\s*([a-z0-9_]+)\s*:\s*(\[[^\]]*\]|[^,\[\]]+?)\s*(?
 
 @dataclass(frozen=True)
 class AllocatorSettings:
-    """What decides where a request goes.
+    """Settings that decide where a request goes.
 
     Attributes:
         max_split_size: bytes from which on blocks are not split; None for no limit.
@@ -42,7 +42,7 @@ class AllocatorSettings:
 
 
 def recorded_settings(settings: Mapping[str, Any]) -> AllocatorSettings:
-    """Those of a snapshot (`Snapshot.settings`); what it does not say has torch's default."""
+    """The settings of a snapshot (`Snapshot.settings`); what it does not say has torch's default."""
     split = settings.get("max_split_size", -1)
     divisions = settings.get("roundup_power2_divisions")
     threshold = settings.get("garbage_collection_threshold", 0.0)

@@ -1,4 +1,4 @@
-"""Where in the program memory was requested: what the distinct stacks of a snapshot say, each looked at once.
+"""Places of the program that requested memory: what the distinct stacks of a snapshot say, each looked at once.
 
 A stack has Python's frames, C++'s, or both, innermost first. A frame's file and function say what a call was for only
 where they are torch's or a well-known library's; the names in a user's program say nothing, but for a few customs.
@@ -19,7 +19,7 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.model.execution.frames import SEPARATOR, frame_text, is_users_file
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot, SnapshotStacks
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.trace import Trace
@@ -123,7 +123,7 @@ _NODE: Final = re.compile(r"^torch::autograd::generated::(\w+)::apply\(")
 
 @dataclass(frozen=True)
 class StackSites:
-    """What each distinct stack of a snapshot says; the row behind the last is that of no stack.
+    """Facts of each distinct stack of a snapshot; the row behind the last is that of no stack.
 
     Attributes:
         marks: int32 [stacks + 1], what its frames show: bits of FRAME_MARKS.
@@ -213,14 +213,9 @@ class StackSites:
 
 
 @derived
-def stack_sites(trace: Trace) -> StackSites | None:
-    """The sites of the last snapshot of the trace's rank; None where there is none."""
-    snapshot = snapshot_of(trace)
-    return None if snapshot is None else sites_of(snapshot)
-
-
-def sites_of(snapshot: Snapshot) -> StackSites:
-    """The same of a snapshot."""
+def stack_sites(trace: Trace) -> StackSites:
+    """The sites of the last snapshot of a rank that has one."""
+    snapshot = known_snapshot(trace)
     stacks = snapshot.stacks
     is_python = _is_python(snapshot)
     shows = _marks(snapshot)
@@ -254,7 +249,7 @@ def sites_of(snapshot: Snapshot) -> StackSites:
 
 
 def _marks(snapshot: Snapshot) -> Int32s:
-    """What each frame shows by itself: int32 [frames]."""
+    """Marks that each frame shows by itself: int32 [frames]."""
     shows = np.zeros(len(snapshot.frames), np.int32)
     for mark, file, function in _FRAME_RULES:
         matches = np.ones(len(shows), np.bool_)

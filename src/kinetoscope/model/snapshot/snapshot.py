@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 from kinetoscope.model.trace.strings import Strings
 from kinetoscope.notes import Note
@@ -32,6 +34,10 @@ ACTIONS: Final = (
     OUT_OF_MEMORY,
     ANNOTATE,
 ) = range(len(ACTIONS))
+GROWING: Final = (SEGMENT_ALLOC, SEGMENT_MAP)
+SHRINKING: Final = (SEGMENT_FREE, SEGMENT_UNMAP)
+"""Actions by which more, or less, is reserved on the device."""
+
 OTHER_ACTION: Final = -1
 """Code of an action that torch did not have when this was written."""
 
@@ -42,6 +48,8 @@ INACTIVE, ALLOCATED, PENDING_FREE = range(len(STATES))
 
 NONE: Final = -1
 """Where a row has no stack, text, pool or time."""
+
+DEFAULT_POOL: Final = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +199,7 @@ class SnapshotAnnotations:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one file holds.
+    """The content of one file.
 
     Attributes:
         url: the file.
@@ -226,3 +234,8 @@ class Snapshot:
         """Numbers of the devices that have segments or events."""
         with_events = {device for device, events in enumerate(self.events) if len(events)}
         return tuple(sorted(with_events | set(self.segments.device.tolist())))
+
+
+def private_pools(snapshot: Snapshot) -> Bools:
+    """Pools of CUDA graphs and `MemPool`s: bool [pools + 1], of which the last is for no pool."""
+    return np.array([*(pool != DEFAULT_POOL for pool in snapshot.pools), False], np.bool_)

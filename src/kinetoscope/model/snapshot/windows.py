@@ -8,8 +8,8 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.memory.windows import MemoryWindows
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history
-from kinetoscope.model.snapshot.sites import MODULE_CALL, PARAMETER, StackSites, stack_sites
+from kinetoscope.model.snapshot.replay import history
+from kinetoscope.model.snapshot.sites import MODULE_CALL, PARAMETER, stack_sites
 from kinetoscope.model.snapshot.snapshot import ALLOC, NONE
 from kinetoscope.model.steps.proposed_steps import dividers
 from kinetoscope.model.steps.scope import Scope
@@ -48,7 +48,7 @@ def windows(view: Scope, device: int) -> MemoryWindows:
     """
     trace, select = view.trace, view.select
     past = history(trace, device)
-    if past is None or not len(past.events):
+    if not len(past.events):
         none = np.zeros(0, np.int64)
         return MemoryWindows(none, none, none, view.steps.note)
     time = np.maximum.accumulate(past.events.time - trace.base)  # threads may report out of order by a hair
@@ -70,18 +70,14 @@ def windows(view: Scope, device: int) -> MemoryWindows:
 
 @derived
 def periods(trace: Trace, device: int) -> Int64s:
-    """Where each period of the allocations of a device begins, and the last one ends: int64, events; [] for none."""
-    past, sites = history(trace, device), stack_sites(trace)
-    return np.zeros(0, np.int64) if past is None or sites is None else periods_of(past, sites)
+    """Events with which each period of a device's allocations begins, and the last one ends: int64; [] for none.
 
-
-def periods_of(past: SnapshotHistory, sites: StackSites) -> Int64s:
-    """The same of a history: a stack that occurs once in each period begins it.
-
-    It is of the user's program, and in no module's forward or constructor: what repeats there are layers. Of several
-    the rarest one counts. Periods are about as long (80 % of them from half to twice the median) and consecutive ones
-    have most stacks in common (in the median half of all that either has).
+    A stack that occurs once in each period begins it. It is of the user's program, and in no module's forward or
+    constructor: what repeats there are layers. Of several the rarest one counts. Periods are about as long (80 % of
+    them from half to twice the median) and consecutive ones have most stacks in common (in the median half of all that
+    either has).
     """
+    past, sites = history(trace, device), stack_sites(trace)
     requests = np.flatnonzero(past.events.action == ALLOC)
     codes = past.events.stack[requests]
     begins = (sites.user != NONE) & ((sites.marks & (MODULE_CALL | PARAMETER)) == 0)
@@ -96,7 +92,7 @@ def periods_of(past: SnapshotHistory, sites: StackSites) -> Int64s:
 
 
 def _are_alike(codes: Int32s, places: Int64s) -> bool:
-    """Whether consecutive pieces have most of their codes in common."""
+    """True if consecutive pieces have most of their codes in common."""
     length = np.diff(places)
     piece = np.repeat(np.arange(len(length)), length)
     inside = codes[places[0] : places[-1]].astype(np.int64) + 1  # NONE is 0

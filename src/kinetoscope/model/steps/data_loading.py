@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools
-from kinetoscope.algorithms.intervals.intervals import Intervals, covered, merge, union
+from kinetoscope.algorithms.intervals.intervals import Intervals, covered, extents, merge, union
 from kinetoscope.model.execution.activities import takes_next_batch
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
@@ -60,15 +60,12 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Boo
     on_main = trace.track == main_thread(trace)
     ranges = is_data_loading(trace) | is_step(trace)
     ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~ranges)
-    step = step_of(steps.host, trace.start[ops])
-    last = np.full(len(steps), _INT64.min)
-    np.maximum.at(last, step[step >= 0], trace.end[ops[step >= 0]])
+    last = extents(step_of(steps.host, trace.start[ops]), len(steps), trace.start[ops], trace.end[ops]).end
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
     graphs = runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH
     forward = np.flatnonzero((is_module_call(trace) | links | graphs) & on_main)
-    step = step_of(steps.host, trace.start[forward])
-    first = np.full(len(steps), _INT64.max)
-    np.minimum.at(first, step[step >= 0], trace.start[forward[step >= 0]])
+    begins = trace.start[forward]
+    first = extents(step_of(steps.host, begins), len(steps), begins, trace.end[forward]).start
     begin = np.concatenate([steps.host.start[:1], last[:-1]])
     known = (begin > _INT64.min) & (first < _INT64.max) & (first >= begin)
     return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, any_of
+from kinetoscope.algorithms.arrays import Bools, any_of, marked
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.call_tree import inside
 from kinetoscope.model.execution.calls import call_name
@@ -22,7 +22,7 @@ from kinetoscope.model.trace.trace import Trace
 
 @derived
 def has_name(trace: Trace, pattern: str) -> Bools:
-    """Which calls of the host and pieces of device work have a name that fits, as it is or as tables know it.
+    """Calls of the host and pieces of device work whose name fits, as it is or as tables know it.
 
     Args:
         trace: of these events.
@@ -42,10 +42,10 @@ def has_name(trace: Trace, pattern: str) -> Bools:
     wanted = np.zeros(len(trace.strings) + 1, np.bool_)  # the last is that of −1, no name
     for name, text in zip(names, texts, strict=True):
         wanted[name] = bool(fits(text) or fits(call_name(text, EventKind.HOST_OP)))
-    found = wanted[trace.name] & candidates
-    if not found.any():
+    result = wanted[trace.name] & candidates
+    if not result.any():
         raise UsageError(f"no call and no kernel is called {pattern!r} in this trace{nearest(pattern, texts)}")
-    return np.asarray(found)
+    return np.asarray(result)
 
 
 def chosen_calls(trace: Trace, select: Selection, every: Steps) -> Iterator[Bools]:
@@ -63,7 +63,7 @@ def chosen_calls(trace: Trace, select: Selection, every: Steps) -> Iterator[Bool
 
 
 def _fits(pattern: str) -> Callable[[str], object]:
-    """Whether a name fits; `[` and `?`, which names have, stand for themselves."""
+    """A test whether a name fits; `[` and `?`, which names have, stand for themselves."""
     parts = [part.strip().replace("[", "[[]").replace("?", "[?]") for part in pattern.split("|")]
     return re.compile("|".join(fnmatch.translate(part) for part in parts if part)).match
 
@@ -76,14 +76,13 @@ def _calls(trace: Trace, pattern: str) -> Bools:
 
 
 def _beside(trace: Trace, calls: Bools, every: Steps, *, after: bool) -> Bools:
-    """What begins, in each step that has any of the calls, when the last has ended, or before the first begins."""
+    """Events that begin, in each step with any of the calls, when the last has ended, or before the first begins."""
     step, edge = step_of(every.host, trace.start), np.zeros(len(every) + 1, np.int64)
     times = trace.end if after else trace.start
     of_step, times = step[calls], times[calls]
     edge[of_step] = times  # any of them, to begin with; the last element is that of no step
     (np.maximum if after else np.minimum).at(edge, of_step, times)
-    has_any = np.zeros(len(edge), np.bool_)
-    has_any[of_step] = True
+    has_any = marked(len(edge), of_step)
     has_any[-1] = False
     begins = trace.start >= edge[step] if after else trace.start < edge[step]
     return np.asarray(begins & has_any[step])

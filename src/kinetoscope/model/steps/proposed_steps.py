@@ -1,7 +1,7 @@
 """Steps that nobody marked: which annotations may be steps, and what is proposed where none was named.
 
 Where a serving engine names its steps (`execution.engines`), those are the steps, else its Python calls that are one.
-Else steps are proposed from what repeats, if the typical piece of it, as often as it occurs, covers most of the window.
+Else a pattern that repeats is proposed as the step if its count × its median length covers most of the window.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def _of_frames(trace: Trace) -> Proposal | None:
 
 
 def _is_typical(pieces: Int64s, window: int) -> bool:
-    """Whether the number of pieces times their median length is most of the window; one long piece is not enough."""
+    """True if the number of pieces times their median length is most of the window; one long piece is not enough."""
     return len(pieces) >= _MIN_REPETITIONS and len(pieces) * float(np.median(pieces)) >= _COVERAGE * window
 
 
@@ -338,7 +338,7 @@ def _repeated_operators(trace: Trace) -> Proposal | None:
 
 
 def _in_one_module(trace: Trace, rows: Int64s) -> bool:
-    """Whether calls, in order of time, are made by one call of a module, or two of them are."""
+    """True if calls, in order of time, are made by one call of a module, or two of them are."""
     around, parent = enclosing_module(trace)[rows], call_tree(trace).parent
     while (inner := (around >= 0) & (enclosing_module(trace)[parent[around]] >= 0) & (parent[around] >= 0)).any():
         around = np.where(inner, enclosing_module(trace)[parent[around]], around)

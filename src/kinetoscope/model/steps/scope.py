@@ -1,4 +1,4 @@
-"""What a Selection leaves of a trace: which host events, which device work, which steps, which window of time."""
+"""The part of a trace that a Selection leaves: host events, device work, steps, and the window of time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int64s, any_of
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of, marked
 from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.errors import UsageError
@@ -18,18 +18,10 @@ from kinetoscope.model.execution.marks import RANGE_KINDS
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
 from kinetoscope.model.steps.named_calls import chosen_calls, has_name
 from kinetoscope.model.steps.selection import STEADY_STEPS, Selection
-from kinetoscope.model.steps.steps import (
-    Steps,
-    after_warm_up,
-    is_delayed,
-    is_last_empty,
-    step_of,
-    step_of_work,
-    steps,
-)
+from kinetoscope.model.steps.steps import Steps, after_warm_up, is_delayed, is_last_empty, step_of, step_of_work, steps
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import HOST_KINDS, EventKind
-from kinetoscope.model.trace.text import listed, number_of
+from kinetoscope.model.trace.text import listed, number_of, numbered
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
 
@@ -102,7 +94,7 @@ class Scope:
 
 
 def origin_of_time(trace: Trace) -> int:
-    """Where a trace's clock is shown to begin, ns: the first instant of anything but names and the recording's span."""
+    """The origin of time as shown, ns: the first instant of anything but names and the recording's span."""
     return recorded_span(trace)[0]
 
 
@@ -171,7 +163,7 @@ def scope(trace: Trace, select: Selection) -> Scope:
 
 @derived
 def steady_places(trace: Trace, steps_by: str | None = None) -> Int64s:
-    """Which of all steps are steady: without those of the warm-up, and without an empty last one."""
+    """The steady ones of all steps: without those of the warm-up, and without an empty last one."""
     every = steps(trace, steps_by)
     return after_warm_up(_steps_at(every, np.arange(len(every) - is_last_empty(trace, steps_by))))
 
@@ -228,9 +220,9 @@ def _time_range(trace: Trace, select: Selection) -> tuple[int, int] | None:
 def _steps_left_out(every: Steps, places: Int64s) -> Iterator[Note]:
     first, last = every.number[: places[0]].tolist(), every.number[places[-1] + 1 :].tolist()
     if first:
-        yield Note("WARM_UP_LEFT_OUT", f"Left out as warm-up: step{'s' * (len(first) > 1)} {listed(first)}.")
+        yield Note("WARM_UP_LEFT_OUT", f"Left out as warm-up: {numbered('step', first)}.")
     if last:
-        yield Note("EMPTY_LEFT_OUT", f"Left out as empty: step{'s' * (len(last) > 1)} {listed(last)}.")
+        yield Note("EMPTY_LEFT_OUT", f"Left out as empty: {numbered('step', last)}.")
 
 
 def _chosen_steps(every: Steps, wanted: tuple[int, ...] | range | str, trace: Trace, steps_by: str | None) -> Int64s:
@@ -260,7 +252,7 @@ def _steps_at(every: Steps, places: Int64s) -> Steps:
 
 
 def _inside_annotation(trace: Trace, name: str) -> Bools:
-    """Which events start inside an annotation of this name on its thread, or were captured in one: bool [events]."""
+    """Events that start inside an annotation of this name on its thread, or were captured in one: bool [events]."""
     rows = np.flatnonzero(
         any_of(trace.kind, RANGE_KINDS) & (trace.name == trace.strings.code(name)) & (trace.name >= 0)
     )
@@ -274,6 +266,5 @@ def _inside_annotation(trace: Trace, name: str) -> Bools:
         here = np.flatnonzero(trace.track == track)
         index = np.searchsorted(trace.start[spans], trace.start[here], side="right") - 1
         inside[here] = (index >= 0) & (trace.start[here] < reach[np.maximum(index, 0)])
-    captured = np.zeros(len(trace), np.bool_)
-    captured[rows[rows >= trace.recorded]] = True
+    captured = marked(len(trace), rows[rows >= trace.recorded])
     return inside | (ancestor(call_tree(trace).parent, captured) >= 0) if captured.any() else inside

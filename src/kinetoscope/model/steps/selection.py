@@ -84,7 +84,7 @@ class Selection:
 
     @property
     def patterns(self) -> dict[str, str]:
-        """What is chosen by names of calls, `annotation` apart: which fields have a pattern."""
+        """Fields that choose by names of calls, `annotation` apart: those that have a pattern."""
         given = {"name": self.name, "under": self.under, "before": self.before, "after": self.after}
         return {field: pattern for field, pattern in given.items() if pattern is not None}
 

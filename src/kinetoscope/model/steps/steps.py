@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int64s
-from kinetoscope.algorithms.intervals.intervals import Intervals
+from kinetoscope.algorithms.intervals.intervals import Intervals, extents
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.execution.marks import is_step
 from kinetoscope.model.execution.work_before import work_before
@@ -93,7 +93,7 @@ def after_warm_up(every: Steps) -> Int64s:
 
 @derived
 def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
-    """Whether the last step is short and without operators, unlike others.
+    """True if the last step is short and without operators, unlike others.
 
     A loop that calls `prof.step()` after the last iteration too has such a step, which ends as the profiler stops.
     """
@@ -107,7 +107,7 @@ def is_last_empty(trace: Trace, steps_by: str | None = None) -> bool:
 
 
 def is_delayed(trace: Trace, every: Steps) -> bool:
-    """Whether work from before the recording delays the first step on the device."""
+    """True if work from before the recording delays the first step on the device."""
     before = work_before(trace)
     return bool(len(before.device)) and bool((every.device.start[:1] == before.end).any())
 
@@ -140,9 +140,7 @@ def device_steps(trace: Trace, work: DeviceWork, host: Intervals) -> Intervals:
     """
     step = np.where(work.launch >= 0, step_of(host, trace.start[work.launch]), -1)
     inside = step >= 0
-    last = np.full(len(host.start), np.iinfo(np.int64).min)
-    np.maximum.at(last, step[inside], work.end[inside])
-    start, end = host.start.copy(), np.maximum(host.end, last)
+    start, end = host.start.copy(), np.maximum(host.end, extents(step, len(host.start), work.start, work.end).end)
     if not len(start):
         return Intervals(start, end)
     if (step == 0).any():

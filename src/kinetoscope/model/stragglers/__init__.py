@@ -1,1 +1,1 @@
-"""Which rank delays the others, and by what."""
+"""Stragglers: the rank that delays the others, and by what."""

@@ -101,7 +101,7 @@ class Arrivals:
         return np.asarray(np.maximum(self.end - since, 0), np.int64)
 
     def deferred(self, until: Int64s) -> DeferredWaiting:
-        """What the waiting until some instants, beneath the computation of each row's rank, puts off."""
+        """Time that the waiting until some instants, beneath the computation of each row's rank, puts off."""
         in_the_open = self.exposed_time(self.arrival, until)
         rows = Rows(
             stream=self.stream,

@@ -107,7 +107,7 @@ def _integer(facts: dict[str, Any], name: str) -> int:
 
 
 def _facts(symptom: Note) -> dict[str, Any]:
-    """What the manifest says about a symptom; `_symptom` reads it."""
+    """The manifest's entry about a symptom; `_symptom` reads it."""
     facts = {"code": symptom.code, "severity": symptom.severity, "message": str(symptom)}
     return {**facts, "count": symptom.number, "lost": symptom.lost}
 

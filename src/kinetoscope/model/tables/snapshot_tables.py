@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.owners import EVIDENCE, owners
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history
+from kinetoscope.model.snapshot.replay import SnapshotHistory, histories
 from kinetoscope.model.snapshot.sites import StackSites, stack_sites
 from kinetoscope.model.snapshot.snapshot import ACTIONS, NONE, STATES, Snapshot
 from kinetoscope.model.trace import polars_columns
@@ -29,7 +29,7 @@ def segment_rows(trace: Trace) -> Int32s:
 
 def segments(trace: Trace, rows: Int32s) -> Values:
     """The columns of `segments`."""
-    sites = _of(trace)
+    sites = stack_sites(trace)
     snapshot, held = sites.snapshot, sites.snapshot.segments
     return {
         "segment": rows,
@@ -56,7 +56,7 @@ def block_rows(trace: Trace) -> Int32s:
 def blocks(trace: Trace, rows: Int32s) -> Values:
     """The columns of `blocks`."""
     del rows
-    sites = _of(trace)
+    sites = stack_sites(trace)
     held, own = sites.snapshot.segments, sites.snapshot.blocks
     segment = np.repeat(np.arange(len(held), dtype=np.int32), np.diff(held.first_block))
     return {
@@ -70,29 +70,16 @@ def blocks(trace: Trace, rows: Int32s) -> Values:
     }
 
 
-def _of(trace: Trace) -> StackSites:
-    """The snapshot of a trace that has one, and its stacks; a table without rows asks for no columns."""
-    sites = stack_sites(trace)
-    assert sites is not None
-    return sites
-
-
-def _histories(trace: Trace) -> list[SnapshotHistory]:
-    snapshot = snapshot_of(trace)
-    every = [history(trace, device) for device in (() if snapshot is None else snapshot.devices)]
-    return [past for past in every if past is not None]
-
-
 def allocation_rows(trace: Trace) -> Int32s:
     """A row for each allocation of each device, those from before the history first."""
-    return np.arange(sum(map(len, _histories(trace))), dtype=np.int32)
+    return np.arange(sum(map(len, histories(trace))), dtype=np.int32)
 
 
 def allocations(trace: Trace, rows: Int32s) -> Values:
     """The columns of `allocations`."""
     del rows
-    sites, pasts = _of(trace), _histories(trace)
-    known = [each for past in pasts if (each := owners(trace, past.device)) is not None]
+    sites, pasts = stack_sites(trace), histories(trace)
+    known = [owners(trace, past.device) for past in pasts]
     return {
         "device": np.repeat([past.device for past in pasts], [len(past) for past in pasts]),
         **{name: _joined(pasts, name) for name in ("address", "requested", "size", "stream")},
@@ -106,13 +93,13 @@ def allocations(trace: Trace, rows: Int32s) -> Values:
 
 def event_rows(trace: Trace) -> Int32s:
     """A row for each event of the allocators' histories."""
-    return np.arange(sum(len(past.events) for past in _histories(trace)), dtype=np.int32)
+    return np.arange(sum(len(past.events) for past in histories(trace)), dtype=np.int32)
 
 
 def events(trace: Trace, rows: Int32s) -> Values:
     """The columns of `allocator_events`."""
     del rows
-    sites, pasts = _of(trace), _histories(trace)
+    sites, pasts = stack_sites(trace), histories(trace)
     own = [past.events for past in pasts]
     action, stack, time, metadata, context, pool = (
         _joined(own, name) for name in ("action", "stack", "time", "metadata", "compile_context", "pool")
@@ -147,7 +134,7 @@ def _pools(snapshot: Snapshot, pool: Int32s) -> pl.Series:
 
 
 def _sites(sites: StackSites, stack: Int32s) -> Values:
-    """What allocated the memory: the line of the user, and the stack, the outermost first; null where unknown."""
+    """Places that allocated the memory: the user's line, and the stack, the outermost first; null where unknown."""
     return {
         "line": polars_columns.labelled(np.where(sites.user[stack] >= 0, stack, np.int32(NONE)), sites.line),
         "stack": polars_columns.labelled(stack, sites.folded),

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, scattered
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.layout.window_sums import GroupedSpans, short_times, stretches, window_sums
 from kinetoscope.algorithms.trees.tree import counted_from
@@ -30,10 +30,7 @@ GROUPINGS: Final = ("name", "name_and_lane", "lane", "kind")
 _COUNTED: Final = (
     Column("count", pl.Int64, "Events that touch the area."),
     Column(
-        "total",
-        pl.Int64,
-        "Their time inside the area, an instant of a lane once; by lane and kind self time.",
-        "ns",
+        "total", pl.Int64, "Their time inside the area, an instant of a lane once; by lane and kind self time.", "ns"
     ),
     Column(
         "self",
@@ -85,7 +82,7 @@ class Occurrence(NamedTuple):
 
 @dataclass(frozen=True)
 class _NamedSpans:
-    """What is drawn, by name and kind.
+    """Events that are drawn, by name and kind.
 
     Attributes:
         spans: of the timeline, of which each is of the group of its name and kind.
@@ -141,14 +138,13 @@ def _named_spans(trace: Trace) -> _NamedSpans:
 def _since(trace: Trace, order: Int32s, codes: Int32s, groups: int) -> Int64s:
     """From when each event adds to the total of its name and kind: int64 [events]; `codes`, the groups in `order`."""
     calls = call_tree(trace)
-    code = np.full(len(trace), -1, np.int32)
-    code[order] = codes
+    code = scattered(len(trace), order, codes, np.int32)
     start, end = times(trace)
     return counted_from(calls.order, calls.offsets, start, end, code, groups)
 
 
 def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
-    """What lies in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by self time.
+    """Events in an area, by one of GROUPINGS: a row for each name (and kind), lane or kind, by self time.
 
     What does not nest has all of its time to itself. Of an event that reaches beyond the area the part inside counts.
     """
@@ -183,16 +179,16 @@ def area_table(parts: Sequence[LanesOfRank], by: str) -> Result:
 def _cells(part: LanesOfRank) -> Iterator[pl.DataFrame]:
     """The sums of each lane by name and kind."""
     trace = part.trace
-    found = _named_spans(trace)
+    named = _named_spans(trace)
     for lane, low, high in _stretches(part):
         strays = None
         if lane.layer == CALLS:
-            bounds = np.searchsorted(found.tracks, [lane.track, lane.track + 1])
-            strays = found.strays[2 * bounds[0] : 2 * bounds[1]]
-        sums = window_sums(found.spans, low, high, *_window(part), strays)
+            bounds = np.searchsorted(named.tracks, [lane.track, lane.track + 1])
+            strays = named.strays[2 * bounds[0] : 2 * bounds[1]]
+        sums = window_sums(named.spans, low, high, *_window(part), strays)
         if not len(sums.group):
             continue
-        first = found.first[sums.group]
+        first = named.first[sums.group]
         yield pl.DataFrame(
             {
                 "name": _names(trace, first),
@@ -223,7 +219,7 @@ def _window(part: LanesOfRank) -> tuple[int, int]:
 
 
 def _stretches(part: LanesOfRank) -> Iterator[tuple[Lane, Int64s, Int64s]]:
-    """Of each lane the stretches of its rows that touch the area."""
+    """The stretches of the rows of each lane that touch the area."""
     pyramid, end = timeline(part.trace).pyramid, times(part.trace)[1]
 
     def ends(place: int) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, marked
 from kinetoscope.model.trace.shapes import ARGUMENT_LEVEL, FLOAT, INT, NUMBER_TEXT, RAW, SLOTS, STRING, Shapes
 from kinetoscope.model.trace.trace import Trace
 
@@ -44,7 +44,7 @@ class ArgumentQuery:
 
     @property
     def either(self) -> bool:
-        """Whether the text may be in the key as well as in the value."""
+        """True if the text may be in the key as well as in the value."""
         return not self.key
 
 
@@ -61,15 +61,15 @@ def rows_with_argument(trace: Trace, text: str, go_on: Callable[[], None] = lamb
     if query.either or not query.value:
         named = query.key or query.value
         has_key = _shapes_with(trace.shapes, _keys(trace, named)) if named else has_key
-    found = []
+    parts = []
     for first in range(0, len(trace), EVENTS_AT_ONCE):
         go_on()
         rows = slice(first, min(first + EVENTS_AT_ONCE, len(trace)))
         matches = has_key[trace.shape[rows]]
         if query.value:
             matches |= _values_match(trace, rows, slots, texts, query.value)
-        found.append(np.flatnonzero(matches) + first)
-    return np.concatenate(found or [np.empty(0, np.int64)]).astype(np.int32)
+        parts.append(np.flatnonzero(matches) + first)
+    return np.concatenate(parts or [np.empty(0, np.int64)]).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _shapes_with(shapes: Shapes, keys: set[int]) -> Bools:
 
 
 def _values_match(trace: Trace, rows: slice, slots: _Slots, texts: Bools | None, value: str) -> Bools:
-    """Which of the rows hold a wanted value that matches: bool [rows]."""
+    """Rows that hold a wanted value that matches: bool [rows]."""
     shape = trace.shape[rows]
     sizes = slots.sizes[shape]
     begins = np.cumsum(sizes) - sizes
@@ -127,6 +127,4 @@ def _values_match(trace: Trace, rows: slice, slots: _Slots, texts: Bools | None,
         if math.isfinite(number):
             hit |= (kind == FLOAT) & (values.view(np.float64) == number)
     hit &= slots.wanted[slot]
-    matches = np.zeros(len(shape), np.bool_)
-    matches[np.repeat(np.arange(len(shape)), sizes)[hit]] = True
-    return matches
+    return marked(len(shape), np.repeat(np.arange(len(shape)), sizes)[hit])

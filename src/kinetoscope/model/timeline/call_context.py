@@ -1,4 +1,4 @@
-"""What surrounds one event: the calls around it, its Python stack and module, what was launched inside it.
+"""Surroundings of one event: the calls around it, its Python stack and module, what was launched inside it.
 
 Only what one event needs is looked at, so that a click is answered at once on a trace of millions.
 """
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class CallContext:
-    """Where an event stands in the program.
+    """The place of an event in the program.
 
     Attributes:
         stack: the outermost frame first.
@@ -112,7 +112,7 @@ def launch_of(trace: Trace, row: int) -> int:
 
 
 def _stack(trace: Trace, chain: list[int]) -> tuple[Frame, ...]:
-    """What the nearest call spells out, unless a Python call is nearer; else the Python calls around."""
+    """The stack that the nearest call spells out, unless a Python call is nearer; else the Python calls around."""
     spelled = arguments.codes(trace, "call_stack", np.array(chain, np.int32)).tolist()
     frames: list[str] = []
     for row, code in zip(chain, spelled, strict=True):

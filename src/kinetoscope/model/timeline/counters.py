@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Floats, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.algorithms.intervals.sweeps import Levels, count_open, sum_open
@@ -191,8 +191,7 @@ def _bandwidth(trace: Trace) -> Iterator[Sampled]:
 def _memory_devices(trace: Trace) -> list[tuple[int, bool]]:
     """Each device with memory, and then again where it is told how much its allocator holds."""
     instants = memory_instants(trace)
-    held = np.zeros(len(instants.devices), np.bool_)
-    held[instants.device[instants.reserved >= 0]] = True
+    held = marked(len(instants.devices), instants.device[instants.reserved >= 0])
     return [(each, what) for each in range(len(instants.devices)) for what in (False, True) if held[each] or not what]
 
 

@@ -23,18 +23,18 @@ def rows_between(trace: Trace, begin: int, end: int) -> Int64s:
     start, stop = times(trace)
     low, high = (timeline(trace).origin + time for time in (begin, end))
     flows = any_of(trace.kind, _FLOWS)
-    kept = (start < high) & ((stop > low) | ((start >= low) & (stop <= start))) & ~flows
-    kept |= trace.kind == EventKind.METADATA
-    kept[trace.recorded :] = False
-    kept[_complete(trace, np.flatnonzero(flows), kept, low, high)] = True
-    return np.flatnonzero(kept)
+    chosen = (start < high) & ((stop > low) | ((start >= low) & (stop <= start))) & ~flows
+    chosen |= trace.kind == EventKind.METADATA
+    chosen[trace.recorded :] = False
+    chosen[_complete(trace, np.flatnonzero(flows), chosen, low, high)] = True
+    return np.flatnonzero(chosen)
 
 
-def _complete(trace: Trace, flows: Int64s, kept: Bools, low: int, high: int) -> Int64s:
-    """Those flows of which both ends are in the stretch, or at the start of an event that reaches into it."""
+def _complete(trace: Trace, flows: Int64s, chosen: Bools, low: int, high: int) -> Int64s:
+    """Flows of which both ends are in the stretch, or at the start of an event that reaches into it."""
     if not len(flows):
         return flows
-    anchors = np.flatnonzero(kept)
+    anchors = np.flatnonzero(chosen)
     both = np.concatenate([anchors, flows])
     codes, _ = group(trace.track[both], trace.start[both])
     anchored = np.isin(codes[len(anchors) :], codes[: len(anchors)])

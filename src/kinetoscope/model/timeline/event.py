@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
-from kinetoscope.algorithms.trees.tree import ancestor
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
+from kinetoscope.algorithms.trees.tree import ancestor, outermost
 from kinetoscope.model.execution.autograd import backward_links
 from kinetoscope.model.execution.call_tree import call_tree, main_thread, self_times
 from kinetoscope.model.execution.calls import call_names
@@ -267,8 +267,7 @@ def same_name(trace: Trace, name: int, kind: int, steps_by: str | None = None) -
     if not on_device:
         length = np.where(view.host_mask, np.maximum(trace.end - trace.start, 0), 0)
         nested = alike & calls.member
-        outermost = nested & ~_inside(trace, nested)
-        total = int(length[outermost | (alike & ~calls.member)].sum())
+        total = int(length[outermost(calls.parent, nested) | (alike & ~calls.member)].sum())
         of_all = int(length[(calls.depth == 0) & (trace.track == main_thread(trace))].sum())
     share = min(total / of_all, 1.0) if of_all > 0 else None
     return SameName(int(np.count_nonzero(alike)), _per_step(view, alike), total, share, on_device)
@@ -278,8 +277,7 @@ def _per_step(view: Scope, alike: Bools) -> float | None:
     """How many of some events are in a step on average."""
     if len(view.steps) < 2:
         return None
-    of_device = np.zeros(len(view.trace), np.bool_)
-    of_device[view.device_work.rows] = True
+    of_device = marked(len(view.trace), view.device_work.rows)
     chosen = int(np.count_nonzero(alike[view.device_work.rows] & view.device_work_mask))
     return (chosen + int(np.count_nonzero(alike & view.host_mask & ~of_device))) / len(view.steps)
 
@@ -295,27 +293,11 @@ def _device_time(view: Scope, alike: Bools) -> tuple[int, int]:
     return int(time[counted].sum()), int(time.sum())
 
 
-def _inside(trace: Trace, calls: Bools) -> Bools:
-    """Which events lie inside one of some calls: bool [events]."""
-    parent = call_tree(trace).parent
-    inside = np.zeros(len(trace), np.bool_)
-    some = np.flatnonzero(parent >= 0)
-    inside[some] = ancestor(parent, calls)[parent[some]] >= 0
-    return inside
-
-
 # --- arrows
 
 
-def _arrows(
-    trace: Trace,
-    row: int,
-    launch: int,
-    launched: Int32s,
-    forward: int,
-    backward: Int64s,
-) -> Iterator[Arrow]:
-    """What leads here and what follows, the nearest first."""
+def _arrows(trace: Trace, row: int, launch: int, launched: Int32s, forward: int, backward: Int64s) -> Iterator[Arrow]:
+    """Arrows from what leads here and to what follows, the nearest first."""
     layout = timeline(trace)
     start, end = times(trace)
 

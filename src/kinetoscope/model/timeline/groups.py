@@ -63,7 +63,7 @@ class LaneGroups:
         return self._known.setdefault(group.id, (group, lane.sort[0]))[0]
 
     def place(self, group: LaneGroup) -> tuple[int, bool, int, str]:
-        """Where a group stands: devices, the process of the main thread, the other ones, and what is folded."""
+        """The place of a group: devices, the process of the main thread, the other ones, and what is folded."""
         other = self._main >= 0 and group.id != f"host {self._pids[self._main]!r}"
         part = 3 if group.kind == "other" else 2 if group.folded else int(group.kind == "host")
         return part, group.kind == "host" and other, self._known[group.id][1], group.id.rjust(_ID_DIGITS)

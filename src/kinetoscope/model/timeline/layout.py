@@ -185,7 +185,7 @@ def _bounds(trace: Trace) -> tuple[int, int]:
 
 @derived
 def _astray(trace: Trace) -> Bools:
-    """Whether each event has a time beyond what can be shown: bool [events]."""
+    """True where each event has a time beyond what can be shown: bool [events]."""
     low, high = _bounds(trace)
     return (trace.start < low) | (trace.start > high) | (trace.end < low) | (trace.end > high)
 

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, UInt8s, scattered
 from kinetoscope.algorithms.grouping import group, match_first
+from kinetoscope.algorithms.intervals.intervals import extents
 from kinetoscope.algorithms.layout import packing
 from kinetoscope.algorithms.layout.pyramid import Pyramid, pyramid
 from kinetoscope.algorithms.trees.tree import ancestor
@@ -40,7 +41,7 @@ _NO_PLACE: Final = -1
 
 
 class DrawnPlace(NamedTuple):
-    """Where an event is drawn: the id of its lane, None if it is not; its row there; start and end, ns."""
+    """The place at which an event is drawn: the id of its lane, None if it is not; its row there; start and end, ns."""
 
     lane: str | None
     depth: int
@@ -50,7 +51,7 @@ class DrawnPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class CallPlaces:
-    """Where captured calls are drawn; of a call with work on several streams the first lane counts.
+    """The places of captured calls; of a call with work on several streams the first lane counts.
 
     Attributes:
         lane: int16 [calls], a place among the lanes with replays, −1 for what is drawn nowhere.
@@ -79,7 +80,7 @@ class CallPlaces:
 
 @dataclass(frozen=True)
 class ReplayRows:
-    """What is drawn of replays, beside the events of the file.
+    """Rows of replays that are drawn, besides the events of the file.
 
     Attributes:
         pyramid: of the items, row by row.
@@ -103,13 +104,12 @@ class ReplayRows:
 @derived
 def replay_rows(trace: Trace) -> ReplayRows | None:
     """The rows of replays in the lanes of streams; None where no graph was replayed."""
-    found, work, layout = replays(trace), device_work(trace), timeline(trace)
-    if not len(found):
+    every_replay, work, layout = replays(trace), device_work(trace), timeline(trace)
+    if not len(every_replay):
         return None
     captured = _CaptureTree(trace)
-    replay = np.full(len(work), _NO_PLACE, np.int32)
-    replay[found.work] = found.replay
-    titles, of_replay = _titles(trace, found)
+    replay = scattered(len(work), every_replay.work, every_replay.replay, np.int32)
+    titles, of_replay = _titles(trace, every_replay)
     track = trace.track[work.rows]
     is_drawn = layout.layer[work.rows] == WORK
     pieces, of_lane, bounds = list[_Items](), dict[str, tuple[int, int]](), [0]
@@ -143,7 +143,7 @@ def replay_rows(trace: Trace) -> ReplayRows | None:
 
 
 def place_of(trace: Trace, row: int) -> DrawnPlace:
-    """Where an event is drawn. A captured call, which has no length of its own, is where its work is."""
+    """The place at which an event is drawn. A captured call, which has no length of its own, is where its work is."""
     rows, call = replay_rows(trace), row - trace.recorded
     if rows is not None and call >= 0:
         drawn = rows.calls
@@ -164,7 +164,7 @@ class ReplayOf(NamedTuple):
 
 def replay_of(trace: Trace, row: int) -> ReplayOf | None:
     """The replay that an event launches, is work of, or was captured for; None for others."""
-    rows, found, work = replay_rows(trace), replays(trace), device_work(trace)
+    rows, every_replay, work = replay_rows(trace), replays(trace), device_work(trace)
     if rows is None:
         return None
     launch = row
@@ -173,12 +173,12 @@ def replay_of(trace: Trace, row: int) -> ReplayOf | None:
         launch = int(trace.captured.launch[row - trace.recorded])
     elif place < len(work) and work.rows[place] == row:
         launch = int(work.launch[place])
-    of = np.flatnonzero((found.launch == launch) & (launch >= 0))
+    of = np.flatnonzero((every_replay.launch == launch) & (launch >= 0))
     return ReplayOf(rows.titles[rows.title[of[0]]], int(templates(trace).of_replay[of[0]])) if len(of) else None
 
 
 class DrawnEvents(NamedTuple):
-    """Which events are drawn, and when: bool, int64 and int64 [events], ns."""
+    """The events that are drawn, and when: bool, int64 and int64 [events], ns."""
 
     mask: Bools
     start: Int64s
@@ -208,7 +208,7 @@ class _Items(NamedTuple):
     row: Int32s
 
     def at(self, places: Int64s) -> _Items:
-        """Those at some places."""
+        """The items at some places."""
         columns: tuple[Any, ...] = self
         return _Items(*(column[places] for column in columns))
 
@@ -218,18 +218,18 @@ def _joined(parts: Sequence[_Items]) -> _Items:
     return _Items(*(np.concatenate(each) for each in columns))
 
 
-def _titles(trace: Trace, found: Replays) -> tuple[tuple[str, ...], Int32s]:
-    """What slices are called: what the graph was captured as, or its number; and which of these each replay is."""
+def _titles(trace: Trace, every_replay: Replays) -> tuple[tuple[str, ...], Int32s]:
+    """Titles of slices: what the graph was captured as, or its number; and which of these each replay is."""
     every = templates(trace)
-    label = np.full(len(found), _NO_PLACE, np.int32)
+    label = np.full(len(every_replay), _NO_PLACE, np.int32)
     labels = trace.captured.labels if trace.captured else ()
     if trace.captured and len(trace.captured.replay):
-        place = match_first(found.launch.astype(np.int64), trace.captured.replay.astype(np.int64))
+        place = match_first(every_replay.launch.astype(np.int64), trace.captured.replay.astype(np.int64))
         label = np.where(place >= 0, trace.captured.label[place], _NO_PLACE)
-    code, first = group(every.of_replay, found.sizes, label)
+    code, first = group(every.of_replay, every_replay.sizes, label)
     titles = []
     for at in first.tolist():
-        template, size = int(every.of_replay[at]), int(found.sizes[at])
+        template, size = int(every.of_replay[at]), int(every_replay.sizes[at])
         number = int(every.graph[template])
         name = (label[at] >= 0 and labels[label[at]]) or f"graph {number if number >= 0 else template}"
         whole = int(every.nodes[template])
@@ -260,11 +260,7 @@ class _CaptureTree:
 
     def extents(self, call: Int32s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
         """From the first to the last of some work, by call: int64 [calls] each; the end of one without any is least."""
-        first = np.full(len(self.parent), np.iinfo(np.int64).max)
-        last = np.full(len(self.parent), np.iinfo(np.int64).min)
-        known = call >= self.recorded
-        np.minimum.at(first, call[known] - self.recorded, start[known])
-        np.maximum.at(last, call[known] - self.recorded, end[known])
+        first, last = extents(call - self.recorded, len(self.parent), start, end)
         for level in reversed(self.levels):
             inner = level[self.parent[level] >= self.recorded]
             np.minimum.at(first, self.parent[inner] - self.recorded, first[inner])
@@ -282,19 +278,15 @@ def _is_frame(trace: Trace) -> Bools:
 def _lane_items(
     trace: Trace, here: Int64s, replay: Int32s, title: Int32s, captured: _CaptureTree
 ) -> tuple[_Items, _Items]:
-    """What is drawn of a lane with this work when it is folded, and the slices and calls when it is not."""
+    """Items of a lane with this work when it is folded, and the slices and calls when it is not."""
     work, kinds = device_work(trace), mark_kinds(trace)
     strings = len(trace.strings)
     own, eager = here[replay[here] >= 0], here[replay[here] < 0]
     numbers, code = np.unique(replay[own], return_inverse=True)
-    start = np.full(len(numbers), np.iinfo(np.int64).max)
-    end = np.full(len(numbers), np.iinfo(np.int64).min)
-    np.minimum.at(start, code, work.start[own])
-    np.maximum.at(end, code, work.end[own])
+    start, end = extents(code, len(numbers), work.start[own], work.end[own])
     time = np.zeros((len(numbers), len(MARK_KINDS)), np.int64)
     np.add.at(time, (code, kinds[work.rows[own]]), work.duration[own])
-    first = np.full(len(numbers), _NO_PLACE, np.int64)
-    first[code[::-1]] = own[::-1]
+    first = scattered(len(numbers), code[::-1], own[::-1], np.int64)
     launch = work.launch[first]
     none = np.zeros(len(numbers), np.int32)
     slices = _Items(start, end, time.argmax(axis=1).astype(np.uint8), launch, strings + title[numbers], none)
@@ -312,8 +304,7 @@ def _packed(trace: Trace, slices: _Items, captured: _CaptureTree, call: Int32s, 
     rows = (captured.recorded + chosen).astype(np.int32)
     calls = _Items(first[chosen], last[chosen], mark_kinds(trace)[rows], rows, trace.name[rows], rows * 0)
     items = _joined([slices, calls])
-    place = np.full(len(trace) + 1, _NO_PLACE, np.int32)
-    place[slices.event[slices.event >= 0]] = np.flatnonzero(slices.event >= 0)
+    place = scattered(len(trace) + 1, slices.event[slices.event >= 0], np.flatnonzero(slices.event >= 0), np.int32)
     place[rows] = len(slices.start) + np.arange(len(rows))
     outer = captured.parent[chosen]
     inner = outer >= captured.recorded

@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.algorithms.arrays import Int32s, Int64s, marked
 from kinetoscope.algorithms.layout.packing import by_number
 from kinetoscope.algorithms.layout.pyramid import LONGEST_SPAN
 from kinetoscope.model.execution.calls import call_names
@@ -101,8 +101,7 @@ def hits(trace: Trace, text: str) -> Hits:
     codes = names.filter(pl.col(_NAME).str.contains(text.lower(), literal=True))[_CODE].to_numpy()
     counts = by_name.offsets[codes + 1] - by_name.offsets[codes]
     if counts.sum() * _EVENTS_A_HIT > len(by_name.rows):
-        matches = np.zeros(len(trace.strings), np.bool_)
-        matches[codes] = True
+        matches = marked(len(trace.strings), codes)
         return Hits(in_time[matches[trace.name[in_time]]], codes)
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows = np.sort(by_name.rows[np.repeat(by_name.offsets[codes], counts) + steps])
@@ -153,7 +152,7 @@ def near(trace: Trace, every: Hits, after: int | None, direction: Direction) -> 
 
 
 def within(trace: Trace, every: Hits, begin: int, end: int) -> Hits:
-    """Those that start from `begin` to before `end`, ns as the file counts them."""
+    """The ones that start from `begin` to before `end`, ns as the file counts them."""
     return Hits(every.rows[_place(trace, every, begin) : _place(trace, every, end)], every.codes)
 
 

@@ -55,7 +55,7 @@ def track_names(trace: Trace) -> tuple[TrackName, ...]:
 
 
 def _tracks_with(trace: Trace, rows: Int32s) -> list[bool]:
-    """Whether any of these events lie on each track."""
+    """True for each track on which any of these events lie."""
     has: list[bool] = (np.bincount(trace.track[rows], minlength=len(trace.tracks)) > 0).tolist()
     return has
 
@@ -86,8 +86,8 @@ def metadata_rows(trace: Trace) -> Int32s:
     order = np.lexsort((rows, *columns))
     sorted_columns = columns[:, order]
     last = np.append((sorted_columns[:, 1:] != sorted_columns[:, :-1]).any(axis=0), True)[: len(rows)]
-    kept: Int32s = np.sort(rows[order[last]])
-    return kept
+    chosen: Int32s = np.sort(rows[order[last]])
+    return chosen
 
 
 def _metadata_events(trace: Trace) -> Iterator[tuple[Any, Any, str, dict[str, Any]]]:

@@ -1,1 +1,1 @@
-"""What one file holds, as columns: events, strings, arguments, tracks, counters, and the symptoms of damage."""
+"""The content of one file as columns: events, strings, arguments, tracks, counters, and the symptoms of damage."""

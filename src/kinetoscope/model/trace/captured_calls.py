@@ -18,10 +18,10 @@ from kinetoscope.notes import Note
 
 
 class CaptureSource(IntEnum):
-    """What tells the calls that replayed device work was captured in."""
+    """Records that tell the calls in which replayed device work was captured."""
 
     LAUNCH = 0
-    """Nothing does: the launch of the graph is all that is known."""
+    """None does: the launch of the graph is all that is known."""
     CAPTURE = 1
     """A trace recorded while the graph was captured."""
     ANNOTATIONS = 2
@@ -78,7 +78,7 @@ class CapturedCalls:
         return np.append({"grid": self.grid, "block": self.block}[name], -1)[self._places(work)]
 
     def _places(self, work: Int32s) -> Int64s:
-        """Where some device work stands in `work`, −1 where it does not."""
+        """Places of some device work in `work`, −1 where it is not there."""
         place = np.searchsorted(self.work, work)
         there = place < len(self.work)
         there[there] = self.work[place[there]] == work[there]

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Int32s
+from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.mangled import demangled
 from kinetoscope.model.trace.strings import Strings, spelled
@@ -27,8 +27,7 @@ def with_demangled(names: Int32s, strings: Strings) -> Strings:
         names: int32 [events], codes of their names, −1 for none.
         strings: the table.
     """
-    used = np.zeros(len(strings) + 1, np.bool_)
-    used[names] = True
+    used = marked(len(strings) + 1, names)
     texts = {code: text for code, text in _texts(strings).items() if used[code] and strings.code(text) < 0}
     if not texts:
         return strings
@@ -48,7 +47,7 @@ def written_names(trace: Trace) -> dict[int, int]:
 
 
 def _texts(strings: Strings) -> dict[int, str]:
-    """What the mangled names among the strings stand for, by their codes."""
+    """The demangled names among the strings, by their codes."""
     room, texts = _MAX_CHARACTERS, dict[int, str]()
     for code in np.flatnonzero(strings.holding(("_Z",))).tolist():
         name = strings.glance(code) if strings.raw(code).startswith(b"_Z") else ""

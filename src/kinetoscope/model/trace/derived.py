@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Memory(Protocol):
-    """What remembers answers about itself: a `Trace`, a `JobView`."""
+    """An object that remembers answers about itself: a `Trace`, a `JobView`."""
 
     def of(self, derive: Callable[..., T], *details: Any, **named: Any) -> T:
         """`derive(self, *details, **named)`, computed once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,3 @@ def scalar_type(number: int) -> ElementType | None:
     """The type with a number in c10's `ScalarType`; None for one that has no elements that we know."""
     text = _SCALAR_TYPES.get(number)
     return None if text is None else element_type(text)
-
-
-def first_element_type(types: Any) -> ElementType | None:
-    """The type of the first tensor of floating-point numbers in `Input type`, else of the first of any numbers."""
-    texts = types if isinstance(types, list) else []
-    numbers = [each for text in texts if isinstance(text, str) and (each := element_type(text))]
-    return next((each for each in numbers if each.precision), numbers[0] if numbers else None)

@@ -1,4 +1,4 @@
-"""What each event is, whatever the era and the vendor that wrote it: one table of facts, tested against real traces."""
+"""Kinds of events, whatever the era and the vendor that wrote them: one table of facts, tested against real traces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class EventKind(IntEnum):
-    """What an event is."""
+    """Kinds of events."""
 
     OTHER = 0
     HOST_OP = 1
@@ -104,7 +104,7 @@ _MTIA_COPY: Final = "dma"
 
 
 def kind_of(phase: int, category: str, name: str) -> EventKind:
-    """What an event with this phase (a byte), category and name is."""
+    """The kind of an event with this phase (a byte), category and name."""
     category = category.lower()
     if name == MEMORY_NAME and (category in ("cpu_instant_event", "") or phase in (ord("i"), ord("I"))):
         return EventKind.MEMORY  # a complete event where torch's Python exporter wrote it
@@ -120,7 +120,7 @@ def kind_of(phase: int, category: str, name: str) -> EventKind:
 
 
 class WorkKind(IntEnum):
-    """What a piece of device work does, in the order in which METRICS gives priority to."""
+    """Kinds of device work, in the order in which METRICS gives priority to."""
 
     COMPUTATION = 0
     COMMUNICATION = 1

@@ -129,10 +129,10 @@ class _Parser:
         return self.at == len(self.name) or self._peek() in ".E"
 
     def _parameters(self) -> str:
-        found = [self._type().text]
+        spelling = [self._type().text]
         while not self._is_over():
-            found.append(self._type().text)
-        return "" if found == ["void"] else _joined(found)
+            spelling.append(self._type().text)
+        return "" if spelling == ["void"] else _joined(spelling)
 
     # --- characters
 
@@ -140,9 +140,9 @@ class _Parser:
         return self.name[self.at : self.at + count]
 
     def _take(self, text: str) -> bool:
-        found = self.name.startswith(text, self.at)
-        self.at += len(text) * found
-        return found
+        spelling = self.name.startswith(text, self.at)
+        self.at += len(text) * spelling
+        return spelling
 
     def _need(self, text: str) -> None:
         if not self._take(text):
@@ -173,11 +173,11 @@ class _Parser:
         yield
         self.depth -= 1
 
-    def _remember(self, found: _Type) -> _Type:
-        if len(found.text) > _MAX_TEXT:
+    def _remember(self, spelling: _Type) -> _Type:
+        if len(spelling.text) > _MAX_TEXT:
             raise _UnknownError
-        self.seen.append(found)
-        return found
+        self.seen.append(spelling)
+        return spelling
 
     # --- names
 
@@ -191,17 +191,17 @@ class _Parser:
         if self._take("Z"):
             return self._local()
         if self._peek() == "S" and self._peek(2) != "St":
-            found = self._substitution().text
+            spelling = self._substitution().text
         else:
-            found = "std::" * self._take("St") + self._unqualified("")
+            spelling = "std::" * self._take("St") + self._unqualified("")
             if self._peek() == "I":
-                self._remember(_Type(found))
+                self._remember(_Type(spelling))
         if self._peek() != "I":
-            return found, False, ""
-        return found + self._arguments(tagged), True, ""
+            return spelling, False, ""
+        return spelling + self._arguments(tagged), True, ""
 
     def _local(self) -> tuple[str, bool, str]:
-        """What a function declares within: `f(int)::{lambda(float)#1}`."""
+        """A thing that a function declares within: `f(int)::{lambda(float)#1}`."""
         with self._deeper():
             around = self._function_of_local()
         self._need("E")
@@ -233,25 +233,25 @@ class _Parser:
             qualifiers = _QUALIFIERS[self._peek()] + qualifiers
             self.at += 1
         qualifiers += " &" * (self._take("R")) + " &&" * (self._take("O"))
-        found, is_template = "", False
+        spelling, is_template = "", False
         while not self._take("E"):
-            if self._peek() == "S" and not found:
-                found = self._substitution().text if self._peek(2) != "St" else self._std()
+            if self._peek() == "S" and not spelling:
+                spelling = self._substitution().text if self._peek(2) != "St" else self._std()
                 continue
-            if self._peek() == "T" and not found:
-                found = self._parameter().text
-            elif self._peek() == "I" and found and not is_template:
-                found, is_template = found + self._arguments(tagged), True
+            if self._peek() == "T" and not spelling:
+                spelling = self._parameter().text
+            elif self._peek() == "I" and spelling and not is_template:
+                spelling, is_template = spelling + self._arguments(tagged), True
             else:
-                part, is_template = self._unqualified(found), False
-                found = f"{found}::{part}" if found else part
+                part, is_template = self._unqualified(spelling), False
+                spelling = f"{spelling}::{part}" if spelling else part
             if self._peek() != "E":
-                self._remember(_Type(found))
-        if not found:
+                self._remember(_Type(spelling))
+        if not spelling:
             raise _UnknownError
         if not tagged:
-            self._remember(_Type(found))
-        return found, is_template, qualifiers
+            self._remember(_Type(spelling))
+        return spelling, is_template, qualifiers
 
     def _std(self) -> str:
         self.at += 2
@@ -307,11 +307,11 @@ class _Parser:
 
     def _arguments(self, tagged: bool) -> str:
         self._need("I")
-        found: list[_Type] = self.arguments if tagged else []
-        found.clear()
+        spelling: list[_Type] = self.arguments if tagged else []
+        spelling.clear()
         while not self._take("E"):
-            found.append(self._argument())
-        text = _joined([each.text for each in found])
+            spelling.append(self._argument())
+        text = _joined([each.text for each in spelling])
         return f"<{text}{' ' * text.endswith('>')}>"
 
     def _argument(self) -> _Type:
@@ -322,10 +322,10 @@ class _Parser:
             if self._take("L"):
                 return _Type(self._literal())
             if self._take("J"):
-                found = []
+                spelling = []
                 while not self._take("E"):
-                    found.append(self._argument().text)
-                return _Type(_joined(found) or _EMPTY_PACK)
+                    spelling.append(self._argument().text)
+                return _Type(_joined(spelling) or _EMPTY_PACK)
             return _Type(self._expression()) if self._take("X") else self._type()
 
     def _literal(self) -> str:
@@ -370,9 +370,9 @@ class _Parser:
         with self._deeper():
             for length in range(_LONGEST_BUILTIN, 1, -1):
                 if self._peek(length) in _LONG_BUILTIN:
-                    found = _LONG_BUILTIN[self._peek(length)]
+                    spelling = _LONG_BUILTIN[self._peek(length)]
                     self.at += length
-                    return _Type(found)
+                    return _Type(spelling)
             letter = self._peek()
             if letter in _BUILTIN:
                 self.at += 1
@@ -434,14 +434,14 @@ class _Parser:
         )
 
     def _of_t(self) -> _Type:
-        found = self._remember(self._parameter())
-        return found if self._peek() != "I" else self._remember(_Type(found.text + self._arguments(tagged=False)))
+        spelling = self._remember(self._parameter())
+        return spelling if self._peek() != "I" else self._remember(_Type(spelling.text + self._arguments(tagged=False)))
 
     def _of_s(self) -> _Type:
         if self._peek(2) == "St":
             return self._named()
-        found = self._substitution()
-        return found if self._peek() != "I" else self._remember(_Type(found.text + self._arguments(tagged=False)))
+        spelling = self._substitution()
+        return spelling if self._peek() != "I" else self._remember(_Type(spelling.text + self._arguments(tagged=False)))
 
     def _named(self) -> _Type:
         is_nested = self._peek() == "N"

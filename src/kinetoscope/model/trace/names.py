@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, any_of
+from kinetoscope.algorithms.arrays import Bools, any_of, marked
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
 
@@ -17,8 +17,7 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
     holding: words of which a name that fits contains one; names without any are not tried.
     """
     rows = np.flatnonzero(any_of(trace.kind, kinds))
-    fitting = np.zeros(len(trace.strings) + 1, np.bool_)
-    fitting[trace.name[rows] + 1] = True
+    fitting = marked(len(trace.strings) + 1, trace.name[rows] + 1)
     if holding:
         fitting[1:] &= trace.strings.holding(holding)
         fitting[0] = False

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars._typing import PolarsDataType
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int32s, Int64s, marked, scattered
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.algorithms.statistics import MEDIAN, P99, interpolated, nearest_rank
 from kinetoscope.model.trace.strings import Strings
@@ -128,12 +128,10 @@ def _distinct(codes: NDArray[Any]) -> tuple[list[int], Int64s]:
     """Codes that occur, ascending, and the place of each row's code among them; −1 for negative codes."""
     if not len(codes) or int(codes.max()) < 0:
         return [], np.full(len(codes), -1, np.int64)
-    seen = np.zeros(int(codes.max()) + 2, np.bool_)
-    seen[codes] = True
+    seen = marked(int(codes.max()) + 2, codes)
     seen[-1] = False  # where code −1 has written
     distinct = np.flatnonzero(seen)
-    place = np.full(len(seen), -1, np.int64)
-    place[distinct] = np.arange(len(distinct))
+    place = scattered(len(seen), distinct, np.arange(len(distinct)), np.int64)
     return distinct.tolist(), place[np.maximum(codes, -1)]
 
 

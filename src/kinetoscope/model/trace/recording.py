@@ -1,4 +1,4 @@
-"""What was recorded: facts that our recorder left in the trace, options of the profiler, and what a trace may lack."""
+"""Facts of the recording: those that our recorder left, options of the profiler, and what a trace may lack."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ OPTIONS: Final[tuple[Option, ...]] = ("record_shapes", "profile_memory", "with_s
 
 @derived
 def recorded_options(trace: Trace) -> frozenset[Option]:
-    """Which options of the profiler were on, by what they left in the trace.
+    """Options of the profiler that were on, by what they left in the trace.
 
     None of them is advised. `with_stack` leaves Python calls, or a stack with each operator (until torch 1.12).
     """

@@ -73,14 +73,14 @@ class Shapes:
         return [kind for _, kind, _ in self.items[shape] if kind < SLOTS]
 
     def first_values(self, column: Int32s) -> Int64s:
-        """Where each event's values begin in `values`: int64 [events]."""
+        """The place at which each event's values begin in `values`: int64 [events]."""
         first = np.zeros(len(column), np.int64)
         if len(column) > 1:
             np.cumsum(self.sizes[column[:-1]], out=first[1:])
         return first
 
     def find(self, key: int, level: int = 1) -> tuple[Int64s, Int8s]:
-        """Where each shape has a member: its slot (−1: none, or of a kind without slot) and its kind (−1: not there).
+        """A member in each shape: its slot (−1: none, or of a kind without slot) and its kind (−1: not there).
 
         Of a repeated key the first one counts. Both are read-only: they are kept for the next time.
         """

@@ -83,7 +83,7 @@ class Source:
 
     @property
     def is_snapshot(self) -> bool:
-        """Whether it is a memory snapshot without a trace: then nothing but memory is known."""
+        """True if it is a memory snapshot without a trace: then nothing but memory is known."""
         return self.files("snapshot") == (self.url,)
 
     @property

@@ -64,7 +64,7 @@ class Strings:
 
     @property
     def parts(self) -> tuple[UInt8s, Int64s, UInt8s]:
-        """What it is made of, for a copy that is stored: arena (as far as it is used), offsets, oddities."""
+        """Its parts, for a copy that is stored: arena (as far as it is used), offsets, oddities."""
         end = int(self._offsets[-1] + self._lengths[-1]) if len(self) else 0
         return self._arena[:end], self._offsets, self._oddities
 
@@ -105,7 +105,7 @@ class Strings:
         return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
     def holding(self, words: tuple[str, ...]) -> Bools:
-        """Which strings may hold one of some words: bool [strings]. None that does is left out.
+        """Strings that may hold one of some words: bool [strings]. None that does is left out.
 
         One search through the bytes of all strings, where decoding half a million of them would take a second.
         """
@@ -119,7 +119,7 @@ class Strings:
         return self._holding[words]
 
     def containing(self, text: str) -> Bools:
-        """Which strings contain a text, given in lower case: bool [strings].
+        """Strings that contain a text, given in lower case: bool [strings].
 
         Case does not matter in ASCII, nor does white space around the punctuation of lists. Like `holding`, one search
         through all bytes; each string that matches is left at once, so that there are no more finds than strings.
@@ -229,7 +229,7 @@ class Strings:
 
     @property
     def has_synonyms(self) -> bool:
-        """Whether two codes have the same text."""
+        """True if two codes have the same text."""
         return bool(self._respelled) and bool((self.canonical != np.arange(len(self))).any())
 
     @property
@@ -242,11 +242,11 @@ class Strings:
         """Control characters, bad UTF-8 and bad escapes."""
         flags = (CONTROL, BAD_UTF8, LONE_BACKSLASH)
         control, bad, lone = (int(np.count_nonzero(self._oddities & flag)) for flag in flags)
-        kept = f"{control} strings hold control characters; they are kept."
+        stored = f"{control} strings hold control characters; they are kept."
         shown = f"{bad} strings are not valid UTF-8; the bytes that are not are shown as \ufffd."
         taken = f"{lone} strings hold backslashes that escape nothing; each is taken as a backslash."
         symptoms = [
-            Note("CONTROL_CHARACTERS", kept, "note", control),
+            Note("CONTROL_CHARACTERS", stored, "note", control),
             Note("BAD_UTF8", shown, "note", bad),
             Note("LONE_BACKSLASH", taken, "note", lone),
         ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 def number_of(count: int, one: str, more: str = "") -> str:
     """A count and its noun: `1 event`, `2,000 events`; `more` is the plural where that is not `one` and an s."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def numbered(noun: str, numbers: Collection[int]) -> str:
+    """Numbers and what they are of: `step 3`, `steps 3-5`."""
+    return f"{noun}{'s' * (len(set(numbers)) > 1)} {listed(numbers)}"
 
 
 def listed(numbers: Iterable[int], limit: int = 10) -> str:

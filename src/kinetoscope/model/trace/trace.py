@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinetoscope import dispatch
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, UInt8s, any_of, marked
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.caching import checkpoint
 from kinetoscope.model.trace.captured_calls import CapturedCalls
@@ -144,7 +144,7 @@ class Trace:
             self._lock.release()
 
     def keep(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What `read` gives, which is kept as long as the trace: what stands in a file beside it.
+        """The answer of `read`, which stays as long as the trace: what stands in a file that belongs to it.
 
         What is derived from it may count three times as much: lifetimes and levels hold its columns, which count again.
         """
@@ -195,7 +195,7 @@ class Trace:
 
     @property
     def kind(self) -> Int8s:
-        """What each event is, an `EventKind`: int8 [events]."""
+        """The kind of each event, an `EventKind`: int8 [events]."""
         return event_kinds(self)
 
     @property
@@ -324,8 +324,7 @@ def event_kinds(trace: Trace) -> Int8s:
     categories = np.flatnonzero(dense) - 1
     dense[categories + 1] = np.arange(len(categories), dtype=np.int32)
     pairs = dense[trace.category + 1] * 256 + trace.ph
-    present = np.zeros(len(categories) * 256, np.bool_)
-    present[pairs] = True
+    present = marked(len(categories) * 256, pairs)
     kinds = np.zeros(len(present), np.int8)
     for pair in np.flatnonzero(present).tolist():
         kinds[pair] = kind_of(pair & 255, trace.strings.label(int(categories[pair >> 8])), "")

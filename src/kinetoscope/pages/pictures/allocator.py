@@ -13,8 +13,7 @@ from kinetoscope.algorithms.layout.bands import columns_of
 from kinetoscope.model.job import Job, Partial
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes, event_instants
-from kinetoscope.model.snapshot.of_trace import snapshot_of
-from kinetoscope.model.snapshot.replay import SnapshotHistory, history, level
+from kinetoscope.model.snapshot.replay import SnapshotHistory, histories, level
 from kinetoscope.model.snapshot.snapshot import OUT_OF_MEMORY
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
@@ -100,12 +99,9 @@ def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:
 
 
 def _of_trace(trace: Trace, select: Selection) -> Partial:
-    snapshot = snapshot_of(trace)
     rows: list[tuple[int, str, str, int, int | None]] = []
-    for device in () if snapshot is None else snapshot.devices:
-        past = history(trace, device)
-        if past is None:
-            continue
+    for past in histories(trace):
+        device = past.device
         instants = event_instants(trace, device)
         for kind, label, event in _rows(trace, past, select, instants):
             at = min(max(event, 0), len(instants) - 1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kinetoscope.model.snapshot.allocator import private_pools
 from kinetoscope.model.snapshot.bands import event_instants
 from kinetoscope.model.snapshot.heap import Heap
 from kinetoscope.model.snapshot.replay import SnapshotHistory, level
-from kinetoscope.model.snapshot.snapshot import ACTIONS, Snapshot
+from kinetoscope.model.snapshot.snapshot import ACTIONS, Snapshot, private_pools
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.views.numbers import grouped, shown
 

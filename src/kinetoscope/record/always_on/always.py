@@ -88,7 +88,7 @@ class SamplingSchedule:
         return "slow step" if slow else "every"
 
     def note(self, now: float, *, ended: bool) -> dict[str, Any]:
-        """What it cost up to now, to be left for `kinetoscope record`; `ended`: the program has."""
+        """The note of the cost up to now, to be left for `kinetoscope record`; `ended`: the program has."""
         return {
             "host": socket.gethostname(),
             "began": self._began,
@@ -111,7 +111,7 @@ class SamplingSchedule:
         self._last = ended
 
     def _can_afford(self, now: float) -> bool:
-        """Whether the next window is within the budget, if it costs as much as the dearest of late.
+        """True if the next window is within the budget, if it costs as much as the dearest of late.
 
         The counting of steps comes first; windows have half of the budget even if they then cannot keep to it.
         """
@@ -122,7 +122,7 @@ class SamplingSchedule:
 
 @dataclass(frozen=True)
 class RecordingCost:
-    """What recording has cost a process since its first step.
+    """The cost of recording for a process since its first step.
 
     Attributes:
         seconds: since then.

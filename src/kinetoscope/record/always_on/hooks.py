@@ -176,7 +176,7 @@ class OptimizerRounds:
         self._settled = False
 
     def ended_by(self, optimizer: object) -> bool:
-        """Whether this step of an optimizer ends a round."""
+        """True if this step of an optimizer ends a round."""
         one = id(optimizer)
         if self._last is None:
             self._last = one
@@ -211,7 +211,7 @@ class StepEnds:
 
     @property
     def attached(self) -> bool:
-        """Whether it is attached."""
+        """True if it is attached."""
         return self._leave is not None
 
     def attach(self) -> None:
@@ -282,7 +282,7 @@ class PassSpans:
 
     @property
     def attached(self) -> bool:
-        """Whether the hooks are registered."""
+        """True if the hooks are registered."""
         return self._is_attached
 
     def detach(self, *, close: bool = True) -> None:

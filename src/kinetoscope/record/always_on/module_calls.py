@@ -32,7 +32,7 @@ Act = Callable[[torch.nn.Module], object]
 
 
 def optimizer_was_made() -> bool:
-    """Whether the program has made an optimizer of torch: its steps will be the steps then, however late they begin."""
+    """True if the program has made an optimizer of torch: its steps will be the steps then, however late they begin."""
     return any(getattr(kind.__dict__.get("step"), "hooked", False) for kind in _kinds(torch.optim.Optimizer))
 
 

@@ -2,8 +2,8 @@
 
 There are hooks on the steps of optimizers and, until it is known what the steps of the program are, on the calls of
 modules (`module_calls`); so launchers and other helpers are left alone, and each rank that computes records, however it
-was started. The optimizer has the last word: where one was made, its steps are waited for, and what was recorded of
-calls before its first step is removed. An error here is printed once, and the program goes on without us.
+was started. Steps of an optimizer take precedence: where one was made, they are waited for, and what was recorded
+of calls before the first of them is removed. An error here is printed once, and the program goes on without us.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class ProcessRecording:
             self._fail(error)
 
     def _is_counted(self) -> bool:
-        """Whether the steps of this thread are those of the program: of several that train, one is recorded."""
+        """True if the steps of this thread are those of the program: of several that train, one is recorded."""
         thread = threading.current_thread()
         if self._thread is thread:
             return True
@@ -206,7 +206,7 @@ class ProcessRecording:
         tell(f"recording has ended in process {os.getpid()}: {described(error)}")
 
     def _ready(self, *, by_calls: bool = False) -> bool:
-        """Whether there are steps to count in this process; the first time, get ready to."""
+        """True if there are steps to count in this process; the first time, get ready to."""
         with self._lock:
             if self._job is None:
                 from torch.utils.data import get_worker_info
@@ -265,12 +265,12 @@ class _Job:
 
     @property
     def idle(self) -> bool:
-        """Whether no window is open."""
+        """True if no window is open."""
         return self._recorder.state == "idle"
 
     @property
     def marks(self) -> bool:
-        """Whether modules are being marked."""
+        """True if modules are being marked."""
         return self._spans.attached
 
     def boundary(self, entered: float) -> None:

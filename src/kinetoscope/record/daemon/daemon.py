@@ -171,7 +171,7 @@ class Daemon:
 
     @property
     def busy(self) -> bool:
-        """Whether a recording is ordered or under way."""
+        """True if a recording is ordered or under way."""
         return bool(self._orders or self._waiting)
 
 

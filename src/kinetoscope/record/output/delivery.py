@@ -24,7 +24,7 @@ _BUSY_REASON: Final = f"{MAX_WAITING_TRACES} traces were still being written"
 
 
 class TraceDelivery:
-    """Where the traces of a recorder go.
+    """The delivery of a recorder's traces.
 
     Attributes:
         folder: the folder or URL.
@@ -39,7 +39,7 @@ class TraceDelivery:
 
     @property
     def busy(self) -> bool:
-        """Whether as many traces are being written as may be: a window has to wait."""
+        """True if as many traces are being written as may be: a window has to wait."""
         return self.writer.waiting >= MAX_WAITING_TRACES
 
     def ready(self) -> str:

@@ -42,12 +42,12 @@ def settle(folder: Path, host: str, seconds: float) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether it may be a whole export, worth finishing."""
+    """True if it may be a whole export, worth finishing."""
     return re.search(r"\.step\d+\.\d+\.part\Z", path.name) is not None and ends_whole(path)
 
 
 def ends_whole(path: Path) -> bool:
-    """Whether the file exists and ends as torch ends a trace."""
+    """True if the file exists and ends as torch ends a trace."""
     try:
         with path.open("rb") as file:
             file.seek(max(path.stat().st_size - 64, 0))
@@ -65,7 +65,7 @@ def remove(*paths: Path) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process still runs."""
+    """True if a process still runs."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -273,7 +273,7 @@ def arguments(record: Callable[..., Any], max_entries: int) -> dict[str, Any]:
 
 
 def _enabled() -> bool:
-    """Whether torch records a history, ours or the program's; older ones do not tell."""
+    """True if torch records a history, ours or the program's; older ones do not tell."""
     torch: Any = sys.modules["torch"]
     enabled = getattr(torch._C, "_cuda_isHistoryEnabled", None)
     return bool(enabled()) if enabled is not None else history.recording

@@ -1,4 +1,4 @@
-"""Whether what torch exported is one valid JSON document, read block by block, and what can be kept where it is not.
+"""The check that torch exported one valid JSON document, block by block, and what can be kept where it did not.
 
 Needs nothing but the standard library, so that a bare interpreter runs it beside a job. Judges syntax (UTF-8, JSON as
 the RFC has it: no NaN, no key twice at the top); what the events mean is the reader's matter.
@@ -112,7 +112,7 @@ class TraceChecker:
         return text[:at]
 
     def _event(self, text: str, start: int) -> int:
-        """Where the event ends; 0 if not all of it is there."""
+        """The end of the event; 0 if not all of it is there."""
         if text[start] != "{":
             raise InvalidError(f"{text[start]!r} where event {self.events} should begin")
         try:

@@ -86,7 +86,7 @@ class Writer:
     """A queue and the thread that empties it. `submit` and `flush` are for any thread."""
 
     def __init__(self, folder: str, host: str = "", keep_free: int = 0) -> None:
-        """Of `host` leftovers in the folder are swept; "": of none."""
+        """Leftovers of `host` in the folder are swept; "": of none."""
         self.folder = folder
         self._host, self._keep_free = host, keep_free
         self._work: queue.SimpleQueue[WriteTask | None] = queue.SimpleQueue()

@@ -28,7 +28,7 @@ _MAX_REASON_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes:
         status: of HTTP; 0 where no whole answer came.
@@ -40,7 +40,7 @@ class ServerAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the server did what it was asked for; SGLang says in an object whether it did."""
+        """True if the server did what it was asked for; SGLang says in an object whether it did."""
         return self.status == 200 and '"success":false' not in self.text.replace(" ", "").lower()
 
     @property
@@ -93,7 +93,7 @@ class PendingAnswer:
             self.answer = ServerAnswer(0, str(getattr(error, "reason", None) or error) or type(error).__name__)
 
     def _text(self, answer: Any) -> str:
-        """What can be read until the deadline."""
+        """The bytes that can be read until the deadline."""
         parts, size = list[bytes](), 0
         while size < _MAX_ANSWER_BYTES and time.monotonic() < self._until and (part := answer.read1(1 << 16)):
             parts.append(part)
@@ -102,7 +102,7 @@ class PendingAnswer:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What switches a profiler on is not sent to another address than the user's, nor is a key."""
+    """A request that switches a profiler on goes to no other address than the user's, nor does a key."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -133,7 +133,7 @@ class ServerClient:
         return PendingAnswer(lambda: urllib.request.Request(self.url + path, data, headers), seconds or ANSWER_SECONDS)
 
     def get(self, path: str) -> ServerAnswer:
-        """What a path answers."""
+        """The answer of a path."""
         return self.wait(self.send(path))
 
     def wait(self, pending: PendingAnswer) -> ServerAnswer:

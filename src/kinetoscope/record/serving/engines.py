@@ -1,4 +1,4 @@
-"""What vLLM and SGLang say of themselves: their version, where they write, how many steps they have taken."""
+"""Facts that vLLM and SGLang say of themselves: their version, where they write, how many steps they have taken."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLDER_OF_VLLM: Final = re.compile(r"torch_profiler_dir['\"]?\s*[=:]\s*['\"]([^
 
 @dataclass(frozen=True, slots=True)
 class ServingServer:
-    """What a server says of itself.
+    """Facts that a server says of itself.
 
     Attributes:
         engine: vLLM or SGLang.
@@ -55,8 +55,8 @@ def identified(client: ServerClient) -> ServingServer:
         facts = answer.facts
         if "tp_size" in facts:
             return ServingServer("SGLang", _version(facts), _files_of_sglang(facts))
-        if found := _FOLDER_OF_VLLM.search(answer.text.replace('\\"', '"') if facts else ""):
-            return ServingServer("vLLM", _version(_answered(client, "/version").facts), folder=found[1])
+        if match := _FOLDER_OF_VLLM.search(answer.text.replace('\\"', '"') if facts else ""):
+            return ServingServer("vLLM", _version(_answered(client, "/version").facts), folder=match[1])
     answer = answers["/version"] = _answered(client, "/version")
     if "version" in answer.facts:
         return ServingServer("vLLM", _version(answer.facts))

@@ -37,7 +37,7 @@ def trace_sizes(folder: Path) -> dict[str, int]:
 
 
 def new_traces(before: Mapping[str, int], folder: Path) -> dict[str, int]:
-    """Those that are there now, or have another size."""
+    """The traces that are there now, or have another size."""
     return {path: size for path, size in trace_sizes(folder).items() if before.get(path) != size}
 
 
@@ -78,7 +78,7 @@ def _text_problem(first: bytes, end: bytes, *, has_events: bool) -> str:
 
 
 def _blocks(path: str) -> Iterator[bytes]:
-    """What the file holds; whether it is compressed tells its beginning, not its name."""
+    """The blocks of the file; whether it is compressed tells its beginning, not its name."""
     with Path(path).open("rb") as file:
         compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)

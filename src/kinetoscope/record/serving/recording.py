@@ -59,7 +59,7 @@ _WITHOUT_PROFILER: Final[dict[EngineName, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """What is asked of a server.
+    """The order that a server is given.
 
     Attributes:
         url: of the server: http://host:port.
@@ -89,7 +89,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerRecording:
-    """What came of it.
+    """The outcome of a server's recording.
 
     Attributes:
         traces: paths of those that are whole.
@@ -279,7 +279,7 @@ class _Profiler:
 
 
 def _orders(plan: ServerPlan, folder: Path) -> dict[str, Any]:
-    """What SGLang is to record."""
+    """The request that says what SGLang is to record."""
     return {
         "output_dir": str(folder),
         "activities": ["CPU", "GPU"],

@@ -86,7 +86,7 @@ class Bounds:
         return min(max(room / 2 / max(self._rate, MAX_BYTES_PER_S), MIN_PAUSE_S), MAX_PAUSE_S)
 
     def recorded(self) -> Recorded:
-        """What was recorded since it began."""
+        """The amount that was recorded since it began."""
         return self._events.now(whole=False)
 
     def _over(self, recorded: Recorded, took: float) -> str:

@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def scheduled(self) -> bool:
-        """Whether it records without a request, once the wait is over."""
+        """True if it records without a request, once the wait is over."""
         return not (self.idle or self.every or self.seconds)
 
     def as_text(self) -> str:
@@ -90,6 +90,6 @@ def control_of(run: str) -> Path:
 
 
 def daemon_note() -> Path:
-    """Where this user's daemon on this machine says which folder its notes are in."""
+    """The file in which this user's daemon on this machine says which folder its notes are in."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(tempfile.gettempdir()) / f"kinetoscope-{user}" / "daemon"

@@ -149,7 +149,7 @@ class GraphCaptures:
             try:
                 return original(graph, *args, **kwargs)
             except BaseException:
-                self._ended(kept=False)
+                self._ended(complete=False)
                 raise
 
         return capture_begin
@@ -157,13 +157,13 @@ class GraphCaptures:
     def _around_end(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def capture_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            kept = False
+            complete = False
             try:
                 result = original(graph, *args, **kwargs)
-                kept = True
+                complete = True
                 return result
             finally:
-                self._ended(kept=kept)
+                self._ended(complete=complete)
 
         return capture_end
 
@@ -200,7 +200,7 @@ class GraphCaptures:
         return why
 
     @harmless(None)
-    def _ended(self, *, kept: bool) -> None:
+    def _ended(self, *, complete: bool) -> None:
         with self._lock:
             self._open = max(self._open - 1, 0)
             session = self._session
@@ -212,11 +212,11 @@ class GraphCaptures:
             self._spans.detach()
             self._spans = None
         why = session.stop()
-        if kept and not why:
+        if complete and not why:
             why = self._deliver(session)
         else:
             session.release()
-        if kept and why:
+        if complete and why:
             self._say(f"a capture of a CUDA graph was not kept: {why}")
         self._warm_up()
         self._seconds += time.monotonic() - began

@@ -32,9 +32,9 @@ class RecordOptions:
         about: what else to know of the run (parameters, batch_size, precision, ...): goes into the sidecar alone.
         max_memory: bytes that the process may grow by in one window, what torch needs to stop it included; a window
             that would take more is ended early. 0: half of what is free.
-        max_events: so is one with more events, of which there is an estimate; 0 for any number.
-        max_step: so is one with a step that takes so many times the longest before it, and 5 s; 0 for any time.
-        max_seconds: so is one that takes longer.
+        max_events: estimated number of events at which a window is ended early; 0 for any number.
+        max_step: a window is ended early in a step of so many times the longest before it, and 5 s; 0 for any time.
+        max_seconds: seconds after which a window is ended early.
         seconds: a window records for so long; 0: it ends with its steps.
         compile_log: keep what torch's structured log says of torch.compile, in the folder's `compile`.
         keep_free: bytes of the disk that are left alone.

@@ -77,7 +77,7 @@ def _wrap(module: Any, name: str) -> None:
 
 
 def active() -> bool:
-    """Whether another profiler of torch records in this process, or warms up."""
+    """True if another profiler of torch records in this process, or warms up."""
     import torch
     import torch.autograd.profiler as autograd
 

@@ -48,7 +48,7 @@ class EventBytes:
 
 
 def operator_bytes(options: RecordOptions, *, light: bool = False) -> EventBytes:
-    """Of an operator or an annotation, with what is recorded beside it."""
+    """The bytes of an operator or an annotation, with what is recorded of it besides."""
     shapes, memory = options.record_shapes and not light, options.profile_memory and not light
     return EventBytes(
         _RECORDED_BYTES + shapes * _RECORDED_BYTES_OF_SHAPES,
@@ -61,7 +61,7 @@ CALL_BYTES: Final = EventBytes(_RECORDED_BYTES_OF_CALL, _STOPPED_BYTES_OF_CALL)
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded.
+    """The amount that was recorded.
 
     Attributes:
         events: how many, about.
@@ -113,7 +113,7 @@ class RecordedEvents:
         self._at_step = self._grown(heap)
 
     def now(self, *, whole: bool) -> Recorded:
-        """What was recorded so far; `whole`: what C's heap grew by in the step that runs counts as recorded too."""
+        """The amount recorded so far; `whole`: what C's heap grew by in the step that runs counts as recorded too."""
         if self._blocks_before is None:
             return Recorded()
         operators = (self._blocks() - self._blocks_before) * EVENTS_PER_BLOCK if self._counted else 0

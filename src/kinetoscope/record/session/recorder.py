@@ -93,7 +93,7 @@ class Recorder:
 
     @property
     def busy(self) -> bool:
-        """Whether a window runs, or one is requested."""
+        """True if a window runs, or one is requested."""
         return self._runner.window is not None or self._requests.waiting is not None
 
     @property
@@ -103,12 +103,12 @@ class Recorder:
 
     @property
     def full(self) -> bool:
-        """Whether too many traces are on their way to begin a window now."""
+        """True if too many traces are on their way to begin a window now."""
         return self._delivery.busy
 
     @property
     def interruptible(self) -> bool:
-        """Whether the calling thread may end the window at this very moment."""
+        """True if the calling thread may end the window at this very moment."""
         return not self._critical.busy and threading.get_ident() == self._thread
 
     def request(

@@ -34,7 +34,7 @@ class WindowRequest:
     on_done: OnDone
 
     def due(self, step: int) -> bool:
-        """Whether to begin with the step that is about to run."""
+        """True if the window begins with the step that is about to run."""
         return self.at_step is None or step >= self.at_step - self.warmup
 
     def at(self, step: int) -> WindowRequest:

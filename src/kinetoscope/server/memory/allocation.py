@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kinetoscope.model.execution.frames import is_users_file
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import categories, event_instants
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.trace.trace import Trace
@@ -17,8 +17,7 @@ from kinetoscope.views.numbers import grouped, shown
 
 def allocation_answer(trace: Trace, past: SnapshotHistory, row: int) -> MemoryAllocation:
     """Facts in words, and frames as function, file, line and whether it is the user's, the innermost first."""
-    snapshot = snapshot_of(trace)
-    assert snapshot is not None  # it has a history
+    snapshot = known_snapshot(trace)
     return MemoryAllocation(
         row=row,
         category=CATEGORIES[int(categories(trace, past.device)[row])],

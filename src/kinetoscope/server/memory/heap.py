@@ -12,7 +12,7 @@ from kinetoscope.algorithms.grouping import group_in_order
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import categories, event_instants
 from kinetoscope.model.snapshot.heap import Heap, heap_of
-from kinetoscope.model.snapshot.of_trace import snapshot_of
+from kinetoscope.model.snapshot.of_trace import known_snapshot
 from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.segment_history import SegmentHistory, segment_history
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
@@ -34,8 +34,7 @@ def heap_answer(trace: Trace, past: SnapshotHistory, event: int, pieces: int) ->
 
     Neighbours of one category that are each too small to be seen are one row, whose allocation is the first of them.
     """
-    snapshot = snapshot_of(trace)
-    assert snapshot is not None  # it has a history
+    snapshot = known_snapshot(trace)
     state = heap_of(snapshot, past, segment_history(trace, past.device), event)
     instants = event_instants(trace, past.device)
     group, names = _groups(snapshot, state)

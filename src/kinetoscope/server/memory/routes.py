@@ -9,6 +9,7 @@ from typing import Final, get_args
 from starlette.responses import Response
 from starlette.routing import Route
 
+from kinetoscope.model.snapshot.of_trace import snapshot_of
 from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.server.errors import BadValueError, MissingError
@@ -33,10 +34,10 @@ def memory_routes(workspace: Workspace) -> list[Route]:
         def work(request: ApiRequest) -> Response:
             trace = trace_of(workspace.run(request.path["run"]), request)
             device = whole(request, "device", 0)
-            past = history(trace, device)
-            if past is None:
+            snapshot = snapshot_of(trace)
+            if snapshot is None or device not in snapshot.devices:
                 raise MissingError(f"rank {trace.source.rank} has no memory snapshot of device {device}")
-            return answer(request, trace, past)
+            return answer(request, trace, history(trace, device))
 
         return Route(f"/runs/{{run}}/memory/{path}", endpoint(workspace, work), methods=["GET"])
 

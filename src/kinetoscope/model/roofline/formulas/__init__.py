@@ -1,1 +1,1 @@
-"""What operators compute and move: a formula each, by families."""
+"""Formulas of what operators compute and move, by families."""

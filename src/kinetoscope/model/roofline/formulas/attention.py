@@ -1,4 +1,4 @@
-"""What attention computes and moves, in all its spellings.
+"""Formulas of attention, in all its spellings.
 
 Each query meets the keys that the mask lets it see, once for the scores and once for the values; soft-max, scaling and
 dropout count nothing. Of packed sequences a file has the sum of the lengths and the longest, which gives a range.

@@ -1,4 +1,4 @@
-"""What convolutions compute and move, forward and backward.
+"""Formulas of convolutions, forward and backward.
 
 Each element of the weight meets each position of the smaller image once: the output, or of a transposed convolution
 the input. So groups and dilation matter only for how large the output is. Positions in the padding count, as torch's

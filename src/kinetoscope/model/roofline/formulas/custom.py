@@ -1,4 +1,4 @@
-"""What operators of vLLM, SGLang, AITER and FBGEMM move.
+"""Formulas of operators of vLLM, SGLang, AITER and FBGEMM.
 
 Their schemas are those of `csrc/torch_bindings.cpp` of vLLM, of `sgl-kernel`, of `aiter` and of `fbgemm_gpu`: those of
 the first three take the place for their result as an argument.

@@ -1,4 +1,4 @@
-"""What operators compute and move that compute each element by itself.
+"""Formulas of operators that compute each element by itself.
 
 Compulsory are all inputs, each distinct element once (an expanded one is read once), and the result, of the shape that
 the inputs broadcast to. An operator in place reads and writes the same tensor. One operation an element is counted, as

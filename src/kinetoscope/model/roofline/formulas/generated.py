@@ -1,4 +1,4 @@
-"""What kernels compute and move that Inductor generated, whose calls are recorded under the kernels' names.
+"""Formulas of kernels that Inductor generated, whose calls are recorded under the kernels' names.
 
 Since torch 2.9 Inductor records its own estimate with each call: the operations of templates (`kernel_flop`) and the
 bytes that go in and out (`kernel_num_gb`), computed when it compiled the kernel. Earlier only the arguments were

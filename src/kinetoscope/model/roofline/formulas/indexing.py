@@ -1,4 +1,4 @@
-"""What gathers, scatters, embeddings, concatenation, padding, sorting and selection move.
+"""Formulas of gathers, scatters, embeddings, concatenation, padding, sorting and selection.
 
 Which elements an index names is not recorded. Lower bound: index and result. Upper bound: plus one source element per
 result element.

@@ -1,4 +1,4 @@
-"""What normalizations and soft-max compute and move, forward and backward.
+"""Formulas of normalizations and soft-max, forward and backward.
 
 Compulsory is the input once and the result once, with weights and statistics; implementations may read the input twice,
 where it does not stay in the cache. The operations an element are those of the usual one-pass formulas.

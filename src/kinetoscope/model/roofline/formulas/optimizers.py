@@ -1,4 +1,4 @@
-"""What operators over lists of tensors compute and move: `_foreach_*`, fused optimizers, and what runs before them.
+"""Formulas of operators over lists of tensors: `_foreach_*`, fused optimizers, and what runs before them.
 
 Optimizers made of `_foreach_*` operators are counted operator by operator; a fused one reads each parameter, gradient
 and state once and writes all but gradients.

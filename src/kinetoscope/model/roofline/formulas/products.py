@@ -1,4 +1,4 @@
-"""What products of matrices compute and move.
+"""Formulas of products of matrices.
 
 A multiplication with an addition counts as 2. Counted is what the mathematical operation takes: nothing for activation
 or scaling, an operation of vectors for each element that a bias is added to, and of a 2:4 sparse matrix only what it

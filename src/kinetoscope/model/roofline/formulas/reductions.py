@@ -1,4 +1,4 @@
-"""What reductions, scans, pooling and resampling compute and move: the input read once, the result written once."""
+"""Formulas of reductions, scans, pooling and resampling: the input is read once, the result written once."""
 
 from __future__ import annotations
 
