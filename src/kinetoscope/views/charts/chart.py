@@ -68,7 +68,7 @@ WIDTH_PX = 640
 
 
 class Look(NamedTuple):
-    """For dark pages or light ones, and how many lines there is room for."""
+    """The colours of a chart, for dark pages or light ones, and the number of lines there is room for."""
 
     dark: bool
     max_lines: int

@@ -57,7 +57,7 @@ def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
 
 
 def drawn_kinds(frame: pl.DataFrame, column: str) -> list[str]:
-    """What the colour of each row means: its kind, or else the column that is drawn."""
+    """The meaning of the colour of each row: its kind, or else the column that is drawn."""
     return [*map(str, frame.get_column("kind"))] if "kind" in frame.columns else [column] * frame.height
 
 
