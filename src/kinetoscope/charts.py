@@ -100,13 +100,7 @@ Chart = Bars | Lines | Ranges | Roofline | StackedBars
 
 
 def drawn_columns(chart: Chart) -> set[str]:
-    """The columns that a chart needs."""
-    if isinstance(chart, Roofline):
-        return {*chart.parts, *(getattr(chart, each.name) for each in fields(chart) if each.name != "parts")}
-    if isinstance(chart, StackedBars):
-        return {chart.category, *chart.parts}
-    if isinstance(chart, Lines):
-        return {chart.x, chart.y, *chart.by}
-    if isinstance(chart, Ranges):
-        return {chart.category, chart.each, chart.low, chart.value, chart.high}
-    return {chart.category, chart.value, *filter(None, [chart.instead])}
+    """The columns that a chart needs: every field that is a text, or several; the others are no columns."""
+    values = [getattr(chart, each.name) for each in fields(chart)]
+    single = {value for value in values if isinstance(value, str)}
+    return single.union(*(value for value in values if isinstance(value, tuple)))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import pytest
 
-from kinetoscope.charts import Bars, Lines
+from kinetoscope.charts import Bars, Chart, Lines, drawn_columns
 from kinetoscope.schema import Column, Result, Schema
-from kinetoscope.views.charts.chart import MAX_LINES, MAX_POINTS, WIDTH_PX, specification
+from kinetoscope.views.charts.chart import DRAWN, MAX_LINES, MAX_POINTS, WIDTH_PX, specification
 from kinetoscope.views.charts.palette import KINDS, ink, kind_of
 from kinetoscope.views.charts.svg import svg
+from kinetoscope.views.terminal.screen import OF_ROWS
 from tests.views.results import BARS, STACK, kernels, steps
 
 
@@ -44,6 +45,18 @@ def test_stacks_have_the_colours_of_their_kinds() -> None:
         ("0", "communication", 5),
     ]
     assert spec["encoding"]["x"]["field"] == "label", "numbers run from left to right"
+
+
+def test_every_kind_of_chart_is_drawn_on_pages_and_terminals() -> None:
+    kinds = set(get_args(Chart))
+    assert set(DRAWN) == kinds
+    assert set(OF_ROWS) == kinds - {Lines}, "lines stand above a table"
+
+
+def test_a_chart_needs_the_columns_that_its_fields_name() -> None:
+    assert drawn_columns(Bars("name", "time", limit=3)) == {"name", "time"}
+    assert drawn_columns(Bars("name", "time", instead="host")) == {"name", "time", "host"}
+    assert drawn_columns(Lines("at", "length", by=("rank", "stream"))) == {"at", "length", "rank", "stream"}
 
 
 def test_names_that_look_alike_keep_bars_of_their_own() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kinetoscope.pages.blocks import ChartBlock, Link, Sketch, Width, to_plain
 from kinetoscope.schema import Unit
-from kinetoscope.views.charts.chart import DECADES, axis_title, tooltip, vega_lite
+from kinetoscope.views.charts.chart import DECADES, axis_title, keyed, line_rows, tooltip, vega_lite
 from kinetoscope.views.charts.palette import OWNERS, colour
 from kinetoscope.views.numbers import Scale, scale
 from kinetoscope.views.text import brief, printable
@@ -128,8 +128,8 @@ def _by_group(dots: Sequence[Dot]) -> Row:
     owners = {dot.group: dot.owner for dot in sorted(dots, key=lambda dot: dot.owner) if dot.group}
     if not owners:
         return {}
-    colours = {"domain": [*map(printable, owners)], "range": [OWNERS[owner].light for owner in owners.values()]}
-    return {"field": "group", "type": "nominal", "title": None, "scale": colours, "legend": {"symbolType": "circle"}}
+    colours = {printable(group): OWNERS[owner].light for group, owner in owners.items()}
+    return keyed("group", colours) | {"legend": {"symbolType": "circle"}}
 
 
 def _dot(dot: Dot, of_x: Scale, of_y: Scale) -> Row:
@@ -256,33 +256,18 @@ def curves(
     of_x = _scale([at for line in lines for at in line.x[-1:]], x)
     of_y = _scale([value for line in lines for value in line.y if value is not None], y)
     rows = [
-        {
-            "line": printable(line.label),
-            "x": at / of_x.divisor,
-            "y": None if value is None else value / of_y.divisor,
-            "at": of_x.with_unit(at),
-            "text": of_y.with_unit(value),
-            "order": order,
-        }
+        row | {"order": order}
         for order, line in enumerate(lines)
-        for at, value in zip(line.x, line.y, strict=True)
+        for row in line_rows(printable(line.label), line.x, line.y, of_x, of_y)
     ]
     colours = {
-        "domain": [printable(line.label) for line in lines],
-        "range": [
-            OWNERS[line.owner].light if line.owner >= 0 else _shaded(colour(line.kind), line.shade) for line in lines
-        ],
+        printable(line.label): OWNERS[line.owner].light if line.owner >= 0 else _shaded(colour(line.kind), line.shade)
+        for line in lines
     }
     encoding: Row = {
         "x": _axis(x, of_x, "x"),
         "y": _axis(y, of_y, "y") | ({"stack": "zero"} if stacked else {}),
-        "color": {
-            "field": "line",
-            "type": "nominal",
-            "title": None,
-            "scale": colours,
-            "legend": {"columns": 4, "labelLimit": 260} if len(lines) > 1 else None,
-        },
+        "color": keyed("line", colours) | {"legend": {"columns": 4, "labelLimit": 260} if len(lines) > 1 else None},
         "tooltip": tooltip(("line", "of"), ("at", x.name), ("text", y.name)),
     }
     if stacked:

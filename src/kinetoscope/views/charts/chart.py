@@ -6,8 +6,8 @@ Vega-Lite reads dots and brackets in a field's name as a path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -22,7 +22,7 @@ from kinetoscope.views.charts.svg import svg
 from kinetoscope.views.grammar import short
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import Scale, grouped, scale
-from kinetoscope.views.terminal.columns import drawn_by
+from kinetoscope.views.terminal.columns import drawn_by, drawn_kinds
 from kinetoscope.views.text import middle, printable
 
 MAX_STACKS = 400
@@ -67,6 +67,13 @@ WIDTH_PX = 640
 """Of a chart that stands by itself, in px."""
 
 
+class Look(NamedTuple):
+    """The colours of a chart, for dark pages or light ones, and the number of lines there is room for."""
+
+    dark: bool
+    max_lines: int
+
+
 class VegaLiteSpec(dict[str, Any]):
     """A Vega-Lite specification; in a notebook the front end's Vega draws it, or it is SVG where there is none."""
 
@@ -99,28 +106,16 @@ def specification(
     Raises:
         ValueError: the analysis declares no chart.
     """
-    spec = _drawn(result, dark, max_lines)
+    draw = DRAWN.get(type(result.chart_facts))
+    if draw is None:
+        raise ValueError(f"{result.analysis or 'this result'} declares no chart")
+    spec = draw(result, result.chart_facts, Look(dark, max_lines))
     if spec["width"] == "container" and width is not None:
         spec["width"] = width
     return VegaLiteSpec(spec)
 
 
-def _drawn(result: Result, dark: bool, max_lines: int) -> dict[str, Any]:
-    facts = result.chart_facts
-    if isinstance(facts, Bars):
-        return _bars(result, facts, dark)
-    if isinstance(facts, Ranges):
-        return _ranges(result, facts, dark)
-    if isinstance(facts, StackedBars):
-        return _stacked(result, facts, dark)
-    if isinstance(facts, Lines):
-        return _lines(result, facts, dark, max_lines)
-    if isinstance(facts, Roofline):
-        return _roofline(result, facts, dark)
-    raise ValueError(f"{result.analysis or 'this result'} declares no chart")
-
-
-def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
+def _bars(result: Result, facts: Bars, look: Look) -> dict[str, Any]:
     column = result.schema[drawn_by(result.frame, facts)]
     frame = result.frame.filter(pl.col(column.name).is_not_null()).head(facts.limit)
     values = frame.get_column(column.name).to_list()
@@ -128,7 +123,7 @@ def _bars(result: Result, facts: Bars, dark: bool) -> dict[str, Any]:
     rows = [
         _row(name, label, column.name, value, unit, column.doc) | {"colour": drawn}
         for (name, label), value, drawn in zip(
-            _labels(frame, facts.category), values, _colours(frame, column.name, dark), strict=True
+            _labels(frame, facts.category), values, _colours(frame, column.name, look), strict=True
         )
     ]
     spec = _chart(
@@ -155,7 +150,7 @@ def _title(words: str) -> dict[str, Any]:
     return {"title": {"text": words, "fontSize": 11, "fontWeight": "normal"}} if words else {}
 
 
-def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
+def _ranges(result: Result, facts: Ranges, look: Look) -> dict[str, Any]:
     """A rule from end to end for each label, and a dot for each row; long and short ones on one logarithmic axis."""
     frame = result.frame.drop_nulls([facts.low, facts.value, facts.high])
     shown = frame.get_column(facts.category).unique(maintain_order=True).head(facts.limit)
@@ -184,7 +179,7 @@ def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
             | {key: of[place] / unit.divisor for key, of in ends.items()}
             | {"text": f"{unit.with_unit(values[place])} ({unit.text(low)} to {unit.text(high)})"}
         )
-    for row, drawn in zip(rows, _colours(frame, column.name, dark), strict=True):
+    for row, drawn in zip(rows, _colours(frame, column.name, look), strict=True):
         row["colour"] = drawn
     least, most = min(ends["low"], default=0), max(ends["high"], default=0)
     axis = {"type": "log"} if is_wide(least, most) else {"type": "linear", "zero": True}
@@ -209,13 +204,11 @@ def _ranges(result: Result, facts: Ranges, dark: bool) -> dict[str, Any]:
     return spec | ({"title": {"text": title, "fontSize": 12}} if title else {})
 
 
-def _colours(frame: pl.DataFrame, column: str, dark: bool) -> list[str]:
-    """The colour of each row: of its kind, or else of what is drawn."""
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column] * frame.height
-    return [colour(str(kind), dark=dark) for kind in kinds]
+def _colours(frame: pl.DataFrame, column: str, look: Look) -> list[str]:
+    return [colour(kind, dark=look.dark) for kind in drawn_kinds(frame, column)]
 
 
-def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
+def _stacked(result: Result, facts: StackedBars, look: Look) -> dict[str, Any]:
     frame = result.frame.head(MAX_STACKS)
     columns = [result.schema[part] for part in facts.parts]
     unit = scale([value for part in facts.parts for value in frame.get_column(part)], columns[0].unit)
@@ -228,20 +221,19 @@ def _stacked(result: Result, facts: StackedBars, dark: bool) -> dict[str, Any]:
     ]
     upright = frame.get_column(facts.category).dtype.is_numeric()
     size = {"field": "value", "type": "quantitative", "title": unit.label, "stack": "zero"}
-    colours = {"domain": list(facts.parts), "range": [colour(part, dark=dark) for part in facts.parts]}
     return _chart(
         rows,
         x=_names(facts.category, titled=True) if upright else size,
         y=size if upright else _names(facts.category, titled=False),
-        color={"field": "part", "type": "nominal", "title": None, "scale": colours},
+        color=keyed("part", {part: colour(part, dark=look.dark) for part in facts.parts}),
         order={"field": "order", "type": "quantitative"},
     )
 
 
-def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str, Any]:
+def _lines(result: Result, facts: Lines, look: Look) -> dict[str, Any]:
     """A panel for each line, because colour means a kind of time and not a name; all share the axis of x."""
     frame = result.frame
-    every = list(series.each(frame, facts, max_lines))
+    every = list(series.each(frame, facts, look.max_lines))
     shown = [series.thinned(each, MAX_POINTS // max(len(every), 1)) for each in every]
     xs = [frame.get_column(facts.x).gather(each.rows).to_list() for each in shown]
     ys = [frame.get_column(facts.y).gather(each.rows).to_list() for each in shown]
@@ -249,16 +241,9 @@ def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str
     x_unit = scale([value for values in xs for value in (values[0], values[-1])], x.unit)
     y_unit = scale([value for values in ys for value in values], y.unit)
     rows = [
-        {
-            "line": each.label,
-            "x": at / x_unit.divisor,
-            "y": None if value is None else value / y_unit.divisor,
-            "at": x_unit.with_unit(at),
-            "text": y_unit.with_unit(value),
-        }
+        row
         for each, of_x, of_y in zip(shown, xs, ys, strict=True)
-        for at, value in zip(of_x, of_y, strict=True)
-        if at is not None
+        for row in line_rows(each.label, of_x, of_y, x_unit, y_unit)
     ]
     encoding: dict[str, Any] = {
         "x": {"field": "x", "type": "quantitative", "title": axis_title(x.name, x_unit)},
@@ -270,7 +255,7 @@ def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str
         "mark": {
             "type": "line",
             "interpolate": "step-after" if facts.steps else "linear",
-            "color": colour(y.name, dark=dark),
+            "color": colour(y.name, dark=look.dark),
             "strokeWidth": 1.25,
         },
         "encoding": encoding,
@@ -278,7 +263,7 @@ def _lines(result: Result, facts: Lines, dark: bool, max_lines: int) -> dict[str
     return spec | _title(_left_out(series.count(frame, facts), every, shown))
 
 
-def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
+def _roofline(result: Result, facts: Roofline, look: Look) -> dict[str, Any]:
     """Circles below lines, on logarithmic axes; what has no arithmetic stands in a lane at the left."""
     picture = roofline_picture(result, facts, MAX_CIRCLES)
     if picture is None:
@@ -323,15 +308,14 @@ def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
         ("left", facts.headroom),
         ("bound", ""),
     )
-    ink = colour("host", dark=dark)
-    bounds = {bound: colour(kind, dark=dark) for bound, (kind, _) in BOUNDS.items() if bound in points["bound"]}
-    colours = {"domain": list(bounds), "range": list(bounds.values())}
+    ink = colour("host", dark=look.dark)
+    bounds = {bound: colour(kind, dark=look.dark) for bound, (kind, _) in BOUNDS.items() if bound in points["bound"]}
     layers = [
         {
             "mark": {"type": "circle", "opacity": 0.55, "clip": True},
             "encoding": {
                 "size": {"field": "area", "type": "quantitative", "scale": None, "legend": None},
-                "color": {"field": "bound", "type": "nominal", "title": "bound by", "scale": colours},
+                "color": keyed("bound", bounds, "bound by"),
                 "tooltip": tips,
             },
         },
@@ -348,6 +332,16 @@ def _roofline(result: Result, facts: Roofline, dark: bool) -> dict[str, Any]:
     ]
     spec = vega_lite(data={"values": circles}, encoding={"x": x, "y": y}, layer=layers, width="container", height=320)
     return spec | _title(picture.rest)
+
+
+DRAWN: Final[Mapping[type, Callable[[Result, Any, Look], dict[str, Any]]]] = {
+    Bars: _bars,
+    Lines: _lines,
+    Ranges: _ranges,
+    Roofline: _roofline,
+    StackedBars: _stacked,
+}
+"""What draws each kind of chart that an analysis can declare; `svg` draws the same from what it makes."""
 
 
 def _panels(encoding: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
@@ -392,6 +386,22 @@ def _chart(rows: Sequence[Row], **encoding: Any) -> dict[str, Any]:
 def vega_lite(**parts: Any) -> dict[str, Any]:
     """A specification of these parts, with the version and the looks that all charts have."""
     return {**_BASE, **parts}
+
+
+def line_rows(
+    label: str, x: Sequence[float | None], y: Sequence[float | None], x_unit: Scale, y_unit: Scale
+) -> Iterator[Row]:
+    """The marks of a line in the units of its axes; none where x is not known."""
+    for at, value in zip(x, y, strict=True):
+        if at is not None:
+            place = {"x": at / x_unit.divisor, "y": None if value is None else value / y_unit.divisor}
+            yield {"line": label, **place, "at": x_unit.with_unit(at), "text": y_unit.with_unit(value)}
+
+
+def keyed(field: str, colours: Mapping[str, str], title: str | None = None) -> Row:
+    """The colour of marks by one of their fields, with a key."""
+    of = {"domain": list(colours), "range": list(colours.values())}
+    return {"field": field, "type": "nominal", "title": title, "scale": of}
 
 
 def tooltip(*fields: tuple[str, str]) -> list[Row]:

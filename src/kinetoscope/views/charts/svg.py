@@ -150,8 +150,7 @@ def _ranges(spec: Mapping[str, Any], rows: Sequence[Row]) -> tuple[list[str], fl
     ticks = _powers_of_ten(least, most) if log else _ticks(most)
     at = _scale_of(least if log else 0.0, most, names, WIDTH_PX - 16, log=log)
     for tick in ticks:
-        line = f"M{short(at(tick))} {short(top)}V{short(bottom)}"
-        body.append(f'<path d="{line}" stroke="currentColor" stroke-opacity="0.15"/>')
+        body.append(_line(f"M{short(at(tick))} {short(top)}V{short(bottom)}", 0.15))
         body.append(text(at(tick), bottom + 14, number(tick), anchor="middle", soft=True))
     for place, (label, of) in enumerate(labels.items()):
         y = top + (place + 0.5) * ROW_PX
@@ -285,8 +284,7 @@ def _scale_at_left(most: float, top: float, tall: float, unit: str, right: float
     ticks = _ticks(most)
     for tick in ticks if tall > _PANEL_PX else (ticks[0], ticks[-1]):
         y = top + tall * (1 - (tick / most if most > 0 else 0.0))
-        line = f"M60 {short(y)}H{short(right)}"
-        yield f'<path d="{line}" stroke="currentColor" stroke-opacity="0.15"/>'
+        yield _line(f"M60 {short(y)}H{short(right)}", 0.15)
         yield text(54, y + 4, number(tick), anchor="end", soft=True)
     if unit:
         yield text(right, top - 2, unit, anchor="end", soft=True)

@@ -56,6 +56,11 @@ def drawn_by(frame: pl.DataFrame, facts: Bars) -> str:
     return facts.instead
 
 
+def drawn_kinds(frame: pl.DataFrame, column: str) -> list[str]:
+    """The meaning of the colour of each row: its kind, or else the column that is drawn."""
+    return [*map(str, frame.get_column("kind"))] if "kind" in frame.columns else [column] * frame.height
+
+
 def _formatted(series: pl.Series, column: Column, unit: Scale) -> Formatted:
     number = series.dtype.is_numeric()
     text = _number(column, unit) if number else _text

@@ -7,11 +7,12 @@ says which. Where room is left, the bars that the analysis declares are drawn be
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.charts import Bars, Chart, Lines, Ranges, Roofline, StackedBars
+from kinetoscope.charts import Bars, Chart, Ranges, Roofline, StackedBars
 from kinetoscope.model.trace.symptoms import DAMAGED
 from kinetoscope.schema import Result
 from kinetoscope.views.charts.palette import KINDS, kind_of
@@ -19,7 +20,7 @@ from kinetoscope.views.charts.scales import is_wide
 from kinetoscope.views.names import shortened
 from kinetoscope.views.numbers import grouped
 from kinetoscope.views.terminal import bars, fitting, sparklines
-from kinetoscope.views.terminal.columns import Formatted, drawn_by, formatted
+from kinetoscope.views.terminal.columns import Formatted, drawn_by, drawn_kinds, formatted
 from kinetoscope.views.terminal.lines import THIN, Line, Piece, plain, with_colour, without_colour
 from kinetoscope.views.text import cells, middle, padded, printable, wrapped
 
@@ -153,25 +154,18 @@ def _foot(more: int, choice: fitting.Choice, way: str) -> Iterator[str]:
 
 def _pictures(frame: pl.DataFrame, facts: Chart | None, room: int) -> list[list[Piece]]:
     """What is drawn at the end of each row, in at most `room` cells; nothing where that is too little."""
-    width = min(room, _PICTURE_CELLS[1])
-    if facts is None or isinstance(facts, Lines) or width < _PICTURE_CELLS[0] or room > UNBOUNDED // 2:
+    width, draw = min(room, _PICTURE_CELLS[1]), OF_ROWS.get(type(facts))
+    if draw is None or width < _PICTURE_CELLS[0] or room > UNBOUNDED // 2:
         return [[] for _ in range(frame.height)]
-    if isinstance(facts, StackedBars | Roofline):
-        return _stacks(frame, facts.parts, width)
-    if isinstance(facts, Ranges):
-        return _ranges(frame, facts, width)
-    return _bars(frame, facts, width)
+    return [[(" " * fitting.GAP, ""), *pieces] for pieces in draw(frame, facts, width)]
 
 
 def _bars(frame: pl.DataFrame, facts: Bars, width: int) -> list[list[Piece]]:
     column = drawn_by(frame, facts)
     values = frame.get_column(column).to_list()
     largest = max((value for value in values if value is not None), default=0)
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [column] * len(values)
-    return [
-        [(" " * fitting.GAP, ""), (bars.bar(value, largest, width), kind_of(str(kind)))]
-        for value, kind in zip(values, kinds, strict=True)
-    ]
+    kinds = drawn_kinds(frame, column)
+    return [[(bars.bar(value, largest, width), kind_of(kind))] for value, kind in zip(values, kinds, strict=True)]
 
 
 def _ranges(frame: pl.DataFrame, facts: Ranges, width: int) -> list[list[Piece]]:
@@ -180,22 +174,25 @@ def _ranges(frame: pl.DataFrame, facts: Ranges, width: int) -> list[list[Piece]]
     known = [row for row in rows if None not in row]
     least, most = min((row[0] for row in known), default=0), max((row[2] for row in known), default=0)
     log = is_wide(least, most)
-    kinds = frame.get_column("kind").to_list() if "kind" in frame.columns else [facts.value] * len(rows)
-    return [
-        [(" " * fitting.GAP, ""), (bars.span(row, least if log else 0, most, width, log=log), kind_of(str(kind)))]
-        for row, kind in zip(rows, kinds, strict=True)
-    ]
+    spans = (bars.span(row, least if log else 0, most, width, log=log) for row in rows)
+    return [[(span, kind_of(kind))] for span, kind in zip(spans, drawn_kinds(frame, facts.value), strict=True)]
 
 
-def _stacks(frame: pl.DataFrame, parts: Sequence[str], width: int) -> list[list[Piece]]:
+def _stacks(frame: pl.DataFrame, facts: StackedBars | Roofline, width: int) -> list[list[Piece]]:
     """The stack of the longest row fills `width`."""
-    rows = frame.select(parts).rows()
+    rows = frame.select(facts.parts).rows()
     totals = [sum(max(value or 0, 0) for value in row) for row in rows]
     largest = max(totals, default=0) or 1
-    return [
-        [(" " * fitting.GAP, ""), *stack(parts, row, round(width * total / largest))]
-        for row, total in zip(rows, totals, strict=True)
-    ]
+    return [stack(facts.parts, row, round(width * total / largest)) for row, total in zip(rows, totals, strict=True)]
+
+
+OF_ROWS: Final[Mapping[type, Callable[[pl.DataFrame, Any, int], list[list[Piece]]]]] = {
+    Bars: _bars,
+    Ranges: _ranges,
+    Roofline: _stacks,
+    StackedBars: _stacks,
+}
+"""What draws a kind of chart beside the rows of a table; lines stand above them."""
 
 
 def stack(parts: Sequence[str], values: Sequence[float | None], width: int, *, form: str = THIN) -> list[Piece]:
