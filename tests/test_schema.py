@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import polars as pl
 import pytest
 
-from kinetoscope import ALL, Job, Selection
+from kinetoscope import Selection, Trace
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.job import Partial
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Parameter, Result, Schema
+from tests import drawn
 
 SCHEMA = Schema(
     Column("rank", pl.Int64, "Rank."), Column("name", pl.String, "Name."), Column("idle", pl.Int64, "Idle time.", "ns")
@@ -67,17 +70,17 @@ Kind = Literal["gap", "wait"]
 
 
 def idle_gaps(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     min_gap: Annotated[int, Param("Shorter gaps count as noise.", "ns")] = 30,
     kind: Annotated[Kind, Param("Which.", choices=("gap", "wait"))] = "gap",
-) -> Result:
+) -> Partial:
     """How long was the device idle?
 
     Method. By looking.
     """
-    return Result(SCHEMA.empty(), SCHEMA, (Note("A", "said"),))
+    return Partial(SCHEMA.per_rank.empty(), (Note("A", "said"),))
 
 
 GAPS = Analysis("Idle gaps", idle_gaps, SCHEMA, chart=Bars("name", "idle"))
@@ -95,8 +98,8 @@ def test_the_signature_tells_the_parameters() -> None:
     )
 
 
-def test_the_result_says_what_was_asked_and_how_it_is_drawn() -> None:
-    result = GAPS(None, min_gap=5)
+def test_the_result_says_what_was_asked_and_how_it_is_drawn(tmp_path: Path) -> None:
+    result = GAPS(drawn.job(tmp_path, drawn.op("mm", 0, 1)), min_gap=5)
     assert (result.analysis, result.params, result.chart_facts) == ("idle_gaps", {"min_gap": 5}, GAPS.chart)
     assert (result.notes, len(result)) == ((Note("A", "said"),), 0)
 

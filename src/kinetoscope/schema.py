@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
@@ -190,6 +190,8 @@ class Param:
     doc: str
     unit: Unit = ""
     choices: tuple[str, ...] = ()
+    check: Callable[[Any], object] | None = None
+    """Raises UsageError for a value of the right type that it cannot have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ class Parameter:
     doc: str
     unit: Unit
     choices: tuple[str, ...]
+    check: Callable[[Any], object] | None = None
 
     def fits(self, value: object) -> bool:
         """Whether it can have this value; a whole number may be of any kind, as those of NumPy."""

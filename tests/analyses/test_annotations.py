@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read
-from kinetoscope.analyses.annotations import annotations
+from kinetoscope import Selection, annotations, read
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.nesting import around, whole

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection
-from kinetoscope.analyses.flame import flame
+from kinetoscope import Selection, flame
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.views.exports.files import to_folded
 from tests import drawn

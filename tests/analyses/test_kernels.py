@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.kernels import ANALYSIS, RESULT, GroupBy, kernels
+from kinetoscope import kernels
+from kinetoscope.analyses.kernels import ANALYSIS, RESULT, GroupBy
 from kinetoscope.errors import UsageError
 from kinetoscope.model.steps.selection import ALL, Selection
 from tests.drawn import Event, annotation, job, kernel, launch, op

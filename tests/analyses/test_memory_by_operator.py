@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinetoscope import Selection
-from kinetoscope.analyses.memory_by_operator import memory_by_operator
+from kinetoscope import Selection, memory_by_operator
 from tests.drawn import Event, annotation, job, memory, op, python
 
 NUMBERS = (

@@ -3,8 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kinetoscope import Selection
-from kinetoscope.analyses.memory_curve import memory_curve
+from kinetoscope import Selection, memory_curve
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, memory, op
 from tests.snapshots.process import Process

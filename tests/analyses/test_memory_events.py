@@ -3,8 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kinetoscope import Selection
-from kinetoscope.analyses.memory_events import memory_events
+from kinetoscope import Selection, memory_events
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, memory, op, python
 from tests.snapshots.process import Process

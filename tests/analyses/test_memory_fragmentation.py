@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.analyses.memory_fragmentation import memory_fragmentation
+from kinetoscope import memory_fragmentation
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection

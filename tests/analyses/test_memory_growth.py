@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read
-from kinetoscope.analyses.memory_growth import _line, memory_growth
+from kinetoscope import Selection, memory_growth, read
+from kinetoscope.analyses.memory_growth import _line
 from kinetoscope.errors import UsageError
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.drawn import Event, annotation, job, memory, op

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope import Job, Selection, read
-from kinetoscope.analyses.memory_growth import memory_growth
+from kinetoscope import Job, Selection, memory_growth, read
 from tests.drawn import annotation, job, op
 from tests.snapshots.allocator import Block
 from tests.snapshots.process import SIDE_STREAM, Process

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kinetoscope.analyses.memory_oom import memory_oom
+from kinetoscope import memory_oom
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import Job, Selection, read
-from kinetoscope.analyses.memory_curve import memory_curve
-from kinetoscope.analyses.memory_peak import memory_peak
+from kinetoscope import Job, Selection, memory_curve, memory_peak, read
 from kinetoscope.errors import UsageError
 from kinetoscope.model.snapshot.replay import level
 from kinetoscope.views.exports.files import to_bytes

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope import Selection, read
-from kinetoscope.analyses.modules import modules
+from kinetoscope import Selection, modules, read
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.operators.modules import modules as modules_of
 from tests import drawn

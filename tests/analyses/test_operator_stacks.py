@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope import Selection
-from kinetoscope.analyses.operator_stacks import operator_stacks
+from kinetoscope import Selection, operator_stacks
 from kinetoscope.errors import UsageError
 from tests import drawn
 

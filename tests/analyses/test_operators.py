@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.operators import operators
+from kinetoscope import operators
 from kinetoscope.model.execution.call_tree import call_tree, whole_calls
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.memory.allocator import allocations

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps
+from kinetoscope import serving_steps
+from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.reading import read

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kinetoscope.analyses.serving_summary import serving_summary
+from kinetoscope import serving_summary
 from kinetoscope.model.serving.batches import bounds_of, bucket
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, job, kernel, launch, written

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import kinetoscope
-from kinetoscope import ANALYSES, Job, Result, Trace, read
+from kinetoscope import ALL, ANALYSES, Job, Result, Selection, Trace, read
 from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
@@ -80,10 +80,14 @@ def test_it_opens_with_a_question_and_has_the_fixed_headings(analysis: Analysis)
 
 @each_analysis
 def test_it_takes_a_job_and_documented_keywords_with_defaults(analysis: Analysis) -> None:
-    job, *keywords = inspect.signature(analysis.function).parameters.values()
-    hints = typing.get_type_hints(analysis.function, include_extras=True)
-    assert (job.name, hints["job"], hints["return"]) == ("job", Job, Result)
-    assert [keyword.name for keyword in keywords][:1] == ["select"]
+    functions = [each for each in (analysis.function, analysis.finish) if each is not None]
+    trace, select, *_ = inspect.signature(analysis.function).parameters.values()
+    hints = {k: v for each in functions for k, v in typing.get_type_hints(each, include_extras=True).items()}
+    assert (hints[trace.name], hints[select.name], select.name) == (Trace, Selection, "select")
+    assert typing.get_type_hints(analysis.function)["return"] == Partial
+    job, part, *keywords = analysis.signature.parameters.values()
+    assert (job.name, part.name, part.default) == ("job", "select", ALL)
+    keywords = [keyword for keyword in keywords if keyword.name != "across_ranks"]
     for keyword in keywords:
         assert keyword.kind is keyword.KEYWORD_ONLY
         assert keyword.default is not keyword.empty
@@ -95,7 +99,7 @@ def test_it_takes_a_job_and_documented_keywords_with_defaults(analysis: Analysis
         literal = typing.get_origin(parameter.type) is typing.Literal
         assert fact.choices == (typing.get_args(parameter.type) if literal else fact.choices)
         assert not fact.choices or parameter.default in fact.choices
-    assert len(own) == len(keywords) - 1
+    assert [parameter.name for parameter in own] == [keyword.name for keyword in keywords]
 
 
 @each_analysis

@@ -7,11 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kinetoscope.analyses.flame import flame
-from kinetoscope.analyses.modules import modules
-from kinetoscope.analyses.operator_stacks import operator_stacks
-from kinetoscope.analyses.operators import operators
-from kinetoscope.analyses.step_breakdown import step_breakdown
+from kinetoscope import flame, modules, operator_stacks, operators, step_breakdown
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL
 from kinetoscope.model.timeline.area import LanesOfRank, area_table

@@ -10,9 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from kinetoscope.analyses.collectives import collectives
-from kinetoscope.analyses.rank_balance import rank_balance
-from kinetoscope.analyses.stragglers import stragglers
+from kinetoscope import collectives, rank_balance, stragglers
 from kinetoscope.model.collectives.calls import for_matching
 from kinetoscope.model.job import Job
 from kinetoscope.model.matching.clocks import aligned, clocks

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from kinetoscope.analyses.stragglers import stragglers
+from kinetoscope import stragglers
 from kinetoscope.reading import read
 from tests.simulator import Fault, Model, simulate
 from tests.simulator.cases import drawn, noisy

@@ -15,22 +15,24 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.model.job import Partial
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(Column("name", pl.String, "A name | with a bar."), Column("idle", pl.Int64, "Idle time.", "ns"))
 
 
 def idle_gaps(
-    job: object,
+    trace: object,
+    select: object,
     *,
     min_gap: Annotated[int, Param("Shorter gaps do not count.", "ns")] = 5,
     by: Annotated[str, Param("What.", choices=("a", "b"))] = "a",
-) -> Result:
+) -> Partial:
     """How long was each device idle?
 
     Method. Gaps are summed.
     """
-    raise NotImplementedError(job, min_gap, by)
+    raise NotImplementedError(trace, select, min_gap, by)
 
 
 def test_a_page_has_all_that_the_analysis_declares() -> None:

@@ -21,9 +21,10 @@ from typing import Annotated
 
 import polars as pl
 
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.model.job import Partial
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank."), Column("name", pl.String, "Name."), Column("calls", pl.Int64, "Events.")
@@ -31,19 +32,15 @@ RESULT = Schema(
 
 
 def mine(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     prefix: Annotated[str, Param("Names begin so.")] = "",
     longer: Annotated[int, Param("Only events longer than this.", unit="ns")] = -1,
     reverse: Annotated[bool, Param("The fewest first.")] = False,
     order: Annotated[str, Param("Order of rows.", choices=("calls", "name"))] = "calls",
-) -> Result:
+) -> Partial:
     """How often does each name occur?"""
-    return job.map(_of_trace, RESULT, select, prefix=prefix, longer=longer, reverse=reverse, order=order)
-
-
-def _of_trace(trace, select, *, prefix, longer, reverse, order):
     keep = (trace.end - trace.start) > longer
     names = [trace.strings.label(code) for code in trace.name[keep & (trace.name >= 0)].tolist()]
     frame = pl.DataFrame({"name": [name for name in names if name.startswith(prefix)]}, schema={"name": pl.String})

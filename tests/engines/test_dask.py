@@ -235,11 +235,9 @@ def test_a_module_of_the_users_own_runs_on_workers(address: str, run: Path, tmp_
         "from kinetoscope.model.job import Partial\n"
         "from kinetoscope.schema import ALL, Column, Schema\n"
         "RESULT = Schema(Column('rank', pl.Int64, 'Rank.'), Column('twice', pl.Int64, 'Twice the events.'))\n"
-        "def mine(job, *, select=None):\n"
-        '    """How many?"""\n'
-        "    return job.map(_of_trace, RESULT)\n"
         "def _twice(number): return 2 * number\n"
-        "def _of_trace(trace, select):\n"
+        "def mine(trace, select):\n"
+        '    """How many?"""\n'
         "    return Partial(pl.DataFrame({'twice': [_twice(len(trace))]}))\n".replace("ALL, ", "")
     )
     assert main(["show", str(module), str(run), "--engine", "dask", "--address", address, "--format", "csv"]) == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.analyses.serving_steps import serving_steps
+from kinetoscope import serving_steps
 from kinetoscope.errors import UsageError
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL

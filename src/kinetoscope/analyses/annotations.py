@@ -16,15 +16,15 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import launching_calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.annotations import Annotations, named_ranges, shadowed
 from kinetoscope.model.operators.costs import CallGroups, Launched, device_costs, groups_of, host_costs
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -60,9 +60,9 @@ By = Literal["launch", "stream"]
 
 
 def annotations(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By,
         Param(
@@ -70,7 +70,7 @@ def annotations(
             choices=("launch", "stream"),
         ),
     ] = "launch",
-) -> Result:
+) -> Partial:
     """How much time do the ranges take that the code names, on the host, and with the device work launched in them?
 
     Method. Ranges are annotations: `record_function`, the profiler's steps, names given by optimizers, loaders, DDP and
@@ -88,20 +88,6 @@ def annotations(
     profiler, loaders, optimizers and DDP are recognised by name. With a time range, totals are of the time inside it;
     calls, means and extremes of the ranges that begin in it.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
-
-
-ANALYSIS = Analysis(
-    "Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"), of_operators=True
-)
-
-_WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
-_SCHEMA: Final = RESULT.per_rank.types
-
-Values = dict[str, pl.Series | Int64s | None]
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view, ranges = scope(trace, select), named_ranges(trace)
     notes: list[Note] = []
     if not ranges.names:
@@ -128,6 +114,16 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     else:
         notes.append(Note("NO_SHADOWS", "Annotations have no shadows on streams in this file: see by=launch."))
     return Partial(_frame(ranges, values), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Annotations", annotations, RESULT, chart=Bars("name", "device_total", instead="host_total"), of_operators=True
+)
+
+_WORK: Final = ("work", "work_self", "device_total", "device_self", "device_total_busy", "device_self_busy")
+_SCHEMA: Final = RESULT.per_rank.types
+
+Values = dict[str, pl.Series | Int64s | None]
 
 
 def _frame(ranges: Annotations, values: Values) -> pl.DataFrame:

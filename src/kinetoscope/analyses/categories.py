@@ -14,16 +14,16 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import CATEGORIES, categories_of_names, work_categories
 from kinetoscope.model.operators.costs import Values, grouped_as, host_costs
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of, step_of_work
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Schema, ShareOf
 
 By = Literal["all", "step"]
 
@@ -51,11 +51,11 @@ _HOST: Final = ("operators", "host_self")
 
 
 def categories(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[By, Param("Rows for all that is selected, or for each step.", choices=("all", "step"))] = "all",
-) -> Result:
+) -> Partial:
     """How much of the time is GEMM, attention, convolution, normalization, …?
 
     Method. Device work has the category of the operator that launched it, by words in the operator's name; where these
@@ -78,20 +78,6 @@ def categories(
     Limits. Names decide. Attention that is written as products and softmax counts to these; a kernel that fuses several
     things counts to one. On the host, *other* has views, allocations and what no word tells.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
-
-
-ANALYSIS = Analysis(
-    "Categories",
-    categories,
-    RESULT,
-    chart=Bars("category", "total", instead="host_self"),
-    of_operators=True,
-    counts_warm_up=True,
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     notes = []
     has_device = bool(view.device_work_mask.any())
@@ -109,6 +95,16 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     )
     frame = frame.sort("step", "total", "host_self", "category", descending=[False, True, True, False], nulls_last=True)
     return Partial(frame.select(RESULT.per_rank.names), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Categories",
+    categories,
+    RESULT,
+    chart=Bars("category", "total", instead="host_self"),
+    of_operators=True,
+    counts_warm_up=True,
+)
 
 
 def _on_device(view: Scope, by: By) -> pl.DataFrame:

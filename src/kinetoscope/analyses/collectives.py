@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import polars as pl
@@ -11,11 +10,12 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import for_matching
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 By = Literal["size", "kind", "rank", "call"]
 
@@ -53,18 +53,7 @@ _KEYS: Final[dict[str, list[str]]] = {
 }
 
 
-def collectives(
-    job: Job,
-    *,
-    select: Selection = ALL,
-    by: Annotated[
-        By,
-        Param(
-            "A row for each group, kind, type and size; without type and size; for each rank too; for each collective.",
-            choices=("size", "kind", "rank", "call"),
-        ),
-    ] = "size",
-) -> Result:
+def collectives(trace: Trace, select: Selection) -> Partial:
     """Which collectives take the most time, how much of it is waiting for other ranks, and how fast is the network?
 
     Method. The calls of all ranks are matched: by process group and number (`Seq`) where the files have it, else by
@@ -90,13 +79,20 @@ def collectives(
     them; groups that do the same at the same time then count as one. In an uneven all-to-all the size is the
     greatest among the ranks. A range of time keeps what starts in it, unclipped.
     """
-    return job.reduce(for_matching, join, partial(_finished, by=by), ANALYSIS, select)
+    return for_matching(trace, select)
 
 
-ANALYSIS = Analysis("Collectives", collectives, RESULT, chart=Bars("kind", "duration"), across_ranks=True)
-
-
-def _finished(frame: pl.DataFrame, *, by: By) -> Partial:
+def _finished(
+    frame: pl.DataFrame,
+    *,
+    by: Annotated[
+        By,
+        Param(
+            "A row for each group, kind, type and size; without type and size; for each rank too; for each collective.",
+            choices=("size", "kind", "rank", "call"),
+        ),
+    ] = "size",
+) -> Partial:
     if not len(frame):
         return Partial(
             RESULT.empty(), (Note("NO_COLLECTIVES_SELECTED", "No collectives were recorded in what was selected."),)
@@ -176,3 +172,14 @@ def _of_ranks(costs: pl.DataFrame, each: pl.DataFrame) -> pl.DataFrame:
         members=pl.concat_list("rank"),
         taken=pl.lit(1, pl.Int64),
     )  # fmt: skip
+
+
+ANALYSIS = Analysis(
+    "Collectives",
+    collectives,
+    RESULT,
+    combine=join,
+    finish=_finished,
+    chart=Bars("kind", "duration"),
+    across_ranks=True,
+)

@@ -24,12 +24,12 @@ from kinetoscope.model.compile.regions import (
     time_by_phase,
 )
 from kinetoscope.model.execution.call_tree import owned_times
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -71,7 +71,7 @@ RESULT = Schema(
 )
 
 
-def compilations(job: Job, *, select: Selection = ALL) -> Result:
+def compilations(trace: Trace, select: Selection) -> Partial:
     """What did torch.compile compile, how often and why, and what did each phase take?
 
     Method. A row for each compile id. What torch's structured log says of it comes first: the function, why the earlier
@@ -88,13 +88,6 @@ def compilations(job: Job, *, select: Selection = ALL) -> Result:
     selection. Where a backward pass is compiled together with the forward pass, `backward` is 0. `run` is the host's
     time: a region only launches kernels.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Compilations", compilations, RESULT, chart=StackedBars("compile_id", PHASES), of_device_work=False)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     spans, regions = compiler_spans(trace), compiled_regions(trace)
     chosen = view.host_mask[spans.rows]
@@ -140,6 +133,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     frame = pl.DataFrame(rows, schema=RESULT.per_rank.types)
     frame = frame.sort("start", "compile_id", nulls_last=True)
     return Partial(frame, tuple(_notes(rows, bool(log))))
+
+
+ANALYSIS = Analysis("Compilations", compilations, RESULT, chart=StackedBars("compile_id", PHASES), of_device_work=False)
 
 
 def _called(view: Scope) -> tuple[Int64s, Int64s]:

@@ -20,18 +20,18 @@ from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.frames import CodeLocation, user_source
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -78,9 +78,9 @@ ORIGINS: Final = ("fused", "library", "eager")
 
 
 def compiled_kernels(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     group_by: Annotated[
         GroupBy,
         Param(
@@ -89,7 +89,7 @@ def compiled_kernels(
             choices=("kernel", "place", "source", "module"),
         ),
     ] = "kernel",
-) -> Result:
+) -> Partial:
     """Which operators, lines and modules are the kernels of torch.compile made of, and what still runs eager?
 
     Method. A kernel that Inductor generated (Triton, C++) is `fused`; an operator of a library that generated code
@@ -111,7 +111,17 @@ def compiled_kernels(
     tracked (`INDUCTOR_PROVENANCE=1`): `kinetoscope record --with-provenance` sets both. `module` is known where Dynamo
     passed the parameters in as inputs (torch 2.5 and newer) and the log was recorded.
     """
-    return job.map(_of_trace, ANALYSIS, select, group_by=group_by)
+    view = scope(trace, select)
+    calls = compiled_calls(trace)
+    notes: list[Note] = []
+    if not len(calls.rows) and not (calls.in_graph >= 0).any():
+        return Partial(
+            RESULT.per_rank.empty(),
+            (*notes, Note("NO_COMPILED_CODE", "No compiled code ran: the program does not use torch.compile.")),
+        )
+    pieces = _on_host(view, calls) if is_host_only(trace) else _on_device(view, calls)
+    frame = _rows(trace, calls, pieces, group_by)
+    return Partial(frame, (*notes, *_notes(calls, pieces)))
 
 
 ANALYSIS = Analysis("Compiled kernels", compiled_kernels, RESULT, chart=Bars("kernel", "total"), counts_warm_up=True)
@@ -139,20 +149,6 @@ class _Pieces:
     host: Int32s
     origin: Int64s
     time: Int64s
-
-
-def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy) -> Partial:
-    view = scope(trace, select)
-    calls = compiled_calls(trace)
-    notes: list[Note] = []
-    if not len(calls.rows) and not (calls.in_graph >= 0).any():
-        return Partial(
-            RESULT.per_rank.empty(),
-            (*notes, Note("NO_COMPILED_CODE", "No compiled code ran: the program does not use torch.compile.")),
-        )
-    pieces = _on_host(view, calls) if is_host_only(trace) else _on_device(view, calls)
-    frame = _rows(trace, calls, pieces, group_by)
-    return Partial(frame, (*notes, *_notes(calls, pieces)))
 
 
 def _on_device(view: Scope, calls: CompiledCalls) -> _Pieces:

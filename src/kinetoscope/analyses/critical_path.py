@@ -17,16 +17,16 @@ from kinetoscope.model.critical_path.path import critical_path as find_paths
 from kinetoscope.model.critical_path.what_if import WhatIf, parse_rules
 from kinetoscope.model.critical_path.what_if import what_if as scaled
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 PathOf = Literal["step", "run"]
 
@@ -68,17 +68,20 @@ _SAID: Final = 0.005
 
 
 def critical_path(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     path: Annotated[
         PathOf,
         Param("step: the path to the end of each step; run: one path to the end of the last.", choices=("step", "run")),
     ] = "step",
     what_if: Annotated[
-        str, Param("What takes another share of its time: name, /pattern/ or cause, as gemm=0.5; launch=0.")
+        str,
+        Param(
+            "What takes another share of its time: name, /pattern/ or cause, as gemm=0.5; launch=0.", check=parse_rules
+        ),
     ] = "",
-) -> Result:
+) -> Partial:
     """What does the length of each step follow from, and what would speed it up?
 
     Method. Everything that happens waits for something: a call for the one before on its thread, a kernel for its
@@ -109,16 +112,6 @@ def critical_path(
     Only steps and a range of time are selected: the path is through the whole rank. A range cuts the path of the whole
     step, and then there is no `what_if`.
     """
-    parse_rules(what_if)
-    return job.map(_of_trace, ANALYSIS, select, path=path, what_if=what_if)
-
-
-ANALYSIS = Analysis(
-    "Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES), of_calls=False, selection_notes="always"
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) -> Partial:
     view = scope(trace, select)
     pieces = (find_paths if path == "step" else run_path)(trace, select.steps_by)
     start, end = view.clipped(pieces.start, pieces.end)
@@ -149,6 +142,11 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, what_if: str) ->
     elif scaling:
         notes.append(Note("WHAT_IF_OF_STEPS", "What if is of whole steps: with a range of time its columns are empty."))
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Critical path", critical_path, RESULT, chart=StackedBars("step", CAUSES), of_calls=False, selection_notes="always"
+)
 
 
 def _what_if_notes(new: WhatIf, every: Steps) -> Iterator[Note]:

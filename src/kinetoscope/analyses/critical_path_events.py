@@ -13,13 +13,13 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.critical_path.path import CAUSES, OF_WHOLE_RANK, CriticalPath, critical_path, run_path
 from kinetoscope.model.execution.calls import call_names, names_of_calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Schema, ShareOf
 
 GroupBy = Literal["name", "event"]
 PathOf = Literal["step", "run"]
@@ -51,9 +51,9 @@ RESULT = Schema(
 
 
 def critical_path_events(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     path: Annotated[
         PathOf,
         Param("step: the path to the end of each step; run: one path to the end of the last.", choices=("step", "run")),
@@ -62,7 +62,7 @@ def critical_path_events(
         GroupBy,
         Param("name: a row a cause and name; event: the path itself, piece by piece.", choices=("name", "event")),
     ] = "name",
-) -> Result:
+) -> Partial:
     """Which calls and kernels are on the critical path?
 
     Method. The path of each selected step is that of `critical_path`. On a host thread it belongs, at each instant, to
@@ -76,20 +76,6 @@ def critical_path_events(
     Limits. Those of `critical_path`. Calls of different steps that differ in their name only by the number of the step
     count as one by name.
     """
-    return job.map(_of_trace, ANALYSIS, select, path=path, group_by=group_by)
-
-
-ANALYSIS = Analysis(
-    "Critical path events",
-    critical_path_events,
-    RESULT,
-    chart=Bars("name", "time"),
-    of_calls=False,
-    selection_notes="always",
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupBy) -> Partial:
     view = scope(trace, select)
     pieces = (critical_path if path == "step" else run_path)(trace, select.steps_by)
     start, end = view.clipped(pieces.start, pieces.end)
@@ -102,6 +88,16 @@ def _of_trace(trace: Trace, select: Selection, *, path: PathOf, group_by: GroupB
     if select.devices is not None or select.streams is not None or select.is_within_steps:
         notes.append(OF_WHOLE_RANK)
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Critical path events",
+    critical_path_events,
+    RESULT,
+    chart=Bars("name", "time"),
+    of_calls=False,
+    selection_notes="always",
+)
 
 
 def _by_name(view: Scope, path: CriticalPath, chosen: Int64s, time: Int64s) -> pl.DataFrame:

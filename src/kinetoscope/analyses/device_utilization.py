@@ -10,13 +10,13 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema
+from kinetoscope.schema import Column, MeanBy, RatioOf, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,7 +55,7 @@ RESULT = Schema(
 )
 
 
-def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
+def device_utilization(trace: Trace, select: Selection) -> Partial:
     """How busy was each device, and how well did its kernels fill it?
 
     Method. The window is from the start of the first to the end of the last device step (see `step_breakdown`), or the
@@ -73,20 +73,6 @@ def device_utilization(job: Job, *, select: Selection = ALL) -> Result:
     Limits. SM efficiency and occupancy are Kineto's estimates from launch configurations, not measurements. ROCm, XPU
     and MTIA record neither: null.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Device utilization",
-    device_utilization,
-    RESULT,
-    chart=Bars("device", "utilization"),
-    selection_notes="always",
-    counts_warm_up=True,
-)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
@@ -106,6 +92,16 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         frames.append(_of_device(trace, kernels, windows, device))
         notes += _outside(kernels, windows, device) + fill_notes(kernels, device)
     return Partial(pl.concat(frames), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Device utilization",
+    device_utilization,
+    RESULT,
+    chart=Bars("device", "utilization"),
+    selection_notes="always",
+    counts_warm_up=True,
+)
 
 
 def _of_device(trace: Trace, kernels: Kernels, windows: Intervals, device: int) -> pl.DataFrame:

@@ -13,13 +13,13 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import DEVICE_WORK, HOST_KINDS
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -52,13 +52,13 @@ _SHORTEST_BUCKET_NS: Final = 1_000
 
 
 def device_utilization_series(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     bucket: Annotated[
         int | None, Param("Length of a bucket; by default the least power of ten with 100 buckets at most.", "ns")
     ] = None,
-) -> Result:
+) -> Partial:
     """How does the use of each device change over time?
 
     Method. The time from the first to the last event of host calls and device work (or of the selected device steps, or
@@ -71,18 +71,6 @@ def device_utilization_series(
     Limits. Edges of buckets cut kernels and steps. In a bucket without a kernel utilization is 0; occupancy and
     matrix_unit_share are null.
     """
-    return job.map(_of_trace, ANALYSIS, select, bucket=bucket)
-
-
-ANALYSIS = Analysis(
-    "Device utilization over time",
-    device_utilization_series,
-    RESULT,
-    chart=Lines("time", "utilization", by=("rank", "device")),
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial:
     view = scope(trace, select)
     devices = np.unique(view.device_work.device[counted_work(view)]).tolist()
     if not devices:
@@ -95,6 +83,14 @@ def _of_trace(trace: Trace, select: Selection, *, bucket: int | None) -> Partial
         frames.append(_of_device(trace, kernels, device, buckets))
         notes.extend(fill_notes(kernels, device))
     return Partial(pl.concat(frames), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Device utilization over time",
+    device_utilization_series,
+    RESULT,
+    chart=Lines("time", "utilization", by=("rank", "device")),
+)
 
 
 def _window(view: Scope) -> tuple[int, int]:

@@ -14,12 +14,12 @@ from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -34,7 +34,7 @@ RESULT = Schema(
 )
 
 
-def devices(job: Job, *, select: Selection = ALL) -> Result:
+def devices(trace: Trace, select: Selection) -> Partial:
     """On which machine did each rank run, as which process, and on which devices?
 
     Method. A row for each device on which a rank ran any work, described as the file lists it. ROCm numbers work as
@@ -49,19 +49,6 @@ def devices(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Devices that a rank sees and does not use are in `trace_info`. ROCm states no compute capability, and files
     cut by other tools may state no devices: then these columns are null.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Devices", devices, RESULT, across_ranks=True, of_device_work=False)
-
-_WORKER: Final = re.compile(r"(?!.*(?:step|rank|worker|epoch))(.+)_(\d{1,18})", re.IGNORECASE)
-"""How torch's handler names a worker: the machine and the process; `worker0_step_12` is somebody's own name."""
-
-_NAME: Final = re.compile(r"(.*?)(?:\.\d+)?\.pt\.trace\.json(?:\.gz)?")
-"""What stands before the time at which a file was written."""
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     work = device_work(trace)
     used = np.unique(work.device[view.device_work_mask]).tolist()
@@ -79,6 +66,15 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
             )
         )
     return Partial(RESULT.per_rank.frame(rows), tuple(notes))
+
+
+ANALYSIS = Analysis("Devices", devices, RESULT, across_ranks=True, of_device_work=False)
+
+_WORKER: Final = re.compile(r"(?!.*(?:step|rank|worker|epoch))(.+)_(\d{1,18})", re.IGNORECASE)
+"""How torch's handler names a worker: the machine and the process; `worker0_step_12` is somebody's own name."""
+
+_NAME: Final = re.compile(r"(.*?)(?:\.\d+)?\.pt\.trace\.json(?:\.gz)?")
+"""What stands before the time at which a file was written."""
 
 
 def _described(trace: Trace, number: int, device: Device | None) -> tuple[int | str | None, ...]:

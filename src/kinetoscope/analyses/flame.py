@@ -20,15 +20,15 @@ from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, frame_text
 from kinetoscope.model.execution.marks import is_module_call
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -44,9 +44,9 @@ Backward = Literal["thread", "forward"]
 
 
 def flame(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     weight: Annotated[
         Weight,
         Param("device time, host time, or auto: device time if there is any.", choices=("auto", "device", "host")),
@@ -63,7 +63,7 @@ def flame(
             choices=("thread", "forward"),
         ),
     ] = "thread",
-) -> Result:
+) -> Partial:
     """Through which calls does the time go, from the program down to the kernel?
 
     Method. A row is a path of nested calls: Python calls, annotations, operators, runtime calls. With host time, each
@@ -82,16 +82,19 @@ def flame(
     call inside a thousand others is no frame. The frames of compiled kernels end with their lines in the program, where
     files of torch.compile tell them (see `compiled_kernels`).
     """
-    return job.map(
-        _of_trace,
-        ANALYSIS,
-        select,
-        weight=weight,
-        python=python,
-        operators=operators,
-        kernels=kernels,
-        backward=backward,
-    )
+    view = scope(trace, select)
+    notes: list[Note] = []
+    on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
+    paths = _paths(trace, python, operators, operators and not on_device, backward)
+    frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
+    if on_device and not view.device_work_mask.any():
+        notes.append(no_work_note(view, "weight=host weighs by host time"))
+    if python != "none" and not (trace.kind == EventKind.PYTHON).any():
+        notes.append(not_recorded("Python calls"))
+    if weight == "auto":
+        of = "device" if on_device else "host"
+        notes.append(Note("VALUES_ARE", f"Values are {of} time.", about=of))
+    return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))
 
 
 ANALYSIS = Analysis("Flame graph", flame, RESULT, chart=Bars("stack", "value"), of_operators=True)
@@ -120,31 +123,6 @@ class _Paths:
         for parent, label in zip(self.tree.parent.tolist(), self.tree.label.tolist(), strict=True):
             texts.append(texts[parent] + SEPARATOR + self.frames[label] if parent >= 0 else self.frames[label])
         return texts
-
-
-def _of_trace(
-    trace: Trace,
-    select: Selection,
-    *,
-    weight: Weight,
-    python: Python,
-    operators: bool,
-    kernels: bool,
-    backward: Backward,
-) -> Partial:
-    view = scope(trace, select)
-    notes: list[Note] = []
-    on_device = weight == "device" or (weight == "auto" and bool(view.device_work_mask.any()))
-    paths = _paths(trace, python, operators, operators and not on_device, backward)
-    frame = _device(view, paths, kernels=kernels) if on_device else _host(view, paths)
-    if on_device and not view.device_work_mask.any():
-        notes.append(no_work_note(view, "weight=host weighs by host time"))
-    if python != "none" and not (trace.kind == EventKind.PYTHON).any():
-        notes.append(not_recorded("Python calls"))
-    if weight == "auto":
-        of = "device" if on_device else "host"
-        notes.append(Note("VALUES_ARE", f"Values are {of} time.", about=of))
-    return Partial(frame.group_by("stack").sum().sort(["value", "stack"], descending=[True, False]), tuple(notes))
 
 
 # --- paths

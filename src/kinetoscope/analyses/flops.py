@@ -20,18 +20,18 @@ from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.execution.autograd import recomputed_ops
 from kinetoscope.model.execution.calls import call_name
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -73,16 +73,16 @@ _SHOWN_OPERATORS: Final = 3
 
 
 def flops(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By,
         Param(
             "A row for each operator and its shapes, for each module, or each step.", choices=("op", "module", "step")
         ),
     ] = "op",
-) -> Result:
+) -> Partial:
     """How many floating-point operations do matrix products, convolutions and attention take, and how fast do they run?
 
     Method. FLOPs follow from shapes, with 2 for a multiplication and an addition: 2·m·n·k for a product of m × k by k ×
@@ -108,13 +108,6 @@ def flops(
     autograd's engine, which files of 2021 lack. With a time range, calls that start in it count with all of their
     device work, and whole steps that reach into it. A module has what it calls itself, not what modules inside it call.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
-
-
-ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"), of_operators=True)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     view = unclipped(view) if by == "step" else view
     rates = flop_rates(view)
@@ -131,6 +124,9 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
         unseen.append(Note("AT_LEAST", "So what stands here is the least that it can be, MFU and HFU too."))
     notes += [*unseen, *_peaks(trace, rates), *too_fast]
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis("FLOPs", flops, RESULT, chart=Bars("name", "flop"), of_operators=True)
 
 
 # --- rows

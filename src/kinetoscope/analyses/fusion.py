@@ -18,19 +18,19 @@ from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.execution.program import operators_in_name
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import CallStacks, call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls
 from kinetoscope.model.roofline.fusion import FusableChains, call_times, fusable_chains
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,7 +55,7 @@ RESULT = Schema(
 )
 
 
-def fusion(job: Job, *, select: Selection = ALL) -> Result:
+def fusion(trace: Trace, select: Selection) -> Partial:
     """Which chains of operators write results only for the next one to read, and what would one fused kernel save?
 
     Method. Operators that compute element by element, normalize, reduce, copy or look up embeddings are bound by
@@ -78,16 +78,6 @@ def fusion(job: Job, *, select: Selection = ALL) -> Result:
     stands before or behind them; neither are optimizers, of which torch has fused forms (HOST004 names them). Without
     shapes there are no chains. Calls that start in the selection count with all of their device work.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Fusable chains", fusion, RESULT, chart=Bars("chain", "saved_time"), of_operators=True)
-
-_SCHEMA: Final = RESULT.per_rank.types
-_NUMBER: Final = re.compile(r"_\d+(?=/|$)")
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     notes: list[Note] = []
     chains, costed = fusable_chains(trace), costed_calls(trace)
@@ -98,6 +88,12 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         nulls_last=True,
     )
     return Partial(frame, (*notes, *_notes(view, eager, frame)))
+
+
+ANALYSIS = Analysis("Fusable chains", fusion, RESULT, chart=Bars("chain", "saved_time"), of_operators=True)
+
+_SCHEMA: Final = RESULT.per_rank.types
+_NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
 
 # --- rows

@@ -13,12 +13,12 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.compile.breaks import UNKNOWN_SITE, broken_calls
 from kinetoscope.model.compile.log import NOTHING_COMPILED, log_entries, no_log
 from kinetoscope.model.compile.regions import compiled_regions
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -45,7 +45,7 @@ RESULT = Schema(
 )
 
 
-def graph_breaks(job: Job, *, select: Selection = ALL) -> Result:
+def graph_breaks(trace: Trace, select: Selection) -> Partial:
     """Where do the graphs of torch.compile break, why, and how much time passes between their pieces?
 
     Method. A row for each place that torch's structured log names (see `compilations` for where it comes from), the
@@ -62,13 +62,6 @@ def graph_breaks(job: Job, *, select: Selection = ALL) -> Result:
     AOTAutograd's and Inductor's leave no span: the time before the next piece is then 0. What a larger graph would gain
     by fusion is not known.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"), of_device_work=False)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view, breaks, regions = scope(trace, select), broken_calls(trace), compiled_regions(trace)
     count, site = len(breaks.sites), breaks.site
     after = regions.rows[breaks.between.region]
@@ -103,6 +96,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         ["between", "file", "line"], descending=[True, False, False], nulls_last=True
     )
     return Partial(frame, tuple(_notes(trace, len(rows))))
+
+
+ANALYSIS = Analysis("Graph breaks", graph_breaks, RESULT, chart=Bars("line", "between"), of_device_work=False)
 
 
 def _notes(trace: Trace, found: int) -> Iterator[Note]:

@@ -18,17 +18,17 @@ from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import RANGE_CATEGORY, work_annotations
 from kinetoscope.model.graphs.templates import MIN_RUNS, Outliers, idle_before, outliers
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import labels, work_categories
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.steps.scope import origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -69,11 +69,11 @@ RESULT = Schema(
 
 
 def graph_nodes(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     template: Annotated[int | None, Param("Only the nodes of this template of `graphs`.")] = None,
-) -> Result:
+) -> Partial:
     """What does each node of a CUDA graph do, and how long does it take from replay to replay?
 
     Method. A row for each node of each template (see `graphs`), in the order of the graph; its runs are the work of all
@@ -90,17 +90,6 @@ def graph_nodes(
     branches may change places. Without a capture trace or annotations, operators and modules are not known. A node that
     runs nothing on the device has no row.
     """
-    return job.map(_of_trace, ANALYSIS, select, template=template)
-
-
-ANALYSIS = Analysis(
-    "Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True
-)
-
-_STATISTICS: Final = ("total", "median", "min", "p99", "max")
-
-
-def _of_trace(trace: Trace, select: Selection, *, template: int | None) -> Partial:
     view = scope(trace, select)
     of = selected_replays(view)
     work, every = view.device_work, of.every
@@ -142,6 +131,13 @@ def _of_trace(trace: Trace, select: Selection, *, template: int | None) -> Parti
         }
     )
     return Partial(frame, (*of.notes, *_notes(frame)))
+
+
+ANALYSIS = Analysis(
+    "Nodes of CUDA graphs", graph_nodes, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True
+)
+
+_STATISTICS: Final = ("total", "median", "min", "p99", "max")
 
 
 def _captured(trace: Trace, place: Int32s) -> dict[str, pl.Series]:

@@ -19,16 +19,16 @@ from kinetoscope.model.graphs.annotated import has_lost_streams
 from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.graphs.replays import Replays, replays
 from kinetoscope.model.graphs.templates import ReplayTimes, Templates, replay_times, templates
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.captured_calls import CaptureSource
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, RatioOf, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, RatioOf, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -73,7 +73,7 @@ RESULT = Schema(
 )
 
 
-def graphs(job: Job, *, select: Selection = ALL) -> Result:
+def graphs(trace: Trace, select: Selection) -> Partial:
     """Which CUDA graphs are replayed, how long does a replay take, and what were their kernels captured for?
 
     Method. A replay is the launch of a graph and all device work with its correlation id. Replays of one graph with the
@@ -92,52 +92,6 @@ def graphs(job: Job, *, select: Selection = ALL) -> Result:
     Limits. A replay is selected by its launch; with a range of time, one that starts in it counts as a whole. Replays
     of which nothing ran are not here. Gaps are those of a device; copies and eager kernels may run in them.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "CUDA graphs", graphs, RESULT, chart=Bars("template", "total"), of_operators=True, counts_warm_up=True
-)
-
-SOURCES: Final = {
-    CaptureSource.BOTH: "annotations, capture",
-    CaptureSource.ANNOTATIONS: "annotations",
-    CaptureSource.CAPTURE: "capture",
-    CaptureSource.LAUNCH: "launch",
-}
-
-
-@dataclass(frozen=True)
-class SelectedReplays:
-    """The replays of a selection.
-
-    Attributes:
-        every, found, times: of the trace: the replays, their templates, their times.
-        chosen: bool [replays], which are selected.
-        pieces: int32 [pieces], places in `every.work` of the work of these.
-        notes: sentences about them.
-    """
-
-    every: Replays
-    found: Templates
-    times: ReplayTimes
-    chosen: Bools
-    pieces: Int32s
-    notes: tuple[Note, ...]
-
-
-def selected_replays(view: Scope) -> SelectedReplays:
-    """The replays of a selection, by their launches and, with a range of time, by their starts."""
-    trace = view.trace
-    every, found, times = replays(trace), templates(trace), replay_times(trace)
-    chosen = np.bincount(every.replay[view.device_work_mask[every.work]], minlength=len(every)) > 0
-    if view.clip is not None:
-        chosen &= (times.start >= view.clip[0]) & (times.start < view.clip[1])
-    pieces = np.flatnonzero(chosen[every.replay]).astype(np.int32)
-    return SelectedReplays(every, found, times, chosen, pieces, tuple(_notes(view, every, found, chosen)))
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     of = selected_replays(view)
     if not len(of.pieces):
@@ -188,6 +142,48 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         }
     ).with_columns(concurrency=pl.when(pl.col("busy") > 0).then(pl.col("total") / pl.col("busy")))
     return Partial(frame.sort("total", "template", descending=[True, False]), of.notes)
+
+
+ANALYSIS = Analysis(
+    "CUDA graphs", graphs, RESULT, chart=Bars("template", "total"), of_operators=True, counts_warm_up=True
+)
+
+SOURCES: Final = {
+    CaptureSource.BOTH: "annotations, capture",
+    CaptureSource.ANNOTATIONS: "annotations",
+    CaptureSource.CAPTURE: "capture",
+    CaptureSource.LAUNCH: "launch",
+}
+
+
+@dataclass(frozen=True)
+class SelectedReplays:
+    """The replays of a selection.
+
+    Attributes:
+        every, found, times: of the trace: the replays, their templates, their times.
+        chosen: bool [replays], which are selected.
+        pieces: int32 [pieces], places in `every.work` of the work of these.
+        notes: sentences about them.
+    """
+
+    every: Replays
+    found: Templates
+    times: ReplayTimes
+    chosen: Bools
+    pieces: Int32s
+    notes: tuple[Note, ...]
+
+
+def selected_replays(view: Scope) -> SelectedReplays:
+    """The replays of a selection, by their launches and, with a range of time, by their starts."""
+    trace = view.trace
+    every, found, times = replays(trace), templates(trace), replay_times(trace)
+    chosen = np.bincount(every.replay[view.device_work_mask[every.work]], minlength=len(every)) > 0
+    if view.clip is not None:
+        chosen &= (times.start >= view.clip[0]) & (times.start < view.clip[1])
+    pieces = np.flatnonzero(chosen[every.replay]).astype(np.int32)
+    return SelectedReplays(every, found, times, chosen, pieces, tuple(_notes(view, every, found, chosen)))
 
 
 def greatest_of_each(code: Int32s, values: Int64s, size: int) -> Int64s:

@@ -16,16 +16,16 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -45,14 +45,14 @@ By = Literal["operator", "kernel"]
 
 
 def hardware_counters(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By,
         Param("A row for each operator, or for each operator and kernel, and counter.", choices=("operator", "kernel")),
     ] = "operator",
-) -> Result:
+) -> Partial:
     """What did the device's hardware counters count, for which operators?
 
     Method. CUPTI's range profiler replays each kernel alone while counters are read; the file then holds a range for
@@ -69,7 +69,16 @@ def hardware_counters(
     `experimental_config=_ExperimentalConfig(profiler_metrics=[…], profiler_measure_per_kernel=True)`, in torch before
     mid-2026.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
+    view = scope(trace, select)
+    values = counters(trace, EventKind.COUNTER_RANGE)
+    if not len(values.rows):
+        note = not_recorded("counters")
+        return Partial(RESULT.per_rank.empty(), (note,))
+    launch, notes = _launches(trace)
+    of_event = launch[values.rows]
+    chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
+    samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
+    return Partial(_frame(view, samples, by), tuple(notes))
 
 
 ANALYSIS = Analysis(
@@ -89,19 +98,6 @@ class _Samples:
     key: Int32s
     value: Floats
     launch: Int32s
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
-    view = scope(trace, select)
-    values = counters(trace, EventKind.COUNTER_RANGE)
-    if not len(values.rows):
-        note = not_recorded("counters")
-        return Partial(RESULT.per_rank.empty(), (note,))
-    launch, notes = _launches(trace)
-    of_event = launch[values.rows]
-    chosen = view.host_mask[np.where(of_event >= 0, of_event, values.rows)] & ~np.isnan(values.value)
-    samples = _Samples(values.rows[chosen], values.key[chosen], values.value[chosen], of_event[chosen])
-    return Partial(_frame(view, samples, by), tuple(notes))
 
 
 def _launches(trace: Trace) -> tuple[Int32s, list[Note]]:

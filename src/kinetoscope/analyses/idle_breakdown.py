@@ -16,12 +16,12 @@ from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
 from kinetoscope.model.health.data_quality import note_of_gaps
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,16 +55,16 @@ RESULT = Schema(
 
 
 def idle_breakdown(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By, Param("Gaps of whole devices, or of each stream (HTA's).", choices=("device", "stream"))
     ] = "device",
     launch_latency: Annotated[
         int, Param("What a launch takes to reach an idle device, at most.", "ns")
     ] = LAUNCH_LATENCY_NS,
-) -> Result:
+) -> Partial:
     """Why did each device run nothing: was the host late, or what did the device wait for?
 
     Method. A device is idle while nothing runs on any of its streams; time before its first recorded work may be work
@@ -96,15 +96,6 @@ def idle_breakdown(
     Limits. Only the launching thread is examined: if it waited for another thread, that reads as nothing recorded. The
     profiler itself slows the host.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by, launch_latency=launch_latency)
-
-
-ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"), counts_warm_up=True)
-
-_STATISTICS: Final = ("mean", "min", "p25", "median", "p75", "std")
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -> Partial:
     view = scope(trace, select)
     if not counted_work(unclipped(view)).any():
         return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
@@ -112,6 +103,11 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, launch_latency: int) -
     notes = [*(notes_of_earlier_work(trace) if held_up else ()), *filter(None, (note_of_gaps(trace),))]
     idle = gaps(view, by_stream=by == "stream")
     return Partial(_frame(view, idle, idle_charges(view, idle, by, launch_latency), by), tuple(notes))
+
+
+ANALYSIS = Analysis("Idle time", idle_breakdown, RESULT, chart=Bars("detail", "time"), counts_warm_up=True)
+
+_STATISTICS: Final = ("mean", "min", "p25", "median", "p75", "std")
 
 
 def _frame(view: Scope, idle: Gaps, charges: IdleCharges, by: By) -> pl.DataFrame:

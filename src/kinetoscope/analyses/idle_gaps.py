@@ -15,14 +15,14 @@ from kinetoscope.model.device.gaps import gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, idle_charges
 from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope, unclipped
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -42,15 +42,15 @@ RESULT = Schema(
 
 
 def idle_gaps(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[By, Param("Gaps of whole devices, or of each stream.", choices=("device", "stream"))] = "device",
     min_duration: Annotated[int, Param("Gaps that are shorter are left out.", "ns")] = 0,
     launch_latency: Annotated[
         int, Param("What a launch takes to reach an idle device, at most.", "ns")
     ] = LAUNCH_LATENCY_NS,
-) -> Result:
+) -> Partial:
     """When did each device run nothing, for how long, and what ended it?
 
     Method. The gaps of `idle_breakdown`, a row for each, the longest first. A gap may have several reasons, as when the
@@ -62,13 +62,6 @@ def idle_gaps(
 
     Limits. As of `idle_breakdown`: only the launching thread is examined.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by, min_duration=min_duration, launch_latency=launch_latency)
-
-
-ANALYSIS = Analysis("Idle gaps", idle_gaps, RESULT, chart=Bars("operator", "duration"), counts_warm_up=True)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By, min_duration: int, launch_latency: int) -> Partial:
     view = scope(trace, select)
     notes: list[Note] = []
     if not counted_work(unclipped(view)).any():
@@ -103,3 +96,6 @@ def _of_trace(trace: Trace, select: Selection, *, by: By, min_duration: int, lau
     )
     frame = frame.sort("duration", "device", "stream", "start", descending=[True, False, False, False])
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis("Idle gaps", idle_gaps, RESULT, chart=Bars("operator", "duration"), counts_warm_up=True)

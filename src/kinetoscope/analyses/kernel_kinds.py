@@ -11,11 +11,11 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -28,7 +28,7 @@ RESULT = Schema(
 )
 
 
-def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
+def kernel_kinds(trace: Trace, select: Selection) -> Partial:
     """How long does each device compute, communicate and copy, and which of these at the same time?
 
     Method. Device work is computation, communication (kernels of collective libraries) or memory (copies and sets).
@@ -41,7 +41,10 @@ def kernel_kinds(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. This tells kinds apart, not kernels: see `kernels`. Ranks without device work have no row.
     """
-    return job.map(_of_trace, ANALYSIS, select)
+    view = scope(trace, select)
+    rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
+    notes = [] if rows else [no_work_note(view)]
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("kinds", "time"), counts_warm_up=True)
@@ -49,13 +52,6 @@ ANALYSIS = Analysis("Kinds of device work", kernel_kinds, RESULT, chart=Bars("ki
 _KINDS: Final = ("computation", "communication", "memory")
 
 Row = tuple[int | None, str, int, float, int]
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view = scope(trace, select)
-    rows = [row for each in busy(view) for row in sorted(_rows(each), key=lambda row: (-row[2], row[1]))]
-    notes = [] if rows else [no_work_note(view)]
-    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 def _rows(each: Busy) -> Iterator[Row]:

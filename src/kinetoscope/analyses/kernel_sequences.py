@@ -18,14 +18,14 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -45,14 +45,14 @@ _MAX_LEVELS: Final = 100
 
 
 def kernel_sequences(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     operator: Annotated[
         str | None, Param("Name of an operator or annotation, in full; none: the outermost operators of each thread.")
     ] = None,
     min_length: Annotated[int, Param("Shorter sequences are left out; 0 shows calls that launched nothing, too.")] = 1,
-) -> Result:
+) -> Partial:
     """Which sequences of kernels do the calls of an operator launch, how often, and at what cost?
 
     Method. The sequence of a call is all device work launched by it or by calls inside it, in order of the launches;
@@ -69,30 +69,6 @@ def kernel_sequences(
     start. With a time range or selected steps, calls that start in them count with all that they launched; with
     selected devices or streams the sequence is of work on those.
     """
-    return job.map(_of_trace, ANALYSIS, select, operator=operator, min_length=min_length)
-
-
-ANALYSIS = Analysis(
-    "Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"), of_operators=True
-)
-
-
-@dataclass(frozen=True)
-class _Launched:
-    """What each chosen call launched.
-
-    Attributes:
-        calls: int32 [calls], their rows.
-        offsets: int64 [calls + 1]: call n launched `work[offsets[n]:offsets[n + 1]]`.
-        work: int64 [pairs], places in the device work.
-    """
-
-    calls: Int32s
-    offsets: Int64s
-    work: Int64s
-
-
-def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_length: int) -> Partial:
     view = scope(trace, select)
     notes: list[Note] = []
     chosen = outermost_ops(trace) if operator is None else _named(trace, operator)
@@ -127,6 +103,26 @@ def _of_trace(trace: Trace, select: Selection, *, operator: str | None, min_leng
     notes += _notes(operator, min_length, launched, selected, first[length[first] < min_length], codes)
     order = ["device_time", "calls", "operator", "sequence"]
     return Partial(frame.sort(order, descending=[True, True, False, False], nulls_last=True), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Kernel sequences", kernel_sequences, RESULT, chart=Bars("sequence", "device_time"), of_operators=True
+)
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """What each chosen call launched.
+
+    Attributes:
+        calls: int32 [calls], their rows.
+        offsets: int64 [calls + 1]: call n launched `work[offsets[n]:offsets[n + 1]]`.
+        work: int64 [pairs], places in the device work.
+    """
+
+    calls: Int32s
+    offsets: Int64s
+    work: Int64s
 
 
 # --- which calls, and what they launched

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -12,15 +11,15 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.charts import Ranges
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -38,12 +37,11 @@ RESULT = Schema(
 
 
 def kernel_spread(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     kernel: Annotated[str, Param("Kernels whose names hold this; empty: those that take most time.")] = "",
-    kernels: Annotated[int, Param("How many kernels, by their total over all ranks; 0: all.")] = 10,
-) -> Result:
+) -> Partial:
     """Does the same kernel take as long on one rank as on the others?
 
     Method. A row for each rank and kernel, with mean, shortest and longest call and standard deviation. Kernels are
@@ -61,21 +59,6 @@ def kernel_spread(
     Limits. Copies and sets count as kernels here. Calls of one name with different shapes are one row. With a time
     range, calls that start in it count, in full.
     """
-    return job.reduce(_of_trace, join, partial(_finished, limit=kernels), ANALYSIS, select, kernel=kernel)
-
-
-ANALYSIS = Analysis(
-    "Kernel spread",
-    kernel_spread,
-    RESULT,
-    chart=Ranges("name", "rank", low="min", value="mean", high="max"),
-    across_ranks=True,
-)
-
-_OF_RANK = RESULT.without("ranks", "ratio")
-
-
-def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     view = scope(trace, select)
     work = view.device_work
     notes: list[Note] = []
@@ -110,7 +93,14 @@ def _of_trace(trace: Trace, select: Selection, *, kernel: str) -> Partial:
     return Partial(_OF_RANK.conform(frame), tuple(notes))
 
 
-def _finished(frame: pl.DataFrame, *, limit: int) -> pl.DataFrame:
+_OF_RANK = RESULT.without("ranks", "ratio")
+
+
+def _finished(
+    frame: pl.DataFrame,
+    *,
+    kernels: Annotated[int, Param("How many kernels, by their total over all ranks; 0: all.")] = 10,
+) -> pl.DataFrame:
     """One row for each rank and kernel (two names with one label, and cycles of a rank, are joined)."""
     calls = pl.col("calls")
     mean = pl.col("total").sum() / calls.sum()
@@ -125,11 +115,22 @@ def _finished(frame: pl.DataFrame, *, limit: int) -> pl.DataFrame:
         everywhere=pl.col("total").sum(), ranks=pl.len(), middle=pl.col("mean").median()
     )
     of_all = of_all.sort("everywhere", "name", "kind", descending=[True, False, False])
-    if limit > 0:
-        of_all = of_all.head(limit)
+    if kernels > 0:
+        of_all = of_all.head(kernels)
     rows = by_rank.join(of_all, on=["name", "kind"])
     ratio = pl.when(pl.col("middle") > 0).then(pl.col("mean") / pl.col("middle"))
     rows = rows.with_columns(ratio=ratio).sort(
         "rank", "everywhere", "name", "kind", descending=[False, True, False, False]
     )
     return rows.select(RESULT.names)
+
+
+ANALYSIS = Analysis(
+    "Kernel spread",
+    kernel_spread,
+    RESULT,
+    combine=join,
+    finish=_finished,
+    chart=Ranges("name", "rank", low="min", value="mean", high="max"),
+    across_ranks=True,
+)

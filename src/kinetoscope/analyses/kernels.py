@@ -19,17 +19,17 @@ from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.graphs.annotated import annotated_keys, argument_values
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, KeyIf, MeanBy, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, KeyIf, MeanBy, Param, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -79,9 +79,9 @@ GroupBy = Literal["name", "launch", "annotation"]
 
 
 def kernels(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     group_by: Annotated[
         GroupBy,
         Param(
@@ -95,7 +95,7 @@ def kernels(
         Param("Also by this argument of the kernels, such as `module_fqn` where kernels of graphs are annotated."),
     ] = None,
     copies: Annotated[bool, Param("List memory copies and sets, too.")] = False,
-) -> Result:
+) -> Partial:
     """Which kernels take the devices' time, how often do they run, and how well do they fill the device?
 
     Method. Calls of one name are one row; with `group_by="launch"` only those that also agree in operator, grid, block,
@@ -116,38 +116,6 @@ def kernels(
     multiprocessor, occupancy or registers. With a time range, totals are of the time inside it; calls and statistics of
     those that start in it.
     """
-    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, argument=argument, copies=copies)
-
-
-ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True)
-
-_STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
-_FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
-"""Arguments that tell how well a kernel fills the device, and their names for people."""
-
-
-@dataclass(frozen=True)
-class _Attributes:
-    """What a launch is configured by: int64 [work] each; string codes, or numbers with −1 where not recorded."""
-
-    operator: Int64s
-    grid: Int64s
-    block: Int64s
-    registers: Int64s
-    shared_memory: Int64s
-    annotations: Int64s
-    argument: Int64s
-
-    def all(self) -> tuple[Int64s, ...]:
-        return self.operator, self.grid, self.block, self.registers, self.shared_memory, self.annotations
-
-    def keys(self, group_by: GroupBy) -> tuple[Int64s, ...]:
-        """What the calls of a row have in common besides name and kind."""
-        by = {"annotation": (self.annotations,), "launch": self.all()[:-1]}.get(group_by, ())
-        return (self.argument, *by) if (self.argument >= 0).any() else by
-
-
-def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: str | None, copies: bool) -> Partial:
     view = scope(trace, select)
     work = view.device_work
     notes: list[Note] = []
@@ -211,6 +179,34 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, argument: s
     ]
     frame = frame.sort(order, descending=[True] + [False] * (len(order) - 1), nulls_last=True)
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis("Kernels", kernels, RESULT, chart=Bars("name", "total"), of_operators=True, counts_warm_up=True)
+
+_STATISTICS: Final = ("calls", "mean", "median", "min", "max", "p99")
+_FILLINGS: Final = {"blocks_per_sm": "blocks per multiprocessor", "occupancy": "occupancy"}
+"""Arguments that tell how well a kernel fills the device, and their names for people."""
+
+
+@dataclass(frozen=True)
+class _Attributes:
+    """What a launch is configured by: int64 [work] each; string codes, or numbers with −1 where not recorded."""
+
+    operator: Int64s
+    grid: Int64s
+    block: Int64s
+    registers: Int64s
+    shared_memory: Int64s
+    annotations: Int64s
+    argument: Int64s
+
+    def all(self) -> tuple[Int64s, ...]:
+        return self.operator, self.grid, self.block, self.registers, self.shared_memory, self.annotations
+
+    def keys(self, group_by: GroupBy) -> tuple[Int64s, ...]:
+        """What the calls of a row have in common besides name and kind."""
+        by = {"annotation": (self.annotations,), "launch": self.all()[:-1]}.get(group_by, ())
+        return (self.argument, *by) if (self.argument >= 0).any() else by
 
 
 def _durations(view: Scope, work: DeviceWork) -> tuple[Bools, Int64s]:

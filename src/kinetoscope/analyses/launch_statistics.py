@@ -13,13 +13,13 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.launches import is_selected, launch_notes, launches
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -49,12 +49,12 @@ RESULT = Schema(
 
 
 def launch_statistics(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     slow_call: Annotated[int, Param("Calls that take longer than this are slow.", "ns")] = 50_000,
     long_delay: Annotated[int, Param("Delays above this are long.", "ns")] = 100_000,
-) -> Result:
+) -> Partial:
     """What does it cost the host to launch work, and how long until the work begins?
 
     Method. All calls that launch device work (see `launches`), by name and all together. Launch delay is from the end
@@ -69,15 +69,6 @@ def launch_statistics(
 
     Limits. The profiler makes each call some microseconds slower. Calls of several threads overlap.
     """
-    return job.map(_of_trace, ANALYSIS, select, slow_call=slow_call, long_delay=long_delay)
-
-
-ANALYSIS = Analysis("Launch statistics", launch_statistics, RESULT, chart=Bars("name", "total"))
-
-ALL_CALLS: Final = "(all)"
-
-
-def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: int) -> Partial:
     view = scope(trace, select)
     calls = launches(trace)
     chosen = np.flatnonzero(is_selected(view, calls))
@@ -106,6 +97,11 @@ def _of_trace(trace: Trace, select: Selection, *, slow_call: int, long_delay: in
     ]
     by_name = parts[1].sort(["total", "name"], descending=[True, False])
     return Partial(pl.concat([parts[0], by_name]), tuple(notes))
+
+
+ANALYSIS = Analysis("Launch statistics", launch_statistics, RESULT, chart=Bars("name", "total"))
+
+ALL_CALLS: Final = "(all)"
 
 
 def _statistics(

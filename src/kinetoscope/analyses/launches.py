@@ -11,13 +11,13 @@ from kinetoscope.model.device.launches import Launches, is_selected, launch_note
 from kinetoscope.model.device.launches import launches as find_launches
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.calls import names_of_calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments, polars_columns
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -38,7 +38,7 @@ RESULT = Schema(
 )
 
 
-def launches(job: Job, *, select: Selection = ALL) -> Result:
+def launches(trace: Trace, select: Selection) -> Partial:
     """Which call launched what, how long did the call take, and how long until its work began?
 
     Method. A row for each call of the runtime or driver that launches device work: every call that device work refers
@@ -53,18 +53,14 @@ def launches(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. Null delay and work: the work was not recorded. Filters of devices and streams go by the first work.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Launches", launches, RESULT)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     calls = find_launches(trace)
     chosen = np.flatnonzero(is_selected(view, calls))
     notes = launch_notes(view, calls, chosen)
     return Partial(_frame(view, calls, chosen), tuple(notes))
+
+
+ANALYSIS = Analysis("Launches", launches, RESULT)
 
 
 def _frame(view: Scope, calls: Launches, chosen: Int64s) -> pl.DataFrame:

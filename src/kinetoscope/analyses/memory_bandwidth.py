@@ -12,12 +12,12 @@ from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.copies import Transfers, transfers
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, MeanBy, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -56,7 +56,7 @@ RESULT = Schema(
 )
 
 
-def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
+def memory_bandwidth(trace: Trace, select: Selection) -> Partial:
     """How much do copies and sets of device memory move in each direction, and how fast?
 
     Method. The bandwidth of a copy is its bytes / its duration; `copy_bandwidth` is its mean over the copies, weighted
@@ -72,13 +72,6 @@ def memory_bandwidth(job: Job, *, select: Selection = ALL) -> Result:
     size, bytes is null. With a time range, times are cut to it; calls and bytes are of those that start in it. Selected
     steps choose copies by their launches and cut only busy_share, which is of the time in these steps.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Memory bandwidth", memory_bandwidth, RESULT, chart=Bars("direction", "bandwidth"))
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     copies = transfers(view)
     groups = len(copies)
@@ -112,6 +105,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         schema_overrides={"busy_share": pl.Float64},
     )
     return Partial(frame, copies.notes)
+
+
+ANALYSIS = Analysis("Memory bandwidth", memory_bandwidth, RESULT, chart=Bars("direction", "bandwidth"))
 
 
 def _busy(copies: Transfers, chosen: Bools) -> Intervals:

@@ -7,12 +7,12 @@ import polars as pl
 from kinetoscope.charts import Lines
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.copies import transfers
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -24,7 +24,7 @@ RESULT = Schema(
 )
 
 
-def memory_bandwidth_series(job: Job, *, select: Selection = ALL) -> Result:
+def memory_bandwidth_series(trace: Trace, select: Selection) -> Partial:
     """How does the memory bandwidth that copies and sets use change over time?
 
     Method. Each copy counts with its bytes / its duration while it runs; the value is the sum over the running copies.
@@ -37,18 +37,6 @@ def memory_bandwidth_series(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Copies without a size or a duration are counted in the notes and add nothing. With a time range, copies are
     cut to it. Sums are exact to about 15 digits of the greatest of them, and exactly 0 when nothing runs.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Memory bandwidth over time",
-    memory_bandwidth_series,
-    RESULT,
-    chart=Lines("time", "bandwidth", by=("rank", "device", "direction")),
-)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     copies = transfers(scope(trace, select))
     curve = copies.bandwidth
     frame = pl.DataFrame(
@@ -60,3 +48,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         }
     )
     return Partial(frame, copies.notes)
+
+
+ANALYSIS = Analysis(
+    "Memory bandwidth over time",
+    memory_bandwidth_series,
+    RESULT,
+    chart=Lines("time", "bandwidth", by=("rank", "device", "direction")),
+)

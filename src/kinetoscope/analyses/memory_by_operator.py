@@ -16,7 +16,7 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import ShownCalls, call_names, calls, names_of_calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import (
     CALL_KINDS,
     IN_NO_CALL,
@@ -28,11 +28,11 @@ from kinetoscope.model.memory.allocator import (
     memory_instants,
 )
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -61,7 +61,7 @@ RESULT = Schema(
 _MEASURES: Final = ("size_increase", "allocations", "allocation_size")
 
 
-def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
+def memory_by_operator(trace: Trace, select: Selection) -> Partial:
     """Which operators allocate memory, and which free it?
 
     Method. What an allocator allocated or freed is charged to the innermost operator or annotation that ran on that
@@ -77,7 +77,22 @@ def memory_by_operator(job: Job, *, select: Selection = ALL) -> Result:
     the two. Only the calls of the allocating thread count here; `operators`, as torch's `key_averages`, charges what
     any thread did while a call ran. Streams choose nothing, and numbers of devices choose those whose memory it is.
     """
-    return job.map(_of_trace, ANALYSIS, select)
+    view = scope(trace, select)
+    instants = memory_instants(trace)
+    chosen = instants_in(view)
+    nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
+    own = gather_parent(nested.around, innermost_calls(trace))
+    rows = _rows(view, nested)
+    frames = [RESULT.per_rank.empty()]
+    for device in np.unique(instants.device[chosen]).tolist():
+        here = np.flatnonzero(chosen & (instants.device == device))
+        name = pl.lit(instants.device_name(device)).alias("device")
+        for part in (
+            _of_calls(trace, nested, rows, own[here], instants.size[here]),
+            _outside(own[here], instants.size[here]),
+        ):
+            frames.append(part.select(name, pl.all()))
+    return Partial(pl.concat(frames), tuple(_notes(view, len(instants), bool(chosen.any()))))
 
 
 ANALYSIS = Analysis(
@@ -103,25 +118,6 @@ class _Rows:
     code: Int32s
     first: Int32s
     calls: Int64s
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view = scope(trace, select)
-    instants = memory_instants(trace)
-    chosen = instants_in(view)
-    nested = calls(trace, EventKind.PYTHON, EventKind.RUNTIME)
-    own = gather_parent(nested.around, innermost_calls(trace))
-    rows = _rows(view, nested)
-    frames = [RESULT.per_rank.empty()]
-    for device in np.unique(instants.device[chosen]).tolist():
-        here = np.flatnonzero(chosen & (instants.device == device))
-        name = pl.lit(instants.device_name(device)).alias("device")
-        for part in (
-            _of_calls(trace, nested, rows, own[here], instants.size[here]),
-            _outside(own[here], instants.size[here]),
-        ):
-            frames.append(part.select(name, pl.all()))
-    return Partial(pl.concat(frames), tuple(_notes(view, len(instants), bool(chosen.any()))))
 
 
 def _rows(view: Scope, nested: ShownCalls) -> _Rows:

@@ -13,17 +13,17 @@ from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, Instants, memory_instants, out_of_memory
 from kinetoscope.model.memory.record import MemoryRecord
 from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot
 from kinetoscope.model.steps.scope import Scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -45,11 +45,13 @@ RESULT = Schema(
 
 
 def memory_curve(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
-    points: Annotated[int, Param("Instants of a device's curve from a snapshot; 0: one for each event.")] = 2000,
-) -> Result:
+    points: Annotated[
+        int, Param("Instants of a device's curve from a snapshot; 0: one for each event.", check=_check)
+    ] = 2000,
+) -> Partial:
     """How much memory was in use on each device, over time?
 
     Method. A row for each instant at which an allocator allocated or freed memory, in order of device and time.
@@ -66,9 +68,10 @@ def memory_curve(
     torch's allocators (by NCCL, cuBLAS, the driver) is in no curve. A selection chooses instants; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    if points < 0:
-        raise UsageError(f"points is {points}; give a number of instants, or 0 for all")
-    return job.map(_of_trace, ANALYSIS, select, points=points)
+    view = memory_scope(trace, select)
+    frames = [_curve(record, record.selected(view), points) for record in memory_records(view, select.devices)]
+    frame = pl.concat([RESULT.per_rank.empty(), *frames])
+    return Partial(frame, (*_notes(view, memory_instants(trace), frame), *notes_of_snapshot(trace)))
 
 
 ANALYSIS = Analysis(
@@ -79,13 +82,6 @@ ANALYSIS = Analysis(
     of_device_work=False,
     selection_notes="never",
 )
-
-
-def _of_trace(trace: Trace, select: Selection, *, points: int = 2000) -> Partial:
-    view = memory_scope(trace, select)
-    frames = [_curve(record, record.selected(view), points) for record in memory_records(view, select.devices)]
-    frame = pl.concat([RESULT.per_rank.empty(), *frames])
-    return Partial(frame, (*_notes(view, memory_instants(trace), frame), *notes_of_snapshot(trace)))
 
 
 def _curve(record: MemoryRecord, chosen: Int64s, points: int) -> pl.DataFrame:
@@ -114,3 +110,8 @@ def _notes(view: Scope, instants: Instants, frame: pl.DataFrame) -> Iterator[Not
         yield from instants.notes()
     if times := out_of_memory(view.trace):
         yield Note("OUT_OF_MEMORY", f"An allocator ran out of memory ({times:,} times).")
+
+
+def _check(points: int) -> None:
+    if points < 0:
+        raise UsageError(f"points is {points}; give a number of instants, or 0 for all")

@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.categories import CATEGORIES
@@ -20,14 +20,14 @@ from kinetoscope.model.memory.record import MemoryRecord
 from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
 from kinetoscope.model.steps.scope import Scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of, steps
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -57,11 +57,13 @@ RESULT = Schema(
 
 
 def memory_events(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
-    largest: Annotated[int, Param("How many blocks of a device in a snapshot, the largest; 0: all.")] = 10_000,
-) -> Result:
+    largest: Annotated[
+        int, Param("How many blocks of a device in a snapshot, the largest; 0: all.", check=_check)
+    ] = 10_000,
+) -> Partial:
     """Which blocks of memory were allocated, by what, and how long did they live?
 
     Method. Allocations and frees are paired by device and address, over the whole recording: a block ends at the
@@ -78,15 +80,6 @@ def memory_events(
     no modules. A selection chooses blocks by the instant at which they were allocated, else freed; streams choose
     nothing, and numbers of devices choose those whose memory it is.
     """
-    if largest < 0:
-        raise UsageError(f"largest is {largest}; give a number of blocks, or 0 for all")
-    return job.map(_of_trace, ANALYSIS, select, largest=largest)
-
-
-ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False, selection_notes="never")
-
-
-def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Partial:
     view, frames, notes = memory_scope(trace, select), [RESULT.per_rank.empty()], []
     for record in memory_records(view, select.devices):
         blocks = _chosen(record, view)
@@ -102,6 +95,9 @@ def _of_trace(trace: Trace, select: Selection, *, largest: int = 10_000) -> Part
         frames.append(_rows(record, shown[np.lexsort((_shown_at(record)[shown], -record.requested[shown]))], select))
     frame = pl.concat(frames)
     return Partial(frame, (*_notes(trace, frame, select), *notes))
+
+
+ANALYSIS = Analysis("Memory events", memory_events, RESULT, of_device_work=False, selection_notes="never")
 
 
 def _shown_at(record: MemoryRecord) -> Int32s:
@@ -150,3 +146,8 @@ def _notes(trace: Trace, frame: pl.DataFrame, select: Selection) -> Iterator[Not
         )
     if snapshot_of(trace) is None and not (trace.kind == EventKind.PYTHON).any():
         yield not_recorded("Python calls", "module and python are empty")
+
+
+def _check(largest: int) -> None:
+    if largest < 0:
+        raise UsageError(f"largest is {largest}; give a number of blocks, or 0 for all")

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.record import MemoryRecord
 from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord
@@ -25,12 +25,12 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.snapshot.windows import history_not_selected
 from kinetoscope.model.steps.scope import Scope, origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 By = Literal["pool", "segment", "time"]
 
@@ -79,9 +79,9 @@ _COLUMNS: Final = RESULT.without("rank", "device", "time", "source").types
 
 
 def memory_fragmentation(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By,
         Param(
@@ -91,9 +91,10 @@ def memory_fragmentation(
         ),
     ] = "pool",
     at: Annotated[
-        int | None, Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns")
+        int | None,
+        Param("Time to look at instead of the last instant, from the beginning of the trace.", "ns", check=_check),
     ] = None,
-) -> Result:
+) -> Partial:
     """How much of the reserved memory is not in use, why, and what keeps it?
 
     Method. The state of the allocator at the last instant selected (without a selection: when the snapshot was taken)
@@ -114,23 +115,6 @@ def memory_fragmentation(
     and `allocated` are known, from Kineto's records. Steps and time choose instants, devices whose memory it is; all
     else chooses nothing.
     """
-    if at is not None and not 0 <= at < _MAX_TIME_NS:
-        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
-    return job.map(_of_trace, ANALYSIS, select, by=by, at=at)
-
-
-ANALYSIS = Analysis(
-    "Memory fragmentation",
-    memory_fragmentation,
-    RESULT,
-    chart=Bars("pool", "inactive_split"),
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By = "pool", at: int | None = None) -> Partial:
     view = memory_scope(trace, select)
     frames, notes = [RESULT.per_rank.empty()], list(notes_of_snapshot(trace))
     records = memory_records(view, select.devices)
@@ -159,6 +143,17 @@ def _of_trace(trace: Trace, select: Selection, *, by: By = "pool", at: int | Non
     elif snapshot_of(trace) is None:
         notes.append(not_recorded("memory"))
     return Partial(pl.concat(frames), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Memory fragmentation",
+    memory_fragmentation,
+    RESULT,
+    chart=Bars("pool", "inactive_split"),
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
+)
 
 
 def _chosen(record: MemoryRecord, view: Scope, at: int | None) -> Int64s:
@@ -258,3 +253,8 @@ def _pins(record: SnapshotRecord, state: Heap) -> dict[str, pl.Series]:
         "pin_size": polars_columns.column(past.size[row] if len(past) else row, row != NONE),
         "pin_use": pl.Series("pin_use", uses, dtype=pl.String),
     }
+
+
+def _check(at: int | None) -> None:
+    if at is not None and not 0 <= at < _MAX_TIME_NS:
+        raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")

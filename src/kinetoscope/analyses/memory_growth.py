@@ -15,18 +15,18 @@ from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.record import MemoryRecord, StepAllocations
 from kinetoscope.model.memory.windows import MemoryWindows
 from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -73,11 +73,11 @@ _COLUMNS: Final = RESULT.without("rank", "device", "source").types
 
 
 def memory_growth(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     warmup: Annotated[int, Param("Steps at the beginning of the recording that are left out.")] = 1,
-) -> Result:
+) -> Partial:
     """Does memory grow from step to step: is there a leak, and what allocates it?
 
     Method. A line is fitted over the steps to the memory in use on a device at the end of each step on the host (least
@@ -104,21 +104,6 @@ def memory_growth(
     processes, and memory allocated past torch's allocators, does not show. Steps and a time range choose steps, numbers
     of devices choose those whose memory it is; streams, threads and annotations choose nothing.
     """
-    return job.map(_of_trace, ANALYSIS, select, warmup=warmup)
-
-
-ANALYSIS = Analysis(
-    "Memory growth",
-    memory_growth,
-    RESULT,
-    chart=Bars("name", "per_step"),
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     if warmup < 0:
         raise UsageError(f"warmup is {warmup}; it is a number of steps, from 0")
     view, instants = memory_scope(trace, select), memory_instants(trace)
@@ -131,6 +116,17 @@ def _of_trace(trace: Trace, select: Selection, *, warmup: int) -> Partial:
     if len(instants) or snapshot_of(trace) is None:
         notes += _notes(trace, instants, view.steps)
     return Partial(pl.concat(frames), tuple(dict.fromkeys(notes)))
+
+
+ANALYSIS = Analysis(
+    "Memory growth",
+    memory_growth,
+    RESULT,
+    chart=Bars("name", "per_step"),
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
+)
 
 
 def _of_record(record: MemoryRecord, steps: MemoryWindows) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of
@@ -25,14 +25,14 @@ from kinetoscope.model.snapshot.replay import SnapshotHistory, history
 from kinetoscope.model.snapshot.sites import stack_sites
 from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 from kinetoscope.views.numbers import shown
 
 RESULT = Schema(
@@ -79,11 +79,11 @@ _PARTS: Final = {
 
 
 def memory_oom(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
-    error: Annotated[str, Param("Text of torch's OutOfMemoryError, a whole traceback if you like.")] = "",
-) -> Result:
+    error: Annotated[str, Param("Text of torch's OutOfMemoryError, a whole traceback if you like.", check=_check)] = "",
+) -> Partial:
     """Why did memory run out, who held it, and what would have made the request fit?
 
     Method. A snapshot records each request that failed. The state of the allocator at that moment follows from undoing
@@ -104,17 +104,6 @@ def memory_oom(
     Kineto's record, does not say why reserved memory could not be used. Blocks are known up to 1 MiB. Of many requests
     that failed the last 20 are shown. Time and devices choose requests; all else chooses nothing.
     """
-    if error and out_of_memory_text(error) is None:
-        raise UsageError("error has no `out of memory. Tried to allocate …`; give the text of torch's OutOfMemoryError")
-    return job.map(_of_trace, ANALYSIS, select, error=error)
-
-
-ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
-
-Row = dict[str, Any]
-
-
-def _of_trace(trace: Trace, select: Selection, *, error: str = "") -> Partial:
     text = out_of_memory_text(error) if error else None
     rows: list[Row] = []
     snapshot = snapshot_of(trace)
@@ -137,6 +126,11 @@ def _of_trace(trace: Trace, select: Selection, *, error: str = "") -> Partial:
         notes.append(_NOT_TOLD)
     frame = pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row")
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis("Out of memory", memory_oom, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
+
+Row = dict[str, Any]
 
 
 def _is_same(text: OutOfMemoryText, size: int) -> bool:
@@ -364,3 +358,8 @@ def _remedy_of_pools(refused: RefusedRequest | None) -> str:
 
 def _bytes(size: int) -> str:
     return shown(size, "bytes")
+
+
+def _check(error: str) -> None:
+    if error and out_of_memory_text(error) is None:
+        raise UsageError("error has no `out of memory. Tried to allocate …`; give the text of torch's OutOfMemoryError")

@@ -13,7 +13,7 @@ from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.health.snapshots import contradictions
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.record import GroupBy, MemoryRecord, highest_in
@@ -22,10 +22,10 @@ from kinetoscope.model.memory_records.records import memory_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, notes_of_snapshot, time_beside
 from kinetoscope.model.snapshot.windows import history_not_selected
 from kinetoscope.model.steps.scope import Scope, origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema, ShareOf
+from kinetoscope.schema import Column, Param, Schema, ShareOf
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -79,9 +79,9 @@ _MAX_TIME_NS: Final = 1 << 62
 
 
 def memory_peak(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     at: Annotated[
         int | None, Param("Time to look at instead of the peak, from the beginning of the trace.", "ns")
     ] = None,
@@ -93,7 +93,7 @@ def memory_peak(
             choices=("call", "class", "shapes", "use", "module", "line", "stack"),
         ),
     ] = "call",
-) -> Result:
+) -> Partial:
     """What was in use when each device had the most memory in use?
 
     Method. The peak is the first instant with the most memory in use, of those selected and their beginning. In use are
@@ -129,15 +129,6 @@ def memory_peak(
     classes nor shapes: by class is by module there, by shapes by call. Blocks of which neither stack nor lifetime nor
     size tells what they are for are `unknown`.
     """
-    return job.map(_of_trace, ANALYSIS, select, at=at, group_by=group_by)
-
-
-ANALYSIS = Analysis(
-    "Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"), of_device_work=False, selection_notes="never"
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: GroupBy = "call") -> Partial:
     if at is not None and not 0 <= at < _MAX_TIME_NS:
         raise UsageError(f"at is {at} ns; give a time from the beginning of the trace on")
     view, records = memory_scope(trace, select), []
@@ -155,6 +146,11 @@ def _of_trace(trace: Trace, select: Selection, *, at: int | None, group_by: Grou
     if "trace" in records or not records:
         notes = [*_notes(view, memory_instants(trace), "trace" in records), *notes]
     return Partial(pl.concat(frames), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Memory at its peak", memory_peak, RESULT, chart=Bars("name", "size"), of_device_work=False, selection_notes="never"
+)
 
 
 def _instant(record: MemoryRecord, view: Scope, chosen: Int64s, at: int | None) -> tuple[int, int | None]:

@@ -11,18 +11,18 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, memory_instants
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.record import CategoryRecord
 from kinetoscope.model.memory_records.records import category_records
 from kinetoscope.model.snapshot.of_trace import memory_scope, snapshot_of
 from kinetoscope.model.steps.scope import Scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -39,11 +39,13 @@ _MAX_POINTS: Final = 100_000
 
 
 def memory_timeline(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
-    points: Annotated[int, Param("Instants of each device at most: the highest of so many equal parts of time.")] = 240,
-) -> Result:
+    points: Annotated[
+        int, Param("Instants of each device at most: the highest of so many equal parts of time.", check=_check)
+    ] = 240,
+) -> Partial:
     """What was the memory of each device used for, over time?
 
     Method. The selected time is cut into equal parts, and each shows its highest instant, so that no peak is lost; a
@@ -58,9 +60,15 @@ def memory_timeline(
     A snapshot's ring of entries may have lost the beginning. Streams choose nothing, and numbers of devices choose
     those whose memory it is.
     """
-    if not 1 <= points <= _MAX_POINTS:
-        raise UsageError(f"points is {points}; give a number from 1 to {_MAX_POINTS:,}")
-    return job.map(_of_trace, ANALYSIS, select, points=points)
+    view, frames = memory_scope(trace, select), [RESULT.per_rank.empty()]
+    for record in category_records(view, select.devices):
+        if len(chosen := record.selected(view)):
+            frames.append(_frame(view, record, *record.by_category(chosen, points)))
+    notes = [view.steps.note] if select.steps is not None and view.steps.note else []
+    if len(frames) == 1:
+        known = len(memory_instants(trace)) or snapshot_of(trace) is not None
+        notes.append(NONE_SELECTED if known else NOT_RECORDED)
+    return Partial(pl.concat(frames), tuple(notes))
 
 
 ANALYSIS = Analysis(
@@ -71,18 +79,6 @@ ANALYSIS = Analysis(
     of_device_work=False,
     selection_notes="never",
 )
-
-
-def _of_trace(trace: Trace, select: Selection, *, points: int) -> Partial:
-    view, frames = memory_scope(trace, select), [RESULT.per_rank.empty()]
-    for record in category_records(view, select.devices):
-        if len(chosen := record.selected(view)):
-            frames.append(_frame(view, record, *record.by_category(chosen, points)))
-    notes = [view.steps.note] if select.steps is not None and view.steps.note else []
-    if len(frames) == 1:
-        known = len(memory_instants(trace)) or snapshot_of(trace) is not None
-        notes.append(NONE_SELECTED if known else NOT_RECORDED)
-    return Partial(pl.concat(frames), tuple(notes))
 
 
 def _frame(view: Scope, record: CategoryRecord, places: Int64s, levels: Int64s) -> pl.DataFrame:
@@ -103,3 +99,8 @@ def _frame(view: Scope, record: CategoryRecord, places: Int64s, levels: Int64s) 
         },
         schema=RESULT.per_rank.types,
     )
+
+
+def _check(points: int) -> None:
+    if not 1 <= points <= _MAX_POINTS:
+        raise UsageError(f"points is {points}; give a number from 1 to {_MAX_POINTS:,}")

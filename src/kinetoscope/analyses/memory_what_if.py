@@ -14,7 +14,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.allocator import (
@@ -43,7 +43,7 @@ from kinetoscope.model.snapshot.snapshot import (
     Snapshot,
 )
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -87,15 +87,20 @@ MIN_GAIN: Final = 0.02
 
 
 def memory_what_if(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     conf: Annotated[
-        str, Param("Settings to try, as PYTORCH_CUDA_ALLOC_CONF has them; several choices are parted by ;.")
+        str,
+        Param(
+            "Settings to try, as PYTORCH_CUDA_ALLOC_CONF has them; several choices are parted by ;.", check=_check_conf
+        ),
     ] = "",
-    memory: Annotated[int | None, Param("Memory that the device has for the allocator.", "bytes")] = None,
-    scale: Annotated[str, Param("Uses whose tensors have another size, such as activation=0.5.")] = "",
-) -> Result:
+    memory: Annotated[
+        int | None, Param("Memory that the device has for the allocator.", "bytes", check=_check_memory)
+    ] = None,
+    scale: Annotated[str, Param("Uses whose tensors have another size, such as activation=0.5.", check=_factors)] = "",
+) -> Partial:
     """What would the allocator reserve with other settings, on another device, or with smaller tensors?
 
     Method. A replica of torch's caching allocator plays the requests and frees of a memory snapshot: best fit by
@@ -114,31 +119,6 @@ def memory_what_if(
     `set_per_process_memory_fraction`. Uses are those of `memory_peak`. Steps choose nothing: the whole history is
     played. Numbers of devices choose those whose memory it is.
     """
-    for each in _choices(conf):
-        changed(AllocatorSettings(), each)
-    if memory is not None and memory <= 0:
-        raise UsageError(f"memory is {memory}; give the bytes that the device has")
-    _factors(scale)
-    return job.map(_of_trace, ANALYSIS, select, conf=conf, memory=memory, scale=scale)
-
-
-ANALYSIS = Analysis(
-    "Memory under other settings",
-    memory_what_if,
-    RESULT,
-    chart=Bars("settings", "reserved"),
-    of_device_work=False,
-    of_calls=False,
-    selection_notes="never",
-)
-
-Row = dict[str, Any]
-_TYPES: Final = RESULT.per_rank.types
-
-
-def _of_trace(
-    trace: Trace, select: Selection, *, conf: str = "", memory: int | None = None, scale: str = ""
-) -> Partial:
     snapshot = snapshot_of(trace)
     rows: list[Row] = []
     notes: list[Note] = [] if snapshot is not None else [not_recorded("memory snapshot")]
@@ -157,6 +137,20 @@ def _of_trace(
         rows += [{"device": name, "trust": trust.share, **row} for row in here]
         notes += _notes(name, snapshot, trust, here, scale)
     return Partial(pl.DataFrame(rows, schema=RESULT.per_rank.types, orient="row"), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Memory under other settings",
+    memory_what_if,
+    RESULT,
+    chart=Bars("settings", "reserved"),
+    of_device_work=False,
+    of_calls=False,
+    selection_notes="never",
+)
+
+Row = dict[str, Any]
+_TYPES: Final = RESULT.per_rank.types
 
 
 def _choices(conf: str) -> tuple[str, ...]:
@@ -339,3 +333,13 @@ def what_if_sentences(rows: Result, **of: Any) -> Iterator[Sentence]:
             yield say("{sentence}, as was recorded.", sentence=sentence)
         else:
             yield say("{sentence}; recorded are {recorded}.", sentence=sentence, recorded=recorded)
+
+
+def _check_conf(conf: str) -> None:
+    for each in _choices(conf):
+        changed(AllocatorSettings(), each)
+
+
+def _check_memory(memory: int | None) -> None:
+    if memory is not None and memory <= 0:
+        raise UsageError(f"memory is {memory}; give the bytes that the device has")

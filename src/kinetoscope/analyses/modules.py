@@ -16,7 +16,7 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import Modules
 from kinetoscope.model.operators.modules import modules as modules_of
 from kinetoscope.model.roofline.group_floors import group_floors
@@ -26,7 +26,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -57,7 +57,7 @@ RESULT = Schema(
 )
 
 
-def modules(job: Job, *, select: Selection = ALL) -> Result:
+def modules(trace: Trace, select: Selection) -> Partial:
     """Which modules of the model take the time, in the forward and in the backward pass?
 
     Method. Modules come from the Python calls `nn.Module: …`, nested by time; without stacks from the spans of PyTorch
@@ -76,28 +76,6 @@ def modules(job: Job, *, select: Selection = ALL) -> Result:
     backward pass (checkpointing) counts as backward, and as a call of its module. With a time range, times are of what
     lies inside it, calls of those that begin in it.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"), of_operators=True
-)
-
-_FORWARD, _BACKWARD = 0, 1
-_SCHEMA: Final = RESULT.per_rank.types
-
-_NOTE_WITHOUT_MODULES: Final = not_recorded("modules")
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Self time of each module: int64 [modules] each, ns."""
-
-    forward: Int64s
-    backward: Int64s
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view, tree = scope(trace, select), modules_of(trace)
     if not len(tree):
         return Partial(pl.DataFrame(schema=_SCHEMA), (_NOTE_WITHOUT_MODULES,))
@@ -118,6 +96,24 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         values.update(host_backward=None, device_backward=None)
     notes += _notes(view, tree, work)
     return Partial(_ordered(tree, values, _floors(view, tree, work), select), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Modules", modules, RESULT, chart=Bars("path", "device_self", instead="host_self"), of_operators=True
+)
+
+_FORWARD, _BACKWARD = 0, 1
+_SCHEMA: Final = RESULT.per_rank.types
+
+_NOTE_WITHOUT_MODULES: Final = not_recorded("modules")
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Self time of each module: int64 [modules] each, ns."""
+
+    forward: Int64s
+    backward: Int64s
 
 
 # --- columns

@@ -16,16 +16,16 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes, launches
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,14 +55,14 @@ _MAX_SEQUENCE: Final = 4096
 
 
 def operator_launch_delay(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     operators: Annotated[
         str, Param("How the names of the operators begin that count; empty: any operator.")
     ] = "aten::",
     copies: Annotated[bool, Param("Take memory copies and sets into the sequences, too.")] = True,
-) -> Result:
+) -> Partial:
     """How long from the start of an operator to its first launch, and from there to its kernel?
 
     Method. Each launch call belongs to the innermost chosen operator around it on its own thread. The launches of one
@@ -78,29 +78,6 @@ def operator_launch_delay(
     Limits. Launches outside the chosen operators are left out and counted in the notes; with `operators=""` operators
     of other libraries count, too. An operator has what it launches itself, not what operators inside it launch.
     """
-    return job.map(_of_trace, ANALYSIS, select, operators=operators, copies=copies)
-
-
-ANALYSIS = Analysis("Operator launch delay", operator_launch_delay, RESULT, chart=Bars("operator", "operator_delay"))
-
-
-@dataclass(frozen=True)
-class _OpCalls:
-    """Calls of operators that launched something: what, and when first.
-
-    Attributes:
-        op: int32 [calls], their rows.
-        launch: int32 [calls], place in `Launches` of the first launch of each.
-        offsets: int64 [calls + 1], and work: int32 [work], places in `device_work`: what each launched, in order.
-    """
-
-    op: Int32s
-    launch: Int32s
-    offsets: Int64s
-    work: Int32s
-
-
-def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) -> Partial:
     view = scope(trace, select)
     every_launch = launches(trace)
     chosen = np.flatnonzero(is_selected(view, every_launch))
@@ -122,6 +99,25 @@ def _of_trace(trace: Trace, select: Selection, *, operators: str, copies: bool) 
         return Partial(RESULT.per_rank.empty(), tuple(notes))
     calls = _op_calls(every_launch, chosen[op >= 0], op[op >= 0])
     return Partial(_frame(view, every_launch, calls), tuple(notes))
+
+
+ANALYSIS = Analysis("Operator launch delay", operator_launch_delay, RESULT, chart=Bars("operator", "operator_delay"))
+
+
+@dataclass(frozen=True)
+class _OpCalls:
+    """Calls of operators that launched something: what, and when first.
+
+    Attributes:
+        op: int32 [calls], their rows.
+        launch: int32 [calls], place in `Launches` of the first launch of each.
+        offsets: int64 [calls + 1], and work: int32 [work], places in `device_work`: what each launched, in order.
+    """
+
+    op: Int32s
+    launch: Int32s
+    offsets: Int64s
+    work: Int32s
 
 
 @derived

@@ -14,7 +14,7 @@ from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.execution.frames import CodeLocation, module_class, user_source
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import CallStacks, call_stacks
 from kinetoscope.model.operators.costs import (
     CallGroups,
@@ -27,13 +27,13 @@ from kinetoscope.model.operators.costs import (
     texts,
 )
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -68,9 +68,9 @@ Backward = Literal["thread", "forward"]
 
 
 def operator_stacks(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     operator: Annotated[str, Param("Name of the operator or call, or a part of it; empty for all.")] = "",
     exact: Annotated[bool, Param("Only the operator of exactly this name.")] = False,
     group_by: Annotated[
@@ -85,7 +85,7 @@ def operator_stacks(
             choices=("thread", "forward"),
         ),
     ] = "thread",
-) -> Result:
+) -> Partial:
     """From which lines of the source is an operator called, and what does it cost from each?
 
     Method. The rows of `operators(group_by="stack")` for the operators, annotations and runtime calls whose name holds
@@ -102,28 +102,6 @@ def operator_stacks(
     pass on a thread of its own has no stack, unless `backward="forward"` gives it that of the operator that it runs
     backwards. Newer torch leaves out the folder of a package, so packages of others look like the user's own.
     """
-    params = {"operator": operator, "exact": exact, "group_by": group_by, "shapes": shapes, "backward": backward}
-    return job.map(_of_trace, ANALYSIS, select, **params)
-
-
-ANALYSIS = Analysis(
-    "Call stacks of operators", operator_stacks, RESULT, chart=Bars("call_stack", "device_self", instead="host_self")
-)
-
-_SCHEMA: Final = RESULT.per_rank.types
-_SHOWN_KINDS: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
-
-
-def _of_trace(
-    trace: Trace,
-    select: Selection,
-    *,
-    operator: str,
-    exact: bool,
-    group_by: GroupBy,
-    shapes: bool,
-    backward: Backward,
-) -> Partial:
     view, nested = scope(trace, select), calls(trace, EventKind.PYTHON)
     stacks = call_stacks(trace, False, backward == "forward")
     details = GroupingKeys(shapes, _by_line(stacks) if group_by == "line" else stacks)
@@ -146,6 +124,14 @@ def _of_trace(
             )
         )
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Call stacks of operators", operator_stacks, RESULT, chart=Bars("call_stack", "device_self", instead="host_self")
+)
+
+_SCHEMA: Final = RESULT.per_rank.types
+_SHOWN_KINDS: Final = (EventKind.HOST_OP, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
 def _named(trace: Trace, operator: str, exact: bool) -> Bools | None:

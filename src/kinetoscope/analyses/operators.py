@@ -14,7 +14,7 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
 from kinetoscope.model.execution.profiler_overhead import profiler_overhead
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.operators.categories import OTHER, categories_of_names, labels, longest, work_categories
@@ -33,12 +33,12 @@ from kinetoscope.model.operators.costs import (
 from kinetoscope.model.operators.matrix_units import matrix_unit_costs
 from kinetoscope.model.roofline.group_floors import group_floors
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import MEMORY_NAME, EventKind
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, Schema
 from kinetoscope.views.numbers import shown
 
 GroupBy = Literal["name", "shapes", "stack"]
@@ -94,9 +94,9 @@ _SCHEMA: Final = RESULT.per_rank.types
 
 
 def operators(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     group_by: Annotated[
         GroupBy,
         Param(
@@ -112,7 +112,7 @@ def operators(
             choices=("separate", "include"),
         ),
     ] = "separate",
-) -> Result:
+) -> Partial:
     """Which operators cost the most: calls, time on the host and on the device, memory?
 
     Method. Calls nest by time on their thread; a row sums over the calls of one name. Self is the time in which a call
@@ -137,20 +137,6 @@ def operators(
     range, times are of what lies inside it, calls of those that begin in it. Device work of several devices adds up. An
     operator recorded with the name of its overload is counted without it.
     """
-    return job.map(_of_trace, ANALYSIS, select, group_by=group_by, python=python, runtime=runtime)
-
-
-ANALYSIS = Analysis(
-    "Operators",
-    operators,
-    RESULT,
-    chart=Bars("name", "device_self", instead="host_self"),
-    of_operators=True,
-    counts_warm_up=True,
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: bool, runtime: Runtime) -> Partial:
     view = scope(trace, select)
     hidden = {EventKind.PYTHON: not python, EventKind.RUNTIME: runtime == "include"}
     nested = calls(trace, *(kind for kind, is_hidden in hidden.items() if is_hidden))
@@ -175,6 +161,16 @@ def _of_trace(trace: Trace, select: Selection, *, group_by: GroupBy, python: boo
     frame = pl.DataFrame({**names, **numbers, **more}, schema=_SCHEMA)
     notes += [*_device_notes(view, groups, work.own), *_notes(view, frame, group_by, python)]
     return Partial(_sorted(view, nested, frame), tuple(notes))
+
+
+ANALYSIS = Analysis(
+    "Operators",
+    operators,
+    RESULT,
+    chart=Bars("name", "device_self", instead="host_self"),
+    of_operators=True,
+    counts_warm_up=True,
+)
 
 
 # --- rows and notes

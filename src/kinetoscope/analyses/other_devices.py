@@ -13,13 +13,13 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PEAKS, PRECISIONS, Peak, known_peaks
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.roofline.floors import LINKS, Floors, floors, shortest_kernels
 from kinetoscope.model.steps.scope import scope, unclipped
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, Param, RatioOf, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -60,11 +60,11 @@ _ESTIMATE: Final = Note(
 
 
 def other_devices(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     product: Annotated[str, Param("Only products whose name has this text.")] = "",
-) -> Result:
+) -> Partial:
     """How long would the device work take on another device?
 
     Method. Of each call the floor on the recorded device and on the other one are computed (see `roofline`), neither
@@ -83,15 +83,6 @@ def other_devices(
     is the time of device work, not of a step: where the host or other ranks set the pace, a faster device waits.
     Whether the memory suffices is for you to see: see `memory_peak`.
     """
-    return job.map(_of_trace, ANALYSIS, select, product=product)
-
-
-ANALYSIS = Analysis(
-    "Other devices", other_devices, RESULT, chart=Bars("product", "expected_time"), selection_notes="always"
-)
-
-
-def _of_trace(trace: Trace, select: Selection, product: str) -> Partial:
     work, view = device_work(trace), scope(trace, select)
     if not len(work):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view),))
@@ -107,6 +98,11 @@ def _of_trace(trace: Trace, select: Selection, product: str) -> Partial:
     rows = [_row(every, chosen, latency, used, peak) for peak in others]
     rows.sort(key=lambda row: (row[2] is None, row[2], row[0]))
     return Partial(RESULT.per_rank.frame(rows), (next(iter(known.values())).note, _ESTIMATE))
+
+
+ANALYSIS = Analysis(
+    "Other devices", other_devices, RESULT, chart=Bars("product", "expected_time"), selection_notes="always"
+)
 
 
 def _row(every: Floors, chosen: Bools, latency: Floats, used: Peak, other: Peak) -> tuple[object, ...]:

@@ -12,13 +12,13 @@ from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, Param, RatioOf, Schema
 
 By = Literal["device", "group"]
 
@@ -40,13 +40,13 @@ RESULT = Schema(
 
 
 def overlap(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By, Param("All communication of a device, or of each process group.", choices=("device", "group"))
     ] = "device",
-) -> Result:
+) -> Partial:
     """How much of the communication is hidden by computation?
 
     Method. On each device the time in which any kernel of a collective runs is intersected with the time in which any
@@ -62,13 +62,6 @@ def overlap(
     slower rank inside a collective counts as communication (see `rank_balance`). Groups whose collectives run at the
     same time count the time each.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
-
-
-ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"), counts_warm_up=True)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     notes: list[Note] = []
     devices = busy(view)
@@ -84,6 +77,9 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
         )
     frame = RESULT.per_rank.frame(rows)
     return Partial(frame, tuple(notes))
+
+
+ANALYSIS = Analysis("Overlap", overlap, RESULT, chart=Bars("rank", "overlap_share"), counts_warm_up=True)
 
 
 Row = tuple[int | float | str | None, ...]

@@ -11,11 +11,11 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import HOST, UNITS, Lookup, known_peaks
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -38,7 +38,7 @@ RESULT = Schema(
 )
 
 
-def peaks(job: Job, *, select: Selection = ALL) -> Result:
+def peaks(trace: Trace, select: Selection) -> Partial:
     """What can each device do at most, and who says so?
 
     Method. A device is recognised by the name that the file has for it, by its multiprocessors and its memory. Its
@@ -55,13 +55,6 @@ def peaks(job: Job, *, select: Selection = ALL) -> Result:
     Limits. What a datasheet does not state, or sources disagree on, has no row. A device whose power or clock is capped
     attains less than its datasheet says.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Peaks", peaks, RESULT, of_device_work=False)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     work = device_work(trace)
     used = np.unique(work.device[view.device_work_mask]).tolist() if len(work) else []
@@ -72,6 +65,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         rows += list(_rows(number, lookup))
         notes.append(lookup.note)
     return Partial(RESULT.per_rank.frame(rows), tuple(dict.fromkeys(notes)))
+
+
+ANALYSIS = Analysis("Peaks", peaks, RESULT, of_device_work=False)
 
 
 def _rows(number: int, lookup: Lookup) -> Iterator[tuple[int | str | float | None, ...]]:

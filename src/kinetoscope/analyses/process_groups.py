@@ -12,12 +12,12 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import CALLS, for_matching
 from kinetoscope.model.collectives.process_groups import configured
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Null: a group is of all its ranks."),
@@ -45,7 +45,7 @@ _NAMES: Final = ("process_group", "name", "description", "size", "ranks")
 """Columns that identify a group, of calls and of the table."""
 
 
-def process_groups(job: Job, *, select: Selection = ALL) -> Result:
+def process_groups(trace: Trace, select: Selection) -> Partial:
     """Which process groups does the job have, what are they used for, and what do they cost?
 
     Method. A group is its name, description, size and ranks together. Groups are those that the calls of collectives
@@ -60,19 +60,6 @@ def process_groups(job: Job, *, select: Selection = ALL) -> Result:
     Limits. gloo, and NCCL before 2024, do not record the group of a call: it is inferred where the ranks that took part
     tell it, else the calls stand in a row without a group. What happened outside the recording is not seen.
     """
-    return job.reduce(_of_trace, join, _finish, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Process groups",
-    process_groups,
-    RESULT,
-    chart=Bars("process_group", "duration"),
-    across_ranks=True,
-)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     calls = for_matching(trace, select)
     rows = [(each.key, each.name, each.description, each.size, each.ranks) for each in configured(trace)]
     types = {column: CALLS[column].dtype for column in _FACTS}
@@ -125,3 +112,14 @@ def _kinds(each: pl.DataFrame) -> pl.DataFrame:
     kinds = each.group_by("group", "kind").agg(pl.col("duration").sum())
     kinds = kinds.sort("duration", "kind", descending=[True, False])
     return kinds.group_by("group", maintain_order=True).agg(kinds=pl.col("kind").str.join(", "))
+
+
+ANALYSIS = Analysis(
+    "Process groups",
+    process_groups,
+    RESULT,
+    combine=join,
+    finish=_finish,
+    chart=Bars("process_group", "duration"),
+    across_ranks=True,
+)

@@ -13,11 +13,11 @@ from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.queues import queues
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.job import Partial
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Result, Schema
+from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -53,13 +53,13 @@ _CUDA_QUEUE_LENGTH: Final = 1024
 
 
 def queue_length(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     full_at: Annotated[
-        int, Param("Length from which a queue is full and the next launch blocks the host.")
+        int, Param("Length from which a queue is full and the next launch blocks the host.", check=_check)
     ] = _CUDA_QUEUE_LENGTH,
-) -> Result:
+) -> Partial:
     """How many launches wait in the queue of each stream, and for how long is it full?
 
     Method. A launch enters the queue of a stream when its call starts, and leaves it when its first work on that stream
@@ -76,15 +76,6 @@ def queue_length(
     steps choose launches by their calls and cut nothing. Work that starts before its call, because the clocks of host
     and device disagree, waited 0 ns; notes count such cases.
     """
-    if full_at < 1:
-        raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")
-    return job.map(_of_trace, ANALYSIS, select, full_at=full_at)
-
-
-ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "mean"))
-
-
-def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
     waits = queues(trace, select)
     streams, length = len(waits), waits.length
     if not streams:
@@ -117,3 +108,11 @@ def _of_trace(trace: Trace, select: Selection, *, full_at: int) -> Partial:
         }
     )
     return Partial(frame, waits.notes)
+
+
+ANALYSIS = Analysis("Queue length", queue_length, RESULT, chart=Bars("stream", "mean"))
+
+
+def _check(full_at: int) -> None:
+    if full_at < 1:
+        raise UsageError(f"full_at is {full_at}; a queue is full from 1 launch on")

@@ -7,12 +7,12 @@ import polars as pl
 from kinetoscope.charts import Lines
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.queues import queues
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -24,7 +24,7 @@ RESULT = Schema(
 )
 
 
-def queue_length_series(job: Job, *, select: Selection = ALL) -> Result:
+def queue_length_series(trace: Trace, select: Selection) -> Partial:
     """How does the length of each stream's queue change over time?
 
     Method. As in `queue_length`: +1 when a launch's call starts, −1 when its first work on the stream starts. A row for
@@ -37,18 +37,6 @@ def queue_length_series(job: Job, *, select: Selection = ALL) -> Result:
     Limits. Changes at one nanosecond are one row. With a time range, waits are cut to it. Work that starts before its
     call, by the clocks, waited 0 ns and has no row.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Queue length over time",
-    queue_length_series,
-    RESULT,
-    chart=Lines("time", "length", by=("rank", "device", "stream")),
-)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     waits = queues(trace, select)
     curve = waits.length
     frame = pl.DataFrame(
@@ -60,3 +48,11 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         }
     )
     return Partial(frame, waits.notes)
+
+
+ANALYSIS = Analysis(
+    "Queue length over time",
+    queue_length_series,
+    RESULT,
+    chart=Lines("time", "length", by=("rank", "device", "stream")),
+)

@@ -9,18 +9,18 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, covered, exclu
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.clocks import aligned
 from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.stragglers.arrivals import arrivals_of
 from kinetoscope.model.stragglers.host_activity import ACTIVITIES, COVERED, QUEUED, activities, before_collectives
 from kinetoscope.model.stragglers.late_launches import host_exposed
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 PARTS = ("computation", "overlap", "exposed_transfer", "exposed_waiting", "exposed_memory", "other")
 
@@ -45,7 +45,7 @@ RESULT = Schema(
 )
 
 
-def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
+def rank_balance(trace: Trace, select: Selection) -> Partial:
     """Does each rank compute as long as the others, or does it wait for them?
 
     Method. Each instant of a device step is charged once: to computation and communication at once, to computation
@@ -62,25 +62,6 @@ def rank_balance(job: Job, *, select: Selection = ALL) -> Result:
     has collectives but none was matched with those of another rank, transfer and waiting are null. Of a selection,
     steps and the range of time count.
     """
-    return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Rank balance",
-    rank_balance,
-    RESULT,
-    chart=StackedBars("rank", PARTS),
-    across_ranks=True,
-    of_calls=False,
-    selection_notes="always",
-    counts_warm_up=True,
-)
-
-_CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    """The collectives and the steps."""
     view = scope(trace, select)
     before = before_collectives(trace, select.steps_by)
     calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by))).join(
@@ -97,6 +78,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         communicating=pl.Series(covered(windows, did.communication)),
     )
     return Partial(with_source(calls, trace), (), with_source(steps, trace))
+
+
+_CHARGED = ("overlap", "computation", "exposed_communication", "exposed_memory", "other")
 
 
 def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
@@ -138,3 +122,17 @@ def _waited(frame: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
         waits = arrivals.waiting(history, until, put_off)
         waited[low:high] = np.maximum(waited[low:high], 0) + covered(Intervals(start[low:high], end[low:high]), waits)
     return pl.Series(waited).set(pl.Series(waited < 0), None)
+
+
+ANALYSIS = Analysis(
+    "Rank balance",
+    rank_balance,
+    RESULT,
+    combine=join,
+    finish=_finished,
+    chart=StackedBars("rank", PARTS),
+    across_ranks=True,
+    of_calls=False,
+    selection_notes="always",
+    counts_warm_up=True,
+)

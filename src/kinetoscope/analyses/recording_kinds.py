@@ -8,11 +8,11 @@ import polars as pl
 
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of_trace
-from kinetoscope.model.job import Job, Partial
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.job import Partial
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, RatioOf, Result, Schema
+from kinetoscope.schema import Column, RatioOf, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -31,7 +31,7 @@ RESULT = Schema(
 )
 
 
-def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
+def recording_kinds(trace: Trace, select: Selection) -> Partial:
     """Does the file record a program at work, or something else?
 
     Method. A row for each kind of recording that the file is. *cut off*: the file ends early, and holds no device work.
@@ -48,17 +48,6 @@ def recording_kinds(job: Job, *, select: Selection = ALL) -> Result:
     Limits. The whole file is described, whatever is selected. A warm-up that no call shows, such as clocks that rise,
     is not recognised.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False, selection_notes="never"
-)
-
-_NO_KIND: Final = Note("NO_RECORDING_KIND", "No row: the file records a program at work, as far as its events tell.")
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     del select
     rows = [
         (
@@ -73,3 +62,10 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         for each in kinds_of_trace(trace)
     ]
     return Partial(RESULT.per_rank.frame(rows), () if rows else (_NO_KIND,))
+
+
+ANALYSIS = Analysis(
+    "Kinds of recording", recording_kinds, RESULT, of_device_work=False, of_calls=False, selection_notes="never"
+)
+
+_NO_KIND: Final = Note("NO_RECORDING_KIND", "No row: the file records a program at work, as far as its events tell.")

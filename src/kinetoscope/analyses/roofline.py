@@ -18,7 +18,7 @@ from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.calls import call_names, names_of_calls
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import labels, longest
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered
@@ -35,7 +35,7 @@ from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded, shapes_not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Result, Schema, ShareOf
+from kinetoscope.schema import Column, MeanBy, Param, RatioOf, Schema, ShareOf
 from kinetoscope.views.text import brief
 
 By = Literal["op", "kernel", "module", "category", "step"]
@@ -126,9 +126,9 @@ _CERTAINTIES: Final = (
 
 
 def roofline(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     by: Annotated[
         By,
         Param(
@@ -136,7 +136,7 @@ def roofline(
             choices=("op", "kernel", "module", "category", "step"),
         ),
     ] = "op",
-) -> Result:
+) -> Partial:
     """How near to the limits of the device did its work run, and what would bring it nearer?
 
     Method. The floor of a call is the longest of: FLOPs of its products / peak in their precision; its other operations
@@ -160,13 +160,6 @@ def roofline(
     longest device work begins in it, whole. A step has what was launched in it; work from before the recording is in
     none. A module has what it calls itself, not what modules inside it call.
     """
-    return job.map(_of_trace, ANALYSIS, select, by=by)
-
-
-ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
-
-
-def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     view = scope(trace, select)
     charged = _charged(view)
     limits = floors(trace, on_host=charged.on_host)
@@ -177,6 +170,9 @@ def _of_trace(trace: Trace, select: Selection, *, by: By) -> Partial:
     frame = _ROWS[by](view, limits, chosen)
     shown = chosen[_steps(view, limits, chosen) >= 0] if by == "step" else chosen
     return Partial(frame, (*_coverage(view, limits, shown), *_notes(view, limits, chosen, by), *notes))
+
+
+ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
 
 
 def _begins(view: Scope, charged: ChargedWork) -> Bools:

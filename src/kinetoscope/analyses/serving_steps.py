@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 
@@ -11,16 +9,16 @@ from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.serving.steps import serving_steps as find_steps
 from kinetoscope.model.steps.scope import origin_of_time, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 GAP_PARTS = ("gap_scheduler", "gap_inputs", "gap_synchronization", "gap_detokenizing", "gap_launch", "gap_other")
 PARTS = ("device_busy", "device_between", "device_idle", "gap")
@@ -91,7 +89,7 @@ RESULT = Schema(
 )
 
 
-def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
+def serving_steps(trace: Trace, select: Selection) -> Partial:
     """What did each step of a serving engine do, how long did it take, and why did the device wait before it?
 
     Method. A step is a range that a serving engine named (vLLM, SGLang, ATOM, TensorRT-LLM); of two such ranges in each
@@ -123,18 +121,6 @@ def serving_steps(job: Job, *, select: Selection = ALL) -> Result:
     nor Python calls of the engine were recorded, the time between steps is `gap_other`; vLLM records its ranges with
     VLLM_CUSTOM_SCOPES_FOR_PROFILING=1. `padded_batch` is known where a name or the capture of the graph says it.
     """
-    result = job.map(_of_trace, ANALYSIS, select)
-    own = pl.col("device_busy") - pl.col("communication")
-    same = [name for name in ("cycle", "step", "name") if name in result.frame.columns]
-    together = (pl.col("rank").n_unique().over(same) > 1) & (pl.col("communication").max().over(same) > 0)
-    waiting = pl.when(together, pl.col("name").is_not_null()).then(own.max().over(same) - own)
-    return replace(result, frame=result.frame.with_columns(rank_waiting=waiting))
-
-
-ANALYSIS = Analysis("Serving steps", serving_steps, RESULT, chart=StackedBars("step", PARTS), selection_notes="never")
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     found = find_steps(trace, select.steps_by)
     view = scope(trace, select)
     row, host = found.named.row, found.named.host
@@ -173,3 +159,22 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
         )
     columns = RESULT.per_rank.names
     return Partial(frame.filter(pl.Series(chosen)).select(columns).cast(RESULT.per_rank.types), tuple(notes))
+
+
+def with_rank_waiting(steps: pl.DataFrame) -> pl.DataFrame:
+    """The steps of all ranks with what each rank waits for the slowest one."""
+    own = pl.col("device_busy") - pl.col("communication")
+    same = [name for name in ("cycle", "step", "name") if name in steps.columns]
+    together = (pl.col("rank").n_unique().over(same) > 1) & (pl.col("communication").max().over(same) > 0)
+    waiting = pl.when(together, pl.col("name").is_not_null()).then(own.max().over(same) - own)
+    return steps.with_columns(rank_waiting=waiting)
+
+
+ANALYSIS = Analysis(
+    "Serving steps",
+    serving_steps,
+    RESULT,
+    finish=with_rank_waiting,
+    chart=StackedBars("step", PARTS),
+    selection_notes="never",
+)

@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.statistics import MEDIAN, P99
-from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps
+from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps, with_rank_waiting
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Job
+from kinetoscope.model.job import Partial
 from kinetoscope.model.serving.batches import bounds_of, bucket
-from kinetoscope.model.steps.selection import ALL, Selection
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.model.steps.selection import Selection
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.schema import Column, Schema
 
 _SUMMED: Final = ("duration", "device_busy", *SHARES, "gap", *GAP_PARTS, "decode_delay")
 
@@ -62,7 +63,7 @@ RESULT = Schema(
 )
 
 
-def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
+def serving_summary(trace: Trace, select: Selection) -> Partial:
     """What do the steps of a serving engine take, by kind and batch?
 
     Method. The steps of `serving_steps`, grouped by kind and batch: 1, 2, 3–4, 5–8 requests and so on. Percentiles
@@ -76,17 +77,19 @@ def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. As of `serving_steps`. Groups of few steps say little about tails.
     """
-    steps = serving_steps(job, select=select)
-    batch = steps.frame["batch"].fill_null(-1).to_numpy()
+    return serving_steps(trace, select)
+
+
+def _by_kind_and_batch(steps: pl.DataFrame) -> pl.DataFrame:
+    steps = with_rank_waiting(steps)
+    batch = steps["batch"].fill_null(-1).to_numpy()
     low, high = bounds_of(bucket(batch))
     known = batch >= 0
-    frame = steps.frame.with_columns(
+    frame = steps.with_columns(
         batch_from=pl.Series(np.where(known, low, -1)).replace(-1, None),
         batch_to=pl.Series(np.where(known, high, -1)).replace(-1, None),
     )
     keys = [name for name in ("rank", "cycle") if name in frame.columns]
-    columns = [steps.schema[name] for name in keys] + [column for column in RESULT if column.name not in keys]
-    schema = Schema(*columns)
     table = frame.group_by(*keys, "engine", "kind", "batch_from", "batch_to", maintain_order=True).agg(
         pl.len().alias("steps"),
         pl.col("batch").mean(),
@@ -111,13 +114,14 @@ def serving_summary(job: Job, *, select: Selection = ALL) -> Result:
         tokens_per_second=pl.when(pl.col("time") > 0).then(pl.col("tokens") * 1e9 / pl.col("time")),
     )
     table = table.sort(*keys, "kind", "batch_from", nulls_last=True, maintain_order=True)
-    return Result(schema.conform(table.select(schema.names)), schema, steps.notes)
+    return table.select(*keys, *RESULT.per_rank.names)
 
 
 ANALYSIS = Analysis(
     "Serving by kind and batch",
     serving_summary,
     RESULT,
+    finish=_by_kind_and_batch,
     chart=Bars("bucket", "duration_median"),
     selection_notes="never",
 )

@@ -16,17 +16,17 @@ from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
 from kinetoscope.model.graphs.lost_work import ends_before_device_work, launches_of_lost_devices, no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.data_loading import step_gaps
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps
 from kinetoscope.model.trace.event_kinds import WorkKind
 from kinetoscope.model.trace.names import rows_named
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 Order = Literal["default", "plugin"]
 
@@ -78,13 +78,13 @@ RESULT = Schema(
 
 
 def step_breakdown(
-    job: Job,
+    trace: Trace,
+    select: Selection,
     *,
-    select: Selection = ALL,
     order: Annotated[
         Order, Param("Priority of the categories; plugin: as the TensorBoard plugin.", choices=("default", "plugin"))
     ] = "default",
-) -> Result:
+) -> Partial:
     """Where does the time of each step go?
 
     Method. A step is the device step (see Numbers and definitions). Each instant of it is charged to one category: the
@@ -102,20 +102,6 @@ def step_breakdown(
     Limits. Loaders that are not torch's leave no span: look at step_gap. Without device work, all work of the operators
     is `host`. Selected steps are rows of the whole table: a row does not depend on the others.
     """
-    return job.map(_of_trace, ANALYSIS, select, order=order)
-
-
-ANALYSIS = Analysis(
-    "Step breakdown",
-    step_breakdown,
-    RESULT,
-    chart=StackedBars("step", CATEGORIES),
-    selection_notes="always",
-    counts_warm_up=True,
-)
-
-
-def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
     chosen = scope(trace, select)
     steps = chosen.steps
     # Steps choose rows. What happens in a step does not depend on which others are asked for.
@@ -138,6 +124,16 @@ def _of_trace(trace: Trace, select: Selection, *, order: Order) -> Partial:
         }
     )
     return Partial(frame, tuple(_notes(view, steps)))
+
+
+ANALYSIS = Analysis(
+    "Step breakdown",
+    step_breakdown,
+    RESULT,
+    chart=StackedBars("step", CATEGORIES),
+    selection_notes="always",
+    counts_warm_up=True,
+)
 
 
 def _classes(view: Scope, order: Order) -> dict[str, Intervals]:

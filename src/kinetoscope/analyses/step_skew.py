@@ -7,13 +7,13 @@ import polars as pl
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, selected_steps, with_source
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.clocks import aligned
 from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -27,7 +27,7 @@ RESULT = Schema(
 )
 
 
-def step_skew(job: Job, *, select: Selection = ALL) -> Result:
+def step_skew(trace: Trace, select: Selection) -> Partial:
     """Do all ranks begin and end each step at the same time?
 
     Method. The steps of all ranks are put on one clock, which collectives give that all ranks leave together. The skew
@@ -42,22 +42,6 @@ def step_skew(job: Job, *, select: Selection = ALL) -> Result:
     cost time. Steps of different ranks are compared by their numbers. Without collectives that ranks have in common,
     the clocks of their machines are compared as they are; the notes say so.
     """
-    return job.reduce(_of_trace, join, _finished, ANALYSIS, select)
-
-
-ANALYSIS = Analysis(
-    "Step skew",
-    step_skew,
-    RESULT,
-    chart=Bars("rank", "skew"),
-    across_ranks=True,
-    of_calls=False,
-    selection_notes="always",
-)
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    """The collectives, by which clocks are aligned, and the steps."""
     view = scope(trace, select)
     calls = selected_calls(scope(trace, Selection(steps_by=select.steps_by)))
     return Partial(with_source(calls, trace), (), with_source(selected_steps(view), trace))
@@ -75,3 +59,16 @@ def _finished(calls: pl.DataFrame, steps: pl.DataFrame) -> Partial:
         ranks=pl.col("rank").n_unique().over("step").cast(pl.Int64),
     )
     return Partial(table.with_columns(start=pl.col("start") - first).select(RESULT.names), collectives.notes)
+
+
+ANALYSIS = Analysis(
+    "Step skew",
+    step_skew,
+    RESULT,
+    combine=join,
+    finish=_finished,
+    chart=Bars("rank", "skew"),
+    across_ranks=True,
+    of_calls=False,
+    selection_notes="always",
+)

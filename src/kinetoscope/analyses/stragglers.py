@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Annotated, Final, Literal
 
 import numpy as np
@@ -13,10 +12,10 @@ from kinetoscope.algorithms.outliers import MIN_PLACES
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.collectives.calls import selected_calls, with_source
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.stragglers.arrivals import Arrivals, arrivals_of
 from kinetoscope.model.stragglers.attribution import CAUSES, Attribution, attribute_waiting, gains_without
 from kinetoscope.model.stragglers.delays import OWN_CAUSES, delays_by_rank, delays_by_step, host_exposed_time
@@ -28,7 +27,7 @@ from kinetoscope.model.stragglers.verdicts import straggler_verdicts
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Param, Result, Schema
+from kinetoscope.schema import Column, Param, Schema
 
 By = Literal["rank", "step", "collective"]
 
@@ -77,15 +76,7 @@ RESULT = Schema(
 )
 
 
-def stragglers(
-    job: Job,
-    *,
-    select: Selection = ALL,
-    by: Annotated[
-        By,
-        Param("A row for each rank, each rank and step, or each collective.", choices=("rank", "step", "collective")),
-    ] = "rank",
-) -> Result:
+def stragglers(trace: Trace, select: Selection) -> Partial:
     """Which rank do the others wait for, how much does that cost, and why is it late?
 
     Method. Collectives of all ranks are matched and put on one clock. In each the rank that arrives last makes the
@@ -125,19 +116,6 @@ def stragglers(
     enough to be named. Whole steps need three steps with marks that number them, most ranks of the job, and devices
     where there is a pipeline.
     """
-    return job.reduce(_of_trace, join, partial(_finished, by=by), ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Stragglers", stragglers, RESULT, chart=Bars("rank", "lost"), across_ranks=True)
-
-_MIN_STEP_SHARE: Final = 0.01
-"""Cost of a straggler for each of the others / duration of a step."""
-
-_MIN_CLOCK_SPREADS: Final = 3
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    """The collectives and the steps."""
     view = scope(trace, select)
     calls = selected_calls(view)
     before = before_collectives(trace, select.steps_by)
@@ -154,13 +132,27 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     return Partial(with_source(calls, trace), tuple(notes), with_source(steps, trace))
 
 
+_MIN_STEP_SHARE: Final = 0.01
+"""Cost of a straggler for each of the others / duration of a step."""
+
+_MIN_CLOCK_SPREADS: Final = 3
+
+
 def _lower_median(values: pl.Series) -> int:
     """The lower middle value; 0 for none."""
     known = values.drop_nulls().sort()
     return int(known[(len(known) - 1) // 2]) if len(known) else 0
 
 
-def _finished(calls: pl.DataFrame, steps: pl.DataFrame, *, by: By) -> Partial:
+def _finished(
+    calls: pl.DataFrame,
+    steps: pl.DataFrame,
+    *,
+    by: Annotated[
+        By,
+        Param("A row for each rank, each rank and step, or each collective.", choices=("rank", "step", "collective")),
+    ] = "rank",
+) -> Partial:
     if calls["rank"].n_unique() < 2:
         alone = (
             () if calls.is_empty() else (Note("ONE_RANK", "Only one rank has collectives: nobody waits for another."),)
@@ -322,3 +314,8 @@ def _notes(arrivals: Arrivals, steps: pl.DataFrame, table: pl.DataFrame, by: By)
 
 def _ranks(ranks: list[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {listed(ranks)}"
+
+
+ANALYSIS = Analysis(
+    "Stragglers", stragglers, RESULT, combine=join, finish=_finished, chart=Bars("rank", "lost"), across_ranks=True
+)

@@ -20,9 +20,9 @@ from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_c
 from kinetoscope.model.execution.streams import NO_WORK
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -30,7 +30,7 @@ from kinetoscope.model.trace.names import rows_containing, rows_named
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -52,7 +52,7 @@ _RECORDER: Final = ("kinetoscope/record/", "kinetoscope\\record\\")
 _PYTHON_FILE: Final = ".py("
 
 
-def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
+def synchronizations(trace: Trace, select: Selection) -> Partial:
     """Where does the host wait for the device, and how long is the device idle because of it?
 
     Method. Counted are synchronizations (see Numbers and definitions): of a stream, an event or the device; copies that
@@ -71,13 +71,6 @@ def synchronizations(job: Job, *, select: Selection = ALL) -> Result:
     also take time for staging, which is not waiting. With a time range, times are of what lies inside it; calls, waits
     and device_idle are of calls that begin in it, as a whole.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("call", "time"))
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     view = scope(trace, select)
     waits = host_waits(trace)
     call = waits.call
@@ -87,6 +80,9 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:
     frame = _frame(view, waits, chosen, _inside(view, waits))
     frame = frame.sort(["time", *frame.columns[:5]], descending=[True] + [False] * 5, nulls_last=True)
     return Partial(frame, tuple(_notes(view, waits, chosen)))
+
+
+ANALYSIS = Analysis("Synchronizations", synchronizations, RESULT, chart=Bars("call", "time"))
 
 
 def _counts(trace: Trace, waits: HostWaits) -> Bools:

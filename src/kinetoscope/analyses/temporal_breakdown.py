@@ -9,11 +9,11 @@ from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, RatioOf, Result, Schema
+from kinetoscope.schema import Column, RatioOf, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -40,7 +40,7 @@ RESULT = Schema(
 )
 
 
-def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
+def temporal_breakdown(trace: Trace, select: Selection) -> Partial:
     """Where does the time of each device go: computing, communicating, copying, or nothing?
 
     Method. The window is from the start of the first to the end of the last device work, or the device's time in the
@@ -54,7 +54,13 @@ def temporal_breakdown(job: Job, *, select: Selection = ALL) -> Result:
     Limits. The window includes the time between steps; `step_breakdown` tells steps apart. Ranks without device work
     have no row.
     """
-    return job.map(_of_trace, ANALYSIS, select)
+    view = scope(trace, select)
+    devices = busy(view)
+    rows = [_row(each) for each in devices]
+    notes = [] if rows else [no_work_note(view)]
+    if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
+        notes += notes_of_earlier_work(trace)
+    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 ANALYSIS = Analysis(
@@ -64,16 +70,6 @@ ANALYSIS = Analysis(
     chart=StackedBars("rank", ("computation", "exposed_communication", "exposed_memory", "idle")),
     counts_warm_up=True,
 )
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
-    view = scope(trace, select)
-    devices = busy(view)
-    rows = [_row(each) for each in devices]
-    notes = [] if rows else [no_work_note(view)]
-    if select == ALL and any(len(each.window.start) > 1 for each in devices):  # work from before is what parts it
-        notes += notes_of_earlier_work(trace)
-    return Partial(RESULT.per_rank.frame(rows), tuple(notes))
 
 
 def _row(each: Busy) -> tuple[int | float | None, ...]:

@@ -17,15 +17,15 @@ from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
 from kinetoscope.model.health.check import examine
 from kinetoscope.model.health.recording_kinds import recording_kinds
-from kinetoscope.model.job import Job, Partial, damage_of
+from kinetoscope.model.job import Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps, throughput
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
 from kinetoscope.model.trace.recording import recorded_options
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 
 RESULT = Schema(
     Column("rank", pl.Int64, "Rank of the process."),
@@ -55,7 +55,7 @@ _VERSIONS = (
 )
 
 
-def trace_info(job: Job, *, select: Selection = ALL) -> Result:
+def trace_info(trace: Trace, select: Selection) -> Partial:
     """What was recorded, on what, and is anything wrong with it?
 
     Method. Facts that the file states (options, devices, versions, distributed set-up) and counts of its events by what
@@ -68,17 +68,13 @@ def trace_info(job: Job, *, select: Selection = ALL) -> Result:
 
     Limits. The whole file is described, whatever is selected. What the file does not state is left out.
     """
-    return job.map(_of_trace, ANALYSIS, select)
-
-
-ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
-
-
-def _of_trace(trace: Trace, select: Selection) -> Partial:
     what = (_file(trace), _run(trace), _recorded(trace), _options(trace), _devices(trace))
     when = (_time(trace), _steps(trace, select.steps_by), _events(trace), _health(trace))
     rows = [tuple(map(_text, row)) for topic in (*what, *when) for row in topic]
     return Partial(pl.DataFrame(rows, schema=["topic", "item", "value"], orient="row"))
+
+
+ANALYSIS = Analysis("Trace info", trace_info, RESULT, of_device_work=False, of_calls=False, selection_notes="never")
 
 
 def _file(trace: Trace) -> Iterator[Row]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
+import polars as pl
+
 from kinetoscope.charts import Chart
 from kinetoscope.errors import UsageError, nearest
+from kinetoscope.model.steps.selection import ALL
 from kinetoscope.schema import OverRanks, Param, Parameter, Result, Schema
 
 _ACROSS_RANKS: Final = Parameter(
@@ -27,14 +31,21 @@ _ACROSS_RANKS: Final = Parameter(
 class Analysis:
     """One question that can be asked of a job, and all that the faces need to know about it.
 
-    `function` takes a Job first and only keywords after it; its docstring opens with the question, then says method,
-    how to read the answer, and limits.
+    `function` answers it for one rank: it takes a Trace and a Selection, and parameters of its own as keywords, and
+    returns a Partial. It can be imported, so that it can be sent to where the trace is. Its docstring opens with the
+    question, then says method, how to read the answer, and limits.
     """
 
     title: str
-    function: Callable[..., Result]
+    function: Callable[..., Any]
     schema: Schema
     chart: Chart | None = None
+    combine: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None
+    """Folds the answers of ranks where the answer needs them together; else they are joined in the order of ranks."""
+
+    finish: Callable[..., Any] | None = None
+    """Makes the rows of the result from those of all ranks; its keywords are parameters of the analysis, too."""
+
     across_ranks: bool = False
     """It compares ranks: faces ask all of them, whichever are selected."""
 
@@ -71,18 +82,21 @@ class Analysis:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that are this analysis's own: all keywords but `select`."""
-        hints = typing.get_type_hints(self.function, include_extras=True)
-        parameters = []
-        for name, parameter in inspect.signature(self.function).parameters.items():
-            if parameter.kind is not parameter.KEYWORD_ONLY or name == "select":
-                continue
-            base, *facts = typing.get_args(hints[name])
-            param = next(fact for fact in facts if isinstance(fact, Param))
-            parameters.append(
-                Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.choices)
-            )
+        """The parameters that are this analysis's own: the keywords of its functions, and `across_ranks`."""
+        parameters = [each for function in self._functions for each in _declared(function)]
         return (*parameters, _ACROSS_RANKS) if self.not_over_ranks == "" else tuple(parameters)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The signature of the function that the package has: of a job, a selection and the parameters."""
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        own = [inspect.Parameter(each.name, keyword, default=each.default) for each in self.parameters]
+        job = inspect.Parameter("job", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return inspect.Signature([job, inspect.Parameter("select", keyword, default=ALL), *own])
+
+    @property
+    def _functions(self) -> tuple[Callable[..., Any], ...]:
+        return (self.function,) if self.finish is None else (self.function, self.finish)
 
     @property
     def not_over_ranks(self) -> str:
@@ -103,7 +117,16 @@ class Analysis:
         """
         how = params.get("across_ranks", "each")
         self.check(params)
-        result = self.function(job, **{name: value for name, value in params.items() if name != "across_ranks"})
+        select = params.get("select", ALL)
+        of_rank, *of_all = (
+            {each.name: params.get(each.name, each.default) for each in _declared(function)}
+            for function in self._functions
+        )
+        finish = self.finish and functools.partial(self.finish, **of_all[0])
+        if self.combine is not None:
+            result = job.reduce(self.function, self.combine, finish, self, select, **of_rank)
+        else:
+            result = job.map(self.function, self, select, finish, **of_rank)
         result = self.described(result, params)
         if how == "each":
             return result
@@ -130,7 +153,21 @@ class Analysis:
                 )
             if not own[name].fits(value):
                 raise UsageError(f"{name} is {value!r}; it can be {own[name].can_be}")
+            if (check := own[name].check) is not None:
+                check(value)
 
     def described(self, result: Result, params: Mapping[str, Any] | None = None) -> Result:
         """`result` with the name and the chart of this analysis, and the parameters that it was asked with."""
         return replace(result, analysis=self.name, params=params or {}, chart_facts=self.chart)
+
+
+def _declared(function: Callable[..., Any]) -> Iterator[Parameter]:
+    """The parameters that a function declares: its keywords."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            base, *facts = typing.get_args(hints[name])
+            param = next(fact for fact in facts if isinstance(fact, Param))
+            yield Parameter(
+                name, cast(type, base), parameter.default, param.doc, param.unit, param.choices, param.check
+            )

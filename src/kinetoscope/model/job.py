@@ -6,7 +6,6 @@ A Job is given its engine; it knows neither how to read nor where the work runs.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -222,8 +221,16 @@ class Job:
         answer: Result = dispatch.call("sql", self, query)
         return answer
 
-    def map(self, of_trace: OfTrace, declared: Analysis | Schema, select: Selection = ALL, **params: Any) -> Result:
-        """Ask each rank and join the answers, ordered by rank, with a first column `rank`.
+    def map(
+        self,
+        of_trace: OfTrace,
+        declared: Analysis | Schema,
+        select: Selection = ALL,
+        finish: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+        /,
+        **params: Any,
+    ) -> Result:
+        """Ask each rank and join the answers, ordered by rank, with a first column `rank`; `finish` makes rows of them.
 
         `declared` is the analysis that asks, or the columns of a table that is none; that column is one of them. Where
         ranks have traces of several cycles, a column `cycle` follows it, which is not declared. Ranks that fail are
@@ -244,13 +251,14 @@ class Job:
             if isinstance(answer, Failure):
                 failures[source] = answer
                 continue
-            frame = answer.frame.with_columns(pl.lit(source.rank, pl.Int64).alias(RANK))
-            if cycles:
-                frame = frame.with_columns(pl.lit(source.cycle, pl.Int64).alias(CYCLE.name))
-            frames.append(schema.conform(frame))
+            whose = [pl.lit(source.rank, pl.Int64).alias(RANK)]
+            whose += [pl.lit(source.cycle, pl.Int64).alias(CYCLE.name)] if cycles else []
+            frame = answer.frame.with_columns(whose)
+            frames.append(frame if finish is not None else schema.conform(frame))
             notes_of[source] = answer.notes
         self._require(failures, len(frames))
         frame = pl.concat(frames) if frames else schema.empty()
+        frame = schema.conform(finish(frame)) if frames and finish is not None else frame
         return _result(frame, schema, (*self.notes, *_gathered(notes_of), *_failed(failures)), declared)
 
     def reduce(
@@ -437,11 +445,7 @@ def public_function(analysis: Analysis) -> Callable[..., Result]:
             job, params["select"] = part_of(job, params["select"])
         return analysis(job_of(job), **params)
 
-    signature = inspect.signature(analysis.function)
-    if not analysis.not_over_ranks:
-        extra = inspect.Parameter("across_ranks", inspect.Parameter.KEYWORD_ONLY, default="each")
-        signature = signature.replace(parameters=[*signature.parameters.values(), extra])
-    asked.__signature__ = signature  # type: ignore[attr-defined]
+    asked.__signature__ = analysis.signature  # type: ignore[attr-defined]
     return asked
 
 

@@ -91,7 +91,7 @@ def test_recordings_have_numbers_that_hang_together(name: str) -> None:
 def test_operators_agree_with_the_table_of_operators(shared_traces: Path) -> None:
     import polars as pl
 
-    from kinetoscope.analyses.operators import operators
+    from kinetoscope import operators
 
     job = read(shared_traces / "resnet50_v100" / "num_workers_0", jobs=1)
     select = Selection(steps=range(1000))

@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from kinetoscope import Job, Selection
-from kinetoscope.analyses.critical_path import critical_path
+from kinetoscope import Job, Selection, critical_path
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case, results
 from tests.golden.hta_critical_graph import graph

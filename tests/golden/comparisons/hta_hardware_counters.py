@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.analyses.hardware_counters import hardware_counters
+from kinetoscope import hardware_counters
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Trace
-from kinetoscope.analyses.idle_breakdown import idle_breakdown
+from kinetoscope import Trace, idle_breakdown
 from kinetoscope.model.execution.device_work import device_work
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from kinetoscope import Trace
-from kinetoscope.analyses.kernel_kinds import kernel_kinds
+from kinetoscope import Trace, kernel_kinds
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.event_kinds import WorkKind
 from tests.golden.comparison import fewest

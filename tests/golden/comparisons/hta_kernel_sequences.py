@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Trace
-from kinetoscope.analyses.kernel_sequences import kernel_sequences
+from kinetoscope import Trace, kernel_sequences
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work
 from tests.golden.comparison import fewest

@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.analyses.launch_statistics import ALL_CALLS, launch_statistics
+from kinetoscope import launch_statistics
+from kinetoscope.analyses.launch_statistics import ALL_CALLS
 from tests.golden.comparison import fewest
 from tests.golden.comparisons import hta_launches
 from tests.golden.hta import Case

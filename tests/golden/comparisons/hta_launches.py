@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from kinetoscope.analyses.launches import launches
+from kinetoscope import launches
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case, described
 from tests.golden.outcome import Outcome

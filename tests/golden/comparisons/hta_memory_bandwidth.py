@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.analyses.memory_bandwidth import memory_bandwidth
+from kinetoscope import memory_bandwidth
 from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest
 from tests.golden.comparisons import hta_memory_bandwidth_series

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Job, Trace
-from kinetoscope.analyses.memory_bandwidth_series import memory_bandwidth_series
+from kinetoscope import Job, Trace, memory_bandwidth_series
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest

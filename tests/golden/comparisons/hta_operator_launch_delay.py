@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Trace
-from kinetoscope.analyses.operator_launch_delay import operator_launch_delay
+from kinetoscope import Trace, operator_launch_delay
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.names import rows_named

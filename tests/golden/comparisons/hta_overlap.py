@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinetoscope.analyses.overlap import overlap
+from kinetoscope import overlap
 from tests.golden.comparison import fewest
 from tests.golden.hta import Case
 from tests.golden.outcome import Outcome

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope import Job
-from kinetoscope.analyses.queue_length import queue_length
+from kinetoscope import Job, queue_length
 from tests.golden.comparison import fewest
 from tests.golden.comparisons import hta_queue_length_series
 from tests.golden.hta import Case, described

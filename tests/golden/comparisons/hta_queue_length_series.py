@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Job, Trace
-from kinetoscope.analyses.queue_length_series import queue_length_series
+from kinetoscope import Job, Trace, queue_length_series
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.scope import origin_of_time
 from tests.golden.comparison import fewest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.analyses.kernels import GroupBy, kernels
+from kinetoscope import kernels
+from kinetoscope.analyses.kernels import GroupBy
 from tests.golden.comparison import fewest
 from tests.golden.outcome import Outcome
 from tests.golden.plugin import Case

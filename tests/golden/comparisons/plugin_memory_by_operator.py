@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kinetoscope import Trace
-from kinetoscope.analyses.memory_by_operator import memory_by_operator
+from kinetoscope import Trace, memory_by_operator
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.event_kinds import EventKind
 from tests.golden.comparison import fewest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.analyses.memory_curve import memory_curve
+from kinetoscope import memory_curve
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from kinetoscope.analyses.memory_events import memory_events
+from kinetoscope import memory_events
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.trace import arguments
 from tests.golden.comparison import fewest

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kinetoscope import Trace
-from kinetoscope.analyses.modules import modules
+from kinetoscope import Trace, modules
 from kinetoscope.model.execution.marks import MODULE
 from tests.golden import plugin_tree
 from tests.golden.comparison import fewest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinetoscope.analyses.operator_stacks import operator_stacks
+from kinetoscope import operator_stacks
 from kinetoscope.model.execution.frames import recorded_stack
 from tests.golden.comparison import fewest
 from tests.golden.comparisons.plugin_operators import PARTS, plain, summed

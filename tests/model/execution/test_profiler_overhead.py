@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinetoscope.analyses.idle_breakdown import idle_breakdown
-from kinetoscope.analyses.operators import operators
+from kinetoscope import idle_breakdown, operators
 from kinetoscope.model.execution.profiler_overhead import profiler_overhead
 from tests import drawn
 

@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.annotations import annotations as ranges
-from kinetoscope.analyses.kernels import kernels
-from kinetoscope.analyses.modules import modules
-from kinetoscope.analyses.operators import operators
+from kinetoscope import annotations as ranges
+from kinetoscope import kernels, modules, operators
 from kinetoscope.errors import InputError, NotATraceError
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import device_work

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kinetoscope import graphs, modules, operators
 from kinetoscope.algorithms.arrays import Int32s
-from kinetoscope.analyses.graphs import graphs
-from kinetoscope.analyses.modules import modules
-from kinetoscope.analyses.operators import operators
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds

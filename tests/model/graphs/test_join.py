@@ -12,11 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinetoscope.analyses.graph_nodes import graph_nodes
-from kinetoscope.analyses.graphs import graphs
-from kinetoscope.analyses.idle_breakdown import idle_breakdown
-from kinetoscope.analyses.kernels import kernels as kernels_of
-from kinetoscope.analyses.operators import operators
+from kinetoscope import graph_nodes, graphs, idle_breakdown, operators
+from kinetoscope import kernels as kernels_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.templates import templates
 from kinetoscope.model.trace.trace import Trace

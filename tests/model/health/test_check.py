@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kinetoscope.analyses.operators import operators
-from kinetoscope.analyses.trace_info import trace_info
+from kinetoscope import operators, trace_info
 from kinetoscope.model.trace.symptoms import SYMPTOMS, Health
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from kinetoscope import roofline, step_breakdown
 from kinetoscope.advisor.advice import advise
-from kinetoscope.analyses.roofline import roofline
-from kinetoscope.analyses.step_breakdown import step_breakdown
 from kinetoscope.model.health.recording_kinds import Recognised, recording_kinds
 from kinetoscope.outputs.summary import summary
 from kinetoscope.reading import read

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kinetoscope.analyses.categories import categories
-from kinetoscope.analyses.operators import operators
+from kinetoscope import categories, operators
 from kinetoscope.model.operators.categories import category
 from kinetoscope.reading import read
 from tests import drawn

@@ -44,7 +44,7 @@ def own(path: Path) -> Analysis:
     if not isinstance(schema, Schema):
         raise InputError(
             f"{path} declares no analysis: give it ANALYSIS = Analysis(title, function, RESULT), or"
-            " RESULT = Schema(...) and one function of the job"
+            " RESULT = Schema(...) and one function of the trace"
         )
     functions = {
         name: function

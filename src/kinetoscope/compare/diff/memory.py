@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import polars as pl
 
-from kinetoscope.analyses.memory_peak import memory_peak
+from kinetoscope.analyses import named
 from kinetoscope.compare.diff.align import Pair, all_together, in_pairs
 from kinetoscope.compare.diff.diff import signed
 from kinetoscope.compare.diff.normalize_names import normalized_frame
@@ -114,7 +114,7 @@ def memory_diff(
 
 def _side(run: Job, select: Selection, at: MemoryInstant) -> tuple[list[MemoryOwner], str, tuple[Note, ...]]:
     """Memory in use on the fullest device of a run; that device, and notes."""
-    answer = memory_peak(run, select=select, group_by="stack", at=_END if at == "end" else None)
+    answer = named("memory_peak")(run, select=select, group_by="stack", at=_END if at == "end" else None)
     frame = answer.frame
     on_devices = frame.filter(pl.col("device") != "cpu")
     frame = on_devices if on_devices.height else frame
