@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kinetoscope import Job, advise, read
-from kinetoscope.analyses.memory_growth import memory_growth
-from kinetoscope.analyses.stragglers import stragglers
+import pytest
+
+from kinetoscope import Job, advise, memory_growth, read, stragglers
 from tests.simulator import Model, simulate
 from tests.simulator.memory import Plant, snapshots
 from tests.snapshots.process import Process
@@ -28,6 +28,7 @@ def pipeline(folder: Path, plants: dict[int, Plant]) -> Job:
     return read(folder, jobs=1)
 
 
+@pytest.mark.slow
 def test_a_leak_on_one_stage_is_of_that_rank_and_makes_no_straggler(tmp_path: Path) -> None:
     job = pipeline(tmp_path, {2: keeps_outputs})
     growth = memory_growth(job).frame
@@ -44,6 +45,7 @@ def test_a_leak_on_one_stage_is_of_that_rank_and_makes_no_straggler(tmp_path: Pa
     assert finding.ranks == (2,)
 
 
+@pytest.mark.slow
 def test_the_same_pipeline_without_the_leak_does_not_grow(tmp_path: Path) -> None:
     job = pipeline(tmp_path, {})
     assert set(memory_growth(job).frame["verdict"]) == {"no growth"}

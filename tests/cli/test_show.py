@@ -120,6 +120,10 @@ def test_a_declared_analysis_is_preferred(tmp_path: Path, mine: str, capsys: pyt
             "from kinetoscope.schema import Schema\nRESULT = Schema()\ndef a(job): ...\ndef b(job): ...",
             "has 2 public functions (a, b)",
         ),
+        (
+            "from kinetoscope.schema import Schema\nRESULT = Schema()\ndef a(job, *, select=None): ...",
+            "write it as a(trace, select, *, ...) -> Partial",
+        ),
     ],
 )
 def test_what_is_no_analysis_of_ones_own(

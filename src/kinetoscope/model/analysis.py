@@ -65,6 +65,13 @@ class Analysis:
     counts_warm_up: bool = False
     """Its times are sums over steps: of everything it says that those of the warm-up are among them."""
 
+    def __post_init__(self) -> None:
+        code = getattr(self.function, "__code__", None)
+        if code is not None and code.co_argcount < 2:  # a function of a job, as it was written before
+            raise UsageError(
+                f"{self.name} is no function of one rank: write it as {self.name}(trace, select, *, ...) -> Partial"
+            )
+
     @property
     def name(self) -> str:
         """`step_breakdown`: as a Python name; the command line also takes `step-breakdown`."""
