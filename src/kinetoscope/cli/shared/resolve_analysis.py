@@ -57,4 +57,7 @@ def own(path: Path) -> Analysis:
             f"{path} has {len(functions)} public functions ({', '.join(functions) or 'none'}): declare which one it"
             " is with ANALYSIS = Analysis(title, function, RESULT), or begin the names of the others with _"
         )
-    return Analysis(path.stem.replace("_", " "), chosen, schema)
+    try:
+        return Analysis(path.stem.replace("_", " "), chosen, schema)
+    except UsageError as error:
+        raise InputError(f"{path}: {error}") from error
