@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinetoscope
-from kinetoscope.advisor.advice import Advice, advise
+from kinetoscope.advisor.advice import Advice, _joined, advise
 from kinetoscope.advisor.finding import Confidence, Finding, Stake
 from kinetoscope.advisor.laws import StepTime
 from kinetoscope.advisor.run_rules import rank_findings
@@ -71,6 +72,19 @@ def test_no_promise_breaks_a_law(claims: list[Finding], busy: Intervals) -> None
     times = [each.time for each in claims if each.time is not None]
     least = difference(busy, merge(*times)).length if times else busy.length
     assert sum(each.stake.high for each in kept) <= STEP - least + ROUNDING
+
+
+@given(st.lists(findings(), min_size=2, max_size=4))
+def test_a_finding_of_several_ranks_promises_no_more_than_the_thing_takes(claims: list[Finding]) -> None:
+    step = StepTime(float(STEP), spans([]), 1)
+    of_ranks = [
+        replace(each, code="HOST004", key="", ranks=(rank,))
+        for rank, claim in enumerate(claims)
+        for each in rank_findings([replace(claim, takes=claim.takes or 0.0)], step)
+    ]
+    for one in _joined(of_ranks, len(claims), float(STEP)):
+        assert one.takes is not None
+        assert one.stake.low <= one.stake.high <= one.takes + ROUNDING
 
 
 def test_without_steps_there_is_no_time_to_promise_beyond_what_the_thing_takes() -> None:

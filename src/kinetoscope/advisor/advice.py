@@ -351,13 +351,15 @@ def _of_ranks(answers: pl.DataFrame) -> tuple[float, list[Finding]]:
             by_key.setdefault((rank, finding.code, finding.key), []).append((finding, count))
     findings = []
     for (rank, _, _), parts in by_key.items():
-        mean, (total, average) = None, steps[rank]
-        if total:
-            low, high = (sum(getattr(finding.stake, end) * count for finding, count in parts) / total
-                         for end in ("low", "high"))  # fmt: skip
-            mean = Stake(low, high)
+        total, average = steps[rank]
+        mean = partial(_weighted, [count for _, count in parts], total) if total else max
         findings.append(_as_one([finding for finding, _ in parts], average, mean))
     return step, findings
+
+
+def _weighted(counts: Sequence[int], total: int, values: Sequence[float]) -> float:
+    """The mean of values over `total` steps, of which so many have each; the others have none."""
+    return sum(value * count for value, count in zip(values, counts, strict=True)) / total
 
 
 def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Finding]:
@@ -367,19 +369,29 @@ def _joined(findings: Sequence[Finding], ranks: int, step: float) -> Iterator[Fi
         by_key.setdefault((finding.code, finding.key), []).append(finding)
     for same in by_key.values():
         if ranks == 1:
-            yield from (_as_one([finding], step, None) for finding in same)
+            yield from (_as_one([finding], step, max) for finding in same)
             continue
         where = tuple(sorted({rank for finding in same for rank in finding.ranks}))
-        low = statistics.median(finding.stake.low for finding in same) if len(where) >= _MOST_RANKS * ranks else 0.0
-        high = statistics.median(finding.stake.high for finding in same)
-        yield replace(_as_one(same, step, Stake(low, high)), ranks=where)
+        sure = len(where) >= _MOST_RANKS * ranks
+        yield replace(_as_one(same, step, statistics.median, nothing_sure=not sure), ranks=where)
 
 
-def _as_one(findings: Sequence[Finding], step: float, stake: Stake | None) -> Finding:
-    """One finding for several that are the same: the words of the worst, and a stake for all; None for its own."""
+def _as_one(
+    findings: Sequence[Finding], step: float, mean: Callable[[list[float]], float], *, nothing_sure: bool = False
+) -> Finding:
+    """One finding for several that are the same: the words of the worst, a mean of their stakes.
+
+    What the thing takes is the same mean, so that no mean promise is larger than that.
+    """
     worst = max(findings, key=lambda finding: finding.stake.middle)
     at_most = max((finding.severity for finding in findings), key=SEVERITIES.index)
-    return replace(worst, message=_of_whom(worst, findings)).with_stake(stake or worst.stake, step, at_most)
+    low = 0.0 if nothing_sure else float(mean([finding.stake.low for finding in findings]))
+    high = float(mean([finding.stake.high for finding in findings]))
+    takes = [finding.takes for finding in findings if finding.takes is not None]
+    one = replace(worst, message=_of_whom(worst, findings))
+    if len(takes) == len(findings):
+        one = replace(one, takes=float(mean(takes)))
+    return one.with_stake(Stake(low, high), step, at_most)
 
 
 def _of_whom(worst: Finding, findings: Sequence[Finding]) -> str:

@@ -142,9 +142,12 @@ def _first_compilations(trace: Trace, spans: Int32s) -> Int32s:
 
 def _first_calls(trace: Trace) -> Int32s:
     """Long calls of the runtime, each the first of its kernel or of its name."""
-    kinds, took = runtime_call_kinds(trace), self_times(trace)
-    rows = trace.rows(EventKind.RUNTIME)
-    rows = rows[~np.isin(kinds[rows], _OTHER_REASONS) & ~_while_capturing(trace, rows)]
+    kinds, rows = runtime_call_kinds(trace), trace.rows(EventKind.RUNTIME)
+    rows = rows[~np.isin(kinds[rows], _OTHER_REASONS)]
+    if not _any_takes(trace, rows, _ONE_TIME_CALL_NS):
+        return rows[:0]
+    took = self_times(trace)
+    rows = rows[~_while_capturing(trace, rows)]
     long = rows[took[rows] >= _ONE_TIME_CALL_NS]
     if not len(long):
         return long
@@ -160,6 +163,11 @@ def _first_calls(trace: Trace) -> Int32s:
         usual[group] = np.median(took[group]) if len(group) > 1 else 0
     long = long[_is_first(trace, rows, key)[long] | (key[long] == -1)]
     return _exposed(trace, long[took[long] >= _OUTLIER_RATIO * usual[long]])
+
+
+def _any_takes(trace: Trace, rows: Int32s, least: int) -> bool:
+    """Does any call last so long? If none does, none has so much of its own, and own times need not be known."""
+    return bool((trace.end[rows] - trace.start[rows] >= least).any())
 
 
 def _is_first(trace: Trace, rows: Int32s, key: Int64s) -> Bools:
@@ -185,12 +193,14 @@ def _overhead(trace: Trace, words: tuple[str, ...]) -> Int32s:
 
 def _first_operators(trace: Trace, compiling: Int32s) -> Int32s:
     """Operators that launch work and are long by themselves, each the first of its name."""
-    work, took = device_work(trace), self_times(trace)
-    ops = trace.rows(EventKind.HOST_OP)
+    work, ops = device_work(trace), trace.rows(EventKind.HOST_OP)
+    if not len(work) or not _any_takes(trace, ops, ONE_TIME_NS):
+        return ops[:0]
+    took = self_times(trace)
     ops = ops[~is_mark(trace)[ops] & ~is_data_loading(trace)[ops] & ~_while_capturing(trace, ops)]
     long = ops[took[ops] >= ONE_TIME_NS]
-    if not len(long) or not len(work):
-        return long[:0]
+    if not len(long):
+        return long
     in_compiler = marked(len(trace), compiling)
     long = long[~inside(trace, in_compiler)[long] & _is_first(trace, ops, trace.name.astype(np.int64))[long]]
     launching = marked(len(trace), work.launch[work.launch >= 0])

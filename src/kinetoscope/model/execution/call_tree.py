@@ -169,8 +169,11 @@ def self_times(trace: Trace) -> Int64s:
     Of calls that lie in each other that is the duration less that of the calls directly inside.
     """
     whole = whole_calls(trace)
-    duration = np.where(call_tree(trace).member, np.maximum(whole.until - trace.start, 0), 0)
-    return duration - tree.children_sum(duration, whole.parent)
+    time = whole.until - trace.start
+    np.maximum(time, 0, out=time)  # in place: of a large trace these columns are the peak
+    time *= call_tree(trace).member
+    time -= tree.children_sum(time, whole.parent)
+    return time
 
 
 def owned_times(trace: Trace, shown: Bools, window: tuple[int, int] | None = None) -> Int64s:

@@ -16,14 +16,17 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
 
     holding: words of which a name that fits contains one; names without any are not tried.
     """
+    result = np.zeros(len(trace), np.bool_)
+    held = trace.strings.holding(holding) if holding else None
+    if held is not None and not held.any():
+        return result
     rows = np.flatnonzero(any_of(trace.kind, kinds))
     fitting = marked(len(trace.strings) + 1, trace.name[rows] + 1)
-    if holding:
-        fitting[1:] &= trace.strings.holding(holding)
+    if held is not None:
+        fitting[1:] &= held
         fitting[0] = False
     for code in (np.flatnonzero(fitting) - 1).tolist():
         fitting[code + 1] = fits(trace.strings.glance(code))
-    result = np.zeros(len(trace), np.bool_)
     result[rows] = fitting[trace.name[rows] + 1]
     return result
 

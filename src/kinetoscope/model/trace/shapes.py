@@ -76,7 +76,8 @@ class Shapes:
         """The place at which each event's values begin in `values`: int64 [events]."""
         first = np.zeros(len(column), np.int64)
         if len(column) > 1:
-            np.cumsum(self.sizes[column[:-1]], out=first[1:])
+            np.take(self.sizes, column[:-1], out=first[1:], mode="clip")  # without a copy, as "raise" would make
+            np.cumsum(first, out=first)
         return first
 
     def find(self, key: int, level: int = 1) -> tuple[Int64s, Int8s]:
