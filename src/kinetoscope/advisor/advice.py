@@ -48,7 +48,12 @@ RESULT = Schema(
     Column("share_low", pl.Float64, "The same as a share of the average step: at least.", "fraction"),
     Column("share_high", pl.Float64, "The same as a share of the average step: at most.", "fraction"),
     Column("step", pl.Int64, "The average step that the finding is about.", "ns"),
-    Column("takes", pl.Int64, "What the thing that the message names takes of it; null where no time is meant.", "ns"),
+    Column(
+        "takes",
+        pl.Int64,
+        "Time of it that the named thing takes, over ranks as the time at stake; null where no time is meant.",
+        "ns",
+    ),
     Column("confidence", pl.String, "high: the trace shows the mechanism; medium: inferred; low: a guess."),
     Column("why", pl.String, "What the time at stake rests on."),
     Column("change", pl.String, "What to do, as lines of a diff."),

@@ -168,8 +168,13 @@ class Analysis:
         return replace(result, analysis=self.name, params=params or {}, chart_facts=self.chart)
 
 
-def _declared(function: Callable[..., Any]) -> Iterator[Parameter]:
-    """The parameters that a function declares: its keywords."""
+@functools.lru_cache(256)
+def _declared(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters that a function declares: its keywords. Each question needs them several times."""
+    return tuple(_parameters(function))
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = typing.get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY:

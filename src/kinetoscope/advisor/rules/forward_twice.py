@@ -94,8 +94,9 @@ def _repeated(rank: RankView) -> tuple[Int32s, bool]:
     other = view_ops(trace) | in_backward(trace) | optimizer_steps(trace).inside | zero_grads(trace).inside
     chosen = outermost_ops(trace) & rank.scope.host_mask & ~other & (trace.track == main_thread(trace))
     rows: Int32s = np.flatnonzero(chosen).astype(np.int32)
-    rows = rows[arguments.codes(trace, "input_dims", rows) >= 0]  # without sizes each call is like the next
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    dims = arguments.codes(trace, "input_dims", rows)
+    rows, dims = rows[dims >= 0], dims[dims >= 0]  # without sizes each call is like the next
     if len(rows) < 2 * _RUN:
         return rows[:0], False
     is_trained = np.zeros(len(trace), np.bool_)
@@ -107,7 +108,7 @@ def _repeated(rank: RankView) -> tuple[Int32s, bool]:
     module = enclosing_module(trace)[rows]
     named = np.where(module >= 0, trace.name[module], -1)
     has_modules = bool(is_module_call(trace).any())
-    code, _ = group(trace.name[rows], arguments.codes(trace, "input_dims", rows), named)
+    code, _ = group(trace.name[rows], dims, named)
     windows = np.lib.stride_tricks.sliding_window_view
     runs, _ = group(*windows(code, _RUN).T.astype(np.int64), step[: len(code) - _RUN + 1])
     whole = step[: len(runs)] == step[_RUN - 1 :]
