@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ import polars as pl
 
 import kinetoscope
 from kinetoscope.engines.threads import Threads
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Answer, Partial
 from kinetoscope.model.collectives.calls import CALLS
 from kinetoscope.model.collectives.process_groups import ranks_text
-from kinetoscope.model.job import Failure, Job, Partial, Task
+from kinetoscope.model.job import Job
 from kinetoscope.model.matching.match import match
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
@@ -65,10 +67,9 @@ class Prepared(Threads):
         super().__init__(_unread, jobs=2)
         self._answers = answers
 
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
-        """As they are, whatever the task."""
-        del task
-        yield from ((source, self._answers[source]) for source in sources)
+    def _ask(self, source: Source, questions: Sequence[Question]) -> tuple[Answer, ...]:
+        """As they are, whatever the questions."""
+        return (Answer({}, self._answers[source]),) * len(questions)
 
 
 def reduce(ranks: str, count: str) -> dict[str, Any]:

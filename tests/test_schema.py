@@ -12,7 +12,7 @@ from kinetoscope import Selection, Trace
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Param, Parameter, Result, Schema
 from tests import drawn

@@ -6,6 +6,8 @@ analysis by name.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -223,6 +225,19 @@ class Parameter:
         unit = f" of {self.unit}" if self.unit else ""
         words = {int: f"a whole number{unit}", float: f"a number{unit}", str: "text", bool: "True or False"}
         return " or ".join(words.get(kind, "None") for kind in _kinds(self.type))
+
+
+@functools.lru_cache(256)
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters that a function declares: its keywords, each `Annotated[type, Param(...)]`."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    declared = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            base, *facts = typing.get_args(hints[name])
+            param = next(fact for fact in facts if isinstance(fact, Param))
+            declared.append(Parameter(name, base, parameter.default, param.doc, param.unit, param.choices, param.check))
+    return tuple(declared)
 
 
 def _kinds(declared: Any) -> tuple[type, ...]:

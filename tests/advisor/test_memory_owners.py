@@ -12,7 +12,7 @@ from kinetoscope import memory_peak, read
 from kinetoscope.advisor.advice import advise
 from kinetoscope.advisor.finding import Finding
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.pages.sentences.memory import memory_sentences
+from kinetoscope.pages.sentences.memory import memory_questions, memory_sentences
 from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
@@ -64,7 +64,7 @@ def test_one_size_of_what_layers_take(tmp_path: Path) -> None:
     row = memory_peak(job, group_by="use").frame.row(by_predicate=pl.col("name") == "activation", named=True)
     held = shown(row["repeats"] * row["each"], "bytes")
     assert f"Activations of 6 layers alike (`{row['line']}`) take {held} of the" in finding.message
-    sentences = " ".join(memory_sentences(job, ALL))
+    sentences = " ".join(memory_sentences(job, ALL, job.ask(memory_questions(ALL))))
     assert f"(6 × {shown(row['each'], 'bytes')}, `{row['line']}`)" in sentences
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,8 +18,8 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.advisor.rule import JobView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.advisor.rules.straggling_rank import _stake
-from kinetoscope.analyses import named
-from kinetoscope.model.analysis import Analysis
+from kinetoscope.analyses import asked
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.steps.selection import ALL, default_to_steady
 from kinetoscope.views.sentences import measured, say
 from tests.catalog.samples import required
@@ -172,15 +173,15 @@ def test_pauses_of_a_machine_are_no_warning(
 
 def test_a_job_that_exposes_nothing_is_not_asked_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(replace(SMALL, elements=20_000, noise=0.0, spread=0), tmp_path)
-    asked = []
+    names = []
 
-    def recorded(name: str) -> Analysis:
-        asked.append(name)
-        return named(name)
+    def recorded(name: str, **params: Any) -> Question:
+        names.append(name)
+        return asked(name, **params)
 
-    monkeypatch.setattr("kinetoscope.advisor.rule.named", recorded)
+    monkeypatch.setattr("kinetoscope.advisor.rule.asked", recorded)
     assert not len(communication_costs(JobView(kinetoscope.read(tmp_path), default_to_steady(ALL))).collectives)
-    assert asked == ["rank_balance"]
+    assert names == ["rank_balance"]
 
 
 def test_one_rank_alone_gets_a_note_and_all_together_do_not(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kinetoscope import Selection, collectives, read
 from kinetoscope.analyses.collectives import RESULT, By, _finished
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.attributes import BUS_FACTORS, POINT_TO_POINT
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job
 from tests import drawn
 from tests.catalog.samples import BUNDLED, SHARED, required
 from tests.conftest import few_examples

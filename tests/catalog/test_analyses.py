@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pickle
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +21,9 @@ from kinetoscope.advisor.advice import advise
 from kinetoscope.analyses import named
 from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.engines.threads import Threads
-from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.analysis import Analysis, Question, together
+from kinetoscope.model.answer import Answer, Partial
 from kinetoscope.model.critical_path.path import CAUSES
-from kinetoscope.model.job import Combine, Failure, Partial, Task
 from kinetoscope.model.trace.recording import not_recorded
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.registry import load
@@ -153,19 +154,10 @@ class Sending:
     def close(self) -> None:
         """See `Engine`."""
 
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
-        for source in reversed(sources):
-            sent = pickle.loads(pickle.dumps(task))
-            yield pickle.loads(pickle.dumps(source)), pickle.loads(pickle.dumps(sent(self._traces[source])))
-
-    def reduce(
-        self, sources: Sequence[Source], task: Task, combine: Combine
-    ) -> tuple[Partial | None, dict[Source, Failure]]:
-        folded: Partial | None = None
-        for _, answer in self.map(sources, task):
-            assert isinstance(answer, Partial)
-            folded = answer if folded is None else Partial(combine(folded.frame, answer.frame), answer.notes)
-        return folded, {}
+    def ask(self, sources: Sequence[Source], questions: Sequence[Question]) -> tuple[Answer, ...]:
+        sent: list[Question] = pickle.loads(pickle.dumps([each.to_send for each in questions]))
+        answers = [[each.of_rank(source, self._traces[source]) for each in sent] for source in reversed(sources)]
+        return functools.reduce(functools.partial(together, questions), pickle.loads(pickle.dumps(answers)))
 
 
 def asked(trace: Trace) -> dict[str, Result]:

@@ -15,7 +15,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import rules
 from kinetoscope.analyses import ANALYSES
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.schema import Column, Param, Schema
 
 RESULT = Schema(Column("name", pl.String, "A name | with a bar."), Column("idle", pl.Int64, "Idle time.", "ns"))

@@ -21,7 +21,7 @@ from typing import Annotated
 
 import polars as pl
 
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Param, Schema

@@ -16,6 +16,7 @@ from typing import Any
 from kinetoscope import ANALYSES, Job, Result, read
 from kinetoscope.engines.cluster import Cluster
 from kinetoscope.errors import UsageError
+from kinetoscope.model.analysis import Question
 from tests.catalog.samples import BUNDLED
 from tests.engines.questions import HALVES, WHO, added, ends_always, ends_once, halves, mistaken, refused, who
 
@@ -45,7 +46,7 @@ def answers(job: Job, run: Path, folder: Path) -> dict[str, Any]:
     found["complete"] = interrupted.frame.select("rank", "events").equals(plain.frame.select("rank", "events"))
     found["notes"] = list(interrupted.notes) == list(plain.notes)
     found["differing"] = differing(job, threads)
-    sums = [each.reduce(halves, added, lambda frame: frame, HALVES).frame["value"].item() for each in (job, threads)]
+    sums = [each.answer(Question(halves, HALVES, combine=added)).frame["value"].item() for each in (job, threads)]
     found["sums"] = sums
     found["kept"] = max(same(job.map(who, WHO), job.map(who, WHO)) for _ in range(3))
     given_up = job.map(ends_always, WHO, rank=2)

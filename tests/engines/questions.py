@@ -10,7 +10,7 @@ import polars as pl
 
 from kinetoscope import Selection, Trace
 from kinetoscope.errors import UsageError
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.notes import Note
 from kinetoscope.schema import Column, Schema
 from tests import drawn

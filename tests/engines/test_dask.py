@@ -19,11 +19,11 @@ from typing import IO
 
 import pytest
 
-from kinetoscope import ALL, ANALYSES, Job, read
+from kinetoscope import ANALYSES, Job, read
 from kinetoscope.cli import main
 from kinetoscope.engines.cluster import Cluster
 from kinetoscope.errors import InputError, MissingExtraError, UsageError
-from kinetoscope.model.job import Task
+from kinetoscope.model.analysis import Question
 from tests.catalog.samples import BUNDLED
 from tests.engines.questions import (
     BROKEN,
@@ -148,7 +148,7 @@ def test_real_traces_answer_as_on_threads(address: str) -> None:
 
 
 def test_a_sum_is_the_same_bit_by_bit(job: Job, run: Path) -> None:
-    results = [each.reduce(halves, added, lambda frame: frame, HALVES) for each in (job, read(run, jobs=1), read(run))]
+    results = [each.answer(Question(halves, HALVES, combine=added)) for each in (job, read(run, jobs=1), read(run))]
     assert len({result.frame["value"].item() for result in results}) == 1
     assert len({result.notes for result in results}) == 1
     assert {f"of {rank + 1}." for rank in range(RANKS) if rank != BROKEN} < set(results[0].notes)
@@ -160,11 +160,12 @@ def test_workers_fold_what_they_are_asked_and_one_of_them_dies(address: str, tmp
         (tmp_path / folder).mkdir()
         written(tmp_path / folder, ranks)
     fold = partial(folded, here=os.getpid())
-    threads = read(tmp_path / "run").reduce(number, fold, lambda frame: frame, FOLDED)
+    question = Question(number, FOLDED, combine=fold)
+    threads = read(tmp_path / "run").answer(question)
     for folder, mark in (("run", ""), ("again", str(tmp_path / "mark"))):
         with asked(tmp_path / folder, address) as job:
-            found = job.reduce(number, fold, lambda frame: frame, FOLDED, mark=mark)
-            again = job.reduce(number, fold, lambda frame: frame, FOLDED)  # of traces that are kept
+            found = job.answer(replace(question, params={"mark": mark}))
+            again = job.answer(question)  # of traces that are kept
         for each in (found, again):
             assert each.frame["value"].to_list() == threads.frame["value"].to_list()
             assert each.notes[:-1] == threads.notes[:-1]
@@ -196,10 +197,11 @@ def test_mistakes_are_told_apart(job: Job) -> None:
 
 
 def test_whoever_stops_listening_leaves_nothing_behind(job: Job) -> None:
-    answers = job.engine.map(job.sources, Task(who, ALL, {}))
-    source, _ = next(answers)
+    assert isinstance(job.engine, Cluster)
+    answers = job.engine._answers(job.sources, [Question(who, WHO)])
+    block, _ = next(answers)
     answers.close()  # type: ignore[attr-defined]
-    assert source in job.sources
+    assert block.stop <= len(job.sources)
     assert len(job.map(who, WHO)) == RANKS - 1
 
 
@@ -314,7 +316,7 @@ def test_a_scheduler_that_stops_in_the_middle_is_one_line(
         with asked(tmp_path / "run", address) as job:
             assert isinstance(job.engine, Cluster)
             process = job.engine._actors.client.run_on_scheduler(os.getpid)  # type: ignore[attr-defined]
-            answers = job.engine.map(job.sources, Task(who, ALL, {}))
+            answers = job.engine._answers(job.sources, [Question(who, WHO)])
             next(answers)
             monkeypatch.setattr("kinetoscope.engines.dask.TIMEOUT_S", 2)
             os.kill(process, number)

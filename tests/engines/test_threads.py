@@ -3,19 +3,21 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from kinetoscope import ALL, Selection, Trace
+from kinetoscope import Selection, Trace
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import NotFoundError, UsageError
-from kinetoscope.model.job import Failure, Partial, Task
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Failure, Partial
 from kinetoscope.model.trace.source import Source
 from kinetoscope.notes import Note
 from kinetoscope.readers.registry import load
+from kinetoscope.schema import Schema
 from tests import drawn
 
 
@@ -25,7 +27,7 @@ def count(trace: Trace, select: Selection) -> Partial:
     return Partial(pl.DataFrame({"events": [len(trace)]}), (Note("RANK", f"rank {trace.source.rank}"),))
 
 
-COUNT = Task(count, ALL, {})
+COUNT = [Question(count, Schema())]
 
 
 def total(one: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
@@ -40,23 +42,28 @@ def sources(tmp_path: Path) -> list[Source]:
     ]
 
 
+def answers(sources: Sequence[Source], jobs: int) -> Mapping[tuple[int, int], Partial | Failure]:
+    [answer] = Threads(load, jobs=jobs).ask(sources, COUNT)
+    assert answer.folded is None
+    return answer.of_rank
+
+
 @pytest.mark.parametrize("jobs", [1, 3, 20])
 def test_every_rank_is_asked_once(sources: Sequence[Source], jobs: int) -> None:
-    answers = list(Threads(load, jobs=jobs).map(sources, COUNT))
-    assert sorted(source.rank for source, _ in answers) == list(range(8))
-    for source, answer in answers:
-        if source.rank:
+    of_rank = answers(sources, jobs)
+    assert [rank for rank, _ in of_rank] == list(range(8))
+    for (rank, _), answer in of_rank.items():
+        if rank:
             assert isinstance(answer, Partial)
-            assert answer.frame["events"].to_list() == [source.rank]
+            assert answer.frame["events"].to_list() == [rank]
         else:
             assert answer == Failure("nothing to count", usage=True)
 
 
 def test_a_rank_that_cannot_be_read_fails_alone(sources: Sequence[Source]) -> None:
-    lost = Source("/nowhere/9.json", 9)
-    answers = dict(Threads(load, jobs=2).map([*sources, lost], COUNT))
-    assert answers[lost] == Failure("/nowhere/9.json: no such file", usage=False)
-    assert len(answers) == 9
+    of_rank = answers([*sources, Source("/nowhere/9.json", 9)], 2)
+    assert of_rank[9, 0] == Failure("/nowhere/9.json: no such file", usage=False)
+    assert len(of_rank) == 9
 
 
 def test_a_mistake_of_ours_is_not_swallowed(sources: Sequence[Source]) -> None:
@@ -64,19 +71,22 @@ def test_a_mistake_of_ours_is_not_swallowed(sources: Sequence[Source]) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(Threads(load, jobs=2).map(sources, Task(mistaken, ALL, {})))
+        Threads(load, jobs=2).ask(sources, [Question(mistaken, Schema())])
+
+
+TOTAL = [Question(count, Schema(), combine=total)]
 
 
 def test_answers_are_folded_and_failures_kept(sources: Sequence[Source]) -> None:
-    folded, failures = Threads(load, jobs=3).reduce(sources, COUNT, total)
-    assert folded is not None
-    assert folded.frame["events"].to_list() == [28]
-    assert sorted(folded.notes) == [f"rank {rank}" for rank in range(1, 8)]
-    assert list(failures) == [sources[0]]
+    [answer] = Threads(load, jobs=3).ask(sources, TOTAL)
+    assert answer.folded is not None
+    assert answer.folded.frame["events"].to_list() == [28]
+    assert sorted(answer.folded.notes) == [f"rank {rank}" for rank in range(1, 8)]
+    assert list(answer.of_rank) == [(0, 0)]
 
 
 def test_if_every_rank_fails_nothing_is_folded(sources: Sequence[Source]) -> None:
-    assert Threads(load, jobs=3).reduce(sources[:1], COUNT, total)[0] is None
+    assert Threads(load, jobs=3).ask(sources[:1], TOTAL)[0].folded is None
 
 
 @pytest.mark.slow
@@ -94,7 +104,7 @@ def test_no_more_traces_are_alive_than_jobs(sources: Sequence[Source]) -> None:
             most = max(most, len(alive))
         return trace
 
-    list(Threads(watched, jobs=2, keep=0).map(sources, COUNT))
+    Threads(watched, jobs=2, keep=0).ask(sources, COUNT)
     assert 1 <= most <= 2
 
 
@@ -112,8 +122,8 @@ class Counting:
 def test_a_trace_is_kept_for_the_next_question(sources: Sequence[Source]) -> None:
     loads = Counting()
     engine = Threads(loads, jobs=1)
-    list(engine.map(sources[1:2], COUNT))
-    list(engine.map(sources[1:2], COUNT))
+    engine.ask(sources[1:2], COUNT)
+    engine.ask(sources[1:2], COUNT)
     assert engine.trace(sources[1]) is engine.trace(sources[1])
     assert loads.loads == 1
 
@@ -146,11 +156,14 @@ def test_threads_that_ask_for_a_trace_at_once_share_it(sources: Sequence[Source]
     assert loads.loads == len(set(map(id, traces))) == 1
 
 
-def test_whoever_stops_listening_stops_the_work(sources: Sequence[Source]) -> None:
+def test_whoever_interrupts_it_stops_the_work(sources: Sequence[Source]) -> None:
     loads = Counting()
-    answers: Iterator[object] = Threads(loads, jobs=1, keep=0).map(sources, COUNT)
-    next(answers)
-    answers.close()  # type: ignore[attr-defined]
+
+    def interrupted(trace: Trace, select: Selection) -> Partial:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Threads(loads, jobs=1, keep=0).ask(sources, [Question(interrupted, Schema())])
     assert loads.loads <= 2
 
 

@@ -12,10 +12,11 @@ import pytest
 from kinetoscope import ALL, Job, Selection, Trace, read
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.job import Partial, Task
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Partial
 from kinetoscope.notes import Note
 from kinetoscope.readers.registry import load
-from kinetoscope.schema import Column, Result, Schema
+from kinetoscope.schema import Column, Schema
 from tests import drawn
 
 COUNT = Schema(Column("rank", pl.Int64, "Rank."), Column("events", pl.Int64, "How many there are."))
@@ -100,8 +101,11 @@ def named(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(rank=pl.lit(-1, pl.Int64), events="events")
 
 
+TOTAL = Question(odd, COUNT, combine=total, finish=named)
+
+
 def test_answers_are_folded(ranks: Callable[..., Job]) -> None:
-    result = ranks(5, 1, 0, 3).reduce(odd, total, named, COUNT)
+    result = ranks(5, 1, 0, 3).answer(TOTAL)
     assert result.frame.rows() == [(-1, 9)]
     assert result.notes[0] == "1 odd"
     assert result.notes[1].startswith("rank 2 is left out")
@@ -109,49 +113,41 @@ def test_answers_are_folded(ranks: Callable[..., Job]) -> None:
 
 def test_if_no_rank_answers_nothing_is_folded(ranks: Callable[..., Job]) -> None:
     with pytest.raises(UsageError):
-        ranks(2).reduce(odd, total, named, COUNT)
+        ranks(2).answer(TOTAL)
 
 
 # --- several questions
 
 
-def answers_alone(questions: dict[str, Callable[[Job], Result]], job: Job) -> dict[str, Result]:
-    return {name: question(job) for name, question in questions.items()}
+SAID = Question(count, COUNT, params={"note": "said"})
 
 
 def test_several_questions_are_answered_as_each_is_alone(ranks: Callable[..., Job]) -> None:
-    questions: dict[str, Callable[[Job], Result]] = {
-        "map": lambda job: job.map(count, COUNT, note="said"),
-        "odd": lambda job: job.map(odd, COUNT),
-        "reduce": lambda job: job.reduce(odd, total, named, COUNT),
-        "both": lambda job: job.map(count, COUNT, note=str(job.reduce(count, total, named, COUNT).frame["events"][0])),
-        "first": lambda job: replace(job, sources=job.sources[:1]).map(count, COUNT),
-    }
+    questions = {"joined": SAID, "odd": Question(odd, COUNT), "folded": TOTAL, "finished": replace(SAID, finish=named)}
     job = ranks(5, 0, 1, 2, 3)
-    together, alone = job.ask(questions), answers_alone(questions, job)
-    assert list(together) == list(alone)
-    for name in questions:
-        assert together[name].frame.equals(alone[name].frame)
-        assert together[name].notes == alone[name].notes
-    assert together["both"].notes[0] == "11"
+    together = job.ask(questions)
+    assert list(together) == list(questions)
+    for name, question in questions.items():
+        alone = job.answer(question)
+        assert together[name].frame.equals(alone.frame)
+        assert together[name].notes == alone.notes
 
 
 def test_several_questions_read_each_trace_once(ranks: Callable[..., Job]) -> None:
     read_bytes: list[int] = []
     job = ranks(4, 5, 6)
     engine = Threads(partial(load, progress=read_bytes.append), jobs=2, keep=0)
-    one = {"map": lambda job: job.map(count, COUNT)}
-    replace(job, engine=engine).ask({**one, "reduce": lambda job: job.reduce(count, total, named, COUNT)})
+    replace(job, engine=engine).ask({"joined": SAID, "folded": TOTAL})
     once = sum(read_bytes)
-    replace(job, engine=engine).ask(one)
+    replace(job, engine=engine).answer(SAID)
     assert sum(read_bytes) == 2 * once
 
 
 def test_a_wrong_question_among_several_is_an_error(ranks: Callable[..., Job]) -> None:
     with pytest.raises(UsageError, match="nothing to ask of 2 events"):
-        ranks(2, 2).ask({"map": lambda job: job.map(count, COUNT), "odd": lambda job: job.map(odd, COUNT)})
+        ranks(2, 2).ask({"joined": SAID, "odd": Question(odd, COUNT)})
     with pytest.raises(InputError, match=r"rank0\.json: broken"):
-        ranks(0, 0).ask({"map": lambda job: job.map(count, COUNT)})
+        ranks(0, 0).ask({"joined": SAID})
 
 
 # --- its traces
@@ -167,5 +163,6 @@ def test_traces_are_had_by_rank_and_cycle(ranks: Callable[..., Job], tmp_path: P
 
 
 def test_a_question_can_be_sent() -> None:
-    task = Task(count, ALL, {"note": "said"})
-    assert pickle.loads(pickle.dumps(task)) == task
+    unsendable = replace(SAID, finish=lambda frame: frame)
+    sent = pickle.loads(pickle.dumps(unsendable.to_send))
+    assert (sent.of_trace, sent.select, sent.params) == (count, ALL, {"note": "said"})

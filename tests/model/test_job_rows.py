@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from kinetoscope import Selection, Trace
-from kinetoscope.model.job import Combine, Failure, Job, Partial, Task
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Answer, Failure, Partial
+from kinetoscope.model.job import Job
 from kinetoscope.model.trace.source import Source
 from kinetoscope.schema import Column, Schema
 
@@ -28,16 +30,14 @@ class Answering:
     def close(self) -> None:
         """See `Engine`."""
 
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:  # noqa: ARG002
+    def ask(self, sources: Sequence[Source], questions: Sequence[Question]) -> tuple[Answer, ...]:
+        of_rank: dict[tuple[int, int], Partial | Failure] = {}
         for source in sources:
             answer = self.answers[source]
             known = isinstance(answer, int)
-            yield source, Partial(pl.DataFrame({"events": [answer]})) if known else Failure(str(answer))
-
-    def reduce(
-        self, sources: Sequence[Source], task: Task, combine: Combine
-    ) -> tuple[Partial | None, dict[Source, Failure]]:
-        raise NotImplementedError
+            row = Partial(pl.DataFrame({"events": [answer]})) if known else Failure(str(answer))
+            of_rank[source.rank, source.cycle] = row
+        return (Answer(of_rank),) * len(questions)
 
     def trace(self, source: Source) -> Trace:
         raise NotImplementedError

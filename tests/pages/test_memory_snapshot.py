@@ -18,7 +18,7 @@ from kinetoscope.pages.blocks import (
     Page,
     TableBlock,
 )
-from kinetoscope.pages.sentences.memory import memory_sentences
+from kinetoscope.pages.sentences.memory import memory_questions, memory_sentences
 from kinetoscope.views.numbers import shown
 from tests.snapshots.allocator import OutOfMemory
 from tests.snapshots.process import Process
@@ -97,7 +97,7 @@ def test_what_failed_comes_first(tmp_path: Path) -> None:
         process.alloc("aten::empty", 400 << 20)
     job = job_of(process, tmp_path)
     page = memory.page(job, ALL, {})
-    assert page.sentence == memory_sentences(job, ALL)[0]
+    assert page.sentence == memory_sentences(job, ALL, job.ask(memory_questions(ALL)))[0]
     assert shown(400 << 20, "bytes") in page.sentence
     assert "Out of memory" in [each.label for each in picture(page).moments]
     assert "memory_oom" in [block.analysis for block in page.blocks if isinstance(block, TableBlock)]

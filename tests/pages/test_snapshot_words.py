@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kinetoscope import memory_peak, read
 from kinetoscope.model.steps.selection import ALL
-from kinetoscope.pages.sentences.memory import memory_sentences
-from kinetoscope.pages.sentences.snapshot import snapshot_words
+from kinetoscope.pages.sentences.memory import memory_questions, memory_sentences
+from kinetoscope.pages.sentences.snapshot import snapshot_questions, snapshot_words
 from tests.conftest import OURS
 from tests.snapshots.allocator import Settings
 from tests.snapshots.process import Process
@@ -22,10 +22,10 @@ def test_words_of_a_training(tmp_path: Path) -> None:
     training.build()
     training.run(3)
     job = read(write(tmp_path / "taken.pickle", process.snapshot()), jobs=1)
-    words = snapshot_words(job, select=ALL)
+    words = snapshot_words(job, ALL, job.ask(snapshot_questions(ALL)))
     assert words is not None
     assert words.facts[0] == "1 device"
-    assert words.sentences == memory_sentences(job, ALL)
+    assert words.sentences == memory_sentences(job, ALL, job.ask(memory_questions(ALL)))
     assert words.sentences[0].startswith("Memory of cuda:0 peaks at ")
     assert sum(size for _, size in words.categories) == memory_peak(job).frame.get_column("size").sum()
 
@@ -36,7 +36,8 @@ def test_fragmentation_is_followed_by_what_removes_it(tmp_path: Path) -> None:
     for size in range(40, 140, 10):
         process.free(process.alloc("empty", size << 20))
         process.alloc("empty", (size // 2 + 2) << 20)
-    sentences = memory_sentences(read(write(tmp_path / "halves.pickle", process.snapshot()), jobs=1), ALL)
+    job = read(write(tmp_path / "halves.pickle", process.snapshot()), jobs=1)
+    sentences = memory_sentences(job, ALL, job.ask(memory_questions(ALL)))
     [said] = [sentence.replace("\xa0", " ") for sentence in sentences if sentence.startswith("Replayed ")]
     assert said == (
         "Replayed from an empty allocator, at most 545 MB are reserved on cuda:0 with expandable_segments:True, and"
@@ -45,4 +46,5 @@ def test_fragmentation_is_followed_by_what_removes_it(tmp_path: Path) -> None:
 
 
 def test_no_words_without_a_snapshot() -> None:
-    assert snapshot_words(read(OURS / "mlp.pt.trace.json.gz", jobs=1), select=ALL) is None
+    job = read(OURS / "mlp.pt.trace.json.gz", jobs=1)
+    assert snapshot_words(job, ALL, job.ask(snapshot_questions(ALL))) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -13,15 +13,16 @@ import polars as pl
 
 from kinetoscope import dispatch
 from kinetoscope.advisor.commands import command
-from kinetoscope.advisor.evidence.communication import collectives_of_steps
+from kinetoscope.advisor.evidence.communication import collectives_of_steps, collectives_question
 from kinetoscope.advisor.finding import SEVERITIES, WARNING_SHARE, Evidence, Finding, Stake
 from kinetoscope.advisor.laws import within_step
 from kinetoscope.advisor.recorded import NO_RULE_FITS, kinds_of_job, what_is_recorded
 from kinetoscope.advisor.rule import NO_PROGRAM, OF_JOB, JobView
 from kinetoscope.advisor.rules import own_rules, rules
 from kinetoscope.advisor.run_rules import FACT, FINDINGS, facts_of, findings_of_rank, from_row, rank_findings, run_rules
-from kinetoscope.analyses import named
+from kinetoscope.analyses import asked
 from kinetoscope.errors import UsageError, nearest
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.execution.program import ProgramKind
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
@@ -242,28 +243,45 @@ def advise(job: Job | Readable, *, select: Selection = ALL, only: Sequence[int] 
         InputError: no rank can be read.
     """
     job, select = part_of(job, select)
+    return advice_from(job, select, only, job.ask(advice_questions(job, select, only)))
+
+
+def advice_questions(job: Job, select: Selection, only: Sequence[int] | None = None) -> dict[str, Question]:
+    """The questions that `advice_from` needs the answers to."""
     select = default_to_steady(select)
-    own, examined = own_rules(), None if only is None else tuple(only)
-    questions: dict[str, Callable[[Job], Result]] = {
-        "findings": lambda each: each.map(findings_of_rank, FINDINGS, select, own=own, only=examined),
-        "recording_kinds": partial(named("recording_kinds"), select=select),
+    params = {"own": own_rules(), "only": None if only is None else tuple(only)}
+    questions = {
+        _FINDINGS: Question(findings_of_rank, FINDINGS, select, params),
+        _KINDS: asked("recording_kinds", select=select),
     }
     if len(job.ranks) > 1:
-        questions |= {str(asked): partial(named(asked[0]), select=select, **asked[1]) for asked in OF_JOB}
-        questions["collectives"] = lambda each: collectives_of_steps(JobView(each, select))
-    answers = job.ask(questions)
-    answer = answers.pop("findings")
+        questions |= {_of_job(*each): asked(each[0], select=select, **each[1]) for each in OF_JOB}
+        questions[_COLLECTIVES] = collectives_question(select)
+    return questions
+
+
+_FINDINGS, _KINDS, _COLLECTIVES = "findings of rules", "recording_kinds of rules", "collectives of rules"
+"""Names of questions that no analysis has."""
+
+
+def _of_job(name: str, params: Mapping[str, str]) -> str:
+    return f"{name} {dict(params)} of rules"
+
+
+def advice_from(job: Job, select: Selection, only: Sequence[int] | None, answers: Mapping[str, Result]) -> Advice:
+    """The advice that follows from the answers to `advice_questions`; others may be among them."""
+    select, answer = default_to_steady(select), answers[_FINDINGS]
     step, findings = _of_ranks(answer.frame)
     ranks = answer.frame.get_column("rank").unique().to_list()
     findings = list(_joined(findings, len(ranks if only is None else {*ranks} & {*only}), step))
     kinds = answer.frame.get_column("program").drop_nulls().mode().sort()
     program = cast(ProgramKind, kinds[0]) if len(kinds) else "unknown"
     failures: list[Note] = []
-    of_file = answers["recording_kinds"]
+    of_file = answers[_KINDS]
     recorded = kinds_of_job(of_file, len(ranks))
     if len(job.ranks) > 1:
-        view = JobView(job, select, program, [answers[str(asked)] for asked in OF_JOB])
-        view.remember(answers["collectives"], collectives_of_steps)
+        view = JobView(job, select, program, [answers[_of_job(*each)] for each in OF_JOB])
+        view.remember(answers[_COLLECTIVES], collectives_of_steps)
         claims, failures = run_rules(
             ((rule.code, rule.of_job) for rule in rules() if rule.fits(recorded, program)), view, "job"
         )

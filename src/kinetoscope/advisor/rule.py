@@ -18,7 +18,7 @@ from kinetoscope.advisor.step_statistics import margin
 from kinetoscope.advisor.wording import each_step
 from kinetoscope.algorithms.arrays import Bools, Floats, Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, difference, intersection, union
-from kinetoscope.analyses import named
+from kinetoscope.analyses import asked
 from kinetoscope.engines.threads import Threads
 from kinetoscope.model.critical_path.what_if import Factors, replayed
 from kinetoscope.model.device.hardware import is_host_only
@@ -81,7 +81,7 @@ class _View:
 
 
 def _answer(view: _View, analysis: str, **params: Any) -> Result:
-    return named(analysis)(view.traces, select=view.select, **params)
+    return view.traces.answer(asked(analysis, select=view.select, **params))
 
 
 _MAX_MARGIN_SHARE: Final = 0.3

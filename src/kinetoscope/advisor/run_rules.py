@@ -14,7 +14,7 @@ from kinetoscope.advisor.rule import RankView, Rule
 from kinetoscope.advisor.rules import our_rules
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.errors import KinetoscopeError
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note

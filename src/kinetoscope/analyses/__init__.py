@@ -7,7 +7,7 @@ TYPE_CHECKING = False  # as in typing, which takes as long to import as all of t
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from kinetoscope.model.analysis import Analysis
+    from kinetoscope.model.analysis import Analysis, Question
 
     ANALYSES: tuple[Analysis, ...]
 
@@ -93,7 +93,7 @@ RECORDED: "Final" = ("trace_info", "recording_kinds", "compilations", *GROUPS["M
 OWN: "Final" = "Your own"
 """The group of analyses of extensions."""
 
-__all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "groups", "named", "names"]
+__all__ = ["ANALYSES", "GROUPS", "NAMES", "RECORDED", "asked", "groups", "named", "names"]
 
 
 def groups() -> "dict[str, tuple[str, ...]]":
@@ -108,6 +108,15 @@ def groups() -> "dict[str, tuple[str, ...]]":
 def names() -> "tuple[str, ...]":
     """All analyses, those of extensions last."""
     return (*NAMES, *_own())
+
+
+def asked(name: str, **params: "Any") -> "Question":
+    """The question of the analysis of this name; `select` is one of the parameters.
+
+    Raises:
+        UsageError: it has no such parameter, or this cannot be its value.
+    """
+    return named(name).asked(**params)
 
 
 def named(name: str) -> "Analysis":

@@ -14,9 +14,9 @@ from kinetoscope.algorithms.intervals.intervals import length
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import launching_calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.annotations import Annotations, named_ranges, shadowed
 from kinetoscope.model.operators.costs import CallGroups, Launched, device_costs, groups_of, host_costs
 from kinetoscope.model.steps.scope import Scope, scope

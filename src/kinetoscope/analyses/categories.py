@@ -12,9 +12,9 @@ from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.priority_sweep import charge
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import CATEGORIES, categories_of_names, work_categories
 from kinetoscope.model.operators.costs import Values, grouped_as, host_costs
 from kinetoscope.model.steps.scope import Scope, scope

@@ -8,9 +8,9 @@ import polars as pl
 
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import for_matching
-from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

@@ -12,6 +12,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.compilations import Compilation
 from kinetoscope.model.compile.compilations import compilations as logged
 from kinetoscope.model.compile.log import NOTHING_COMPILED, no_log
@@ -24,7 +25,6 @@ from kinetoscope.model.compile.regions import (
     time_by_phase,
 )
 from kinetoscope.model.execution.call_tree import owned_times
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

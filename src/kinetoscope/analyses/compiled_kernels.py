@@ -14,13 +14,13 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.kernels import CompiledCalls, compiled_calls, sources_of_groups
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.compile.regions import compiler_spans
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op
 from kinetoscope.model.execution.frames import CodeLocation, user_source
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.group_floors import group_floors

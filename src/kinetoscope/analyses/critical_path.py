@@ -11,13 +11,13 @@ import polars as pl
 from kinetoscope.algorithms.grouping import sum_by
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.critical_path.graph import DependencyKind, critical_graph
 from kinetoscope.model.critical_path.path import CAUSES, OF_WHOLE_RANK, CriticalPath, PathCause, run_path
 from kinetoscope.model.critical_path.path import critical_path as find_paths
 from kinetoscope.model.critical_path.what_if import WhatIf, parse_rules
 from kinetoscope.model.critical_path.what_if import what_if as scaled
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps

@@ -11,9 +11,9 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.critical_path.path import CAUSES, OF_WHOLE_RANK, CriticalPath, critical_path, run_path
 from kinetoscope.model.execution.calls import call_names, names_of_calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps

@@ -8,9 +8,9 @@ import polars as pl
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of

@@ -11,9 +11,9 @@ from kinetoscope.algorithms.intervals.intervals import Intervals
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.utilization import Kernels, fill_notes, kernels_of, use_of
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.hardware import Device, device_of, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.call_tree import main_thread
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

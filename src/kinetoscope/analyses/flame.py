@@ -12,6 +12,7 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.kernels import compiled_calls
 from kinetoscope.model.compile.provenance import source_text
 from kinetoscope.model.device.busy import no_work_note
@@ -20,7 +21,6 @@ from kinetoscope.model.execution.call_tree import call_tree, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.frames import MAX_DEPTH, SEPARATOR, frame_text
 from kinetoscope.model.execution.marks import is_module_call
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived

@@ -15,12 +15,12 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.tensor_cores import ON_MATRIX_UNIT, kernel_units
 from kinetoscope.model.execution.autograd import recomputed_ops
 from kinetoscope.model.execution.calls import call_name
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.rates import FlopRates, flop_rates
 from kinetoscope.model.steps.scope import Scope, scope, unclipped

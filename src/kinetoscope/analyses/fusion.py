@@ -14,11 +14,11 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.hardware import is_host_only
 from kinetoscope.model.execution.frames import user_source
 from kinetoscope.model.execution.program import operators_in_name
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import CallStacks, call_stacks
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import CostedCalls, costed_calls

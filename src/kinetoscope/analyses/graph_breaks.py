@@ -10,10 +10,10 @@ import polars as pl
 from kinetoscope.algorithms.grouping import reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.breaks import UNKNOWN_SITE, broken_calls
 from kinetoscope.model.compile.log import NOTHING_COMPILED, log_entries, no_log
 from kinetoscope.model.compile.regions import compiled_regions
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

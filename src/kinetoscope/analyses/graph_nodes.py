@@ -14,11 +14,11 @@ from kinetoscope.analyses.graphs import captured_calls, greatest_of_each, select
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import RANGE_CATEGORY, work_annotations
 from kinetoscope.model.graphs.templates import MIN_RUNS, Outliers, idle_before, outliers
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import labels, work_categories
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.steps.scope import origin_of_time, scope

@@ -13,13 +13,13 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.call_tree import enclosing_module
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import has_lost_streams
 from kinetoscope.model.graphs.lost_work import no_device_work
 from kinetoscope.model.graphs.replays import Replays, replays
 from kinetoscope.model.graphs.templates import ReplayTimes, Templates, replay_times, templates
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection

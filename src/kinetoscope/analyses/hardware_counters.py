@@ -13,10 +13,10 @@ from kinetoscope.algorithms.arrays import Floats, Int32s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

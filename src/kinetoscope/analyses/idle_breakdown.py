@@ -11,12 +11,12 @@ from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.algorithms.intervals.intervals import union
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import Gaps, device_lanes, gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, IdleCharges, idle_charges
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS, notes_of_earlier_work
 from kinetoscope.model.health.data_quality import note_of_gaps
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace import polars_columns

@@ -10,12 +10,12 @@ import polars as pl
 from kinetoscope.algorithms.grouping import reduce_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import counted_work, no_work_note
 from kinetoscope.model.device.gaps import gaps
 from kinetoscope.model.device.idle_causes import DETAILS, REASONS, By, idle_charges
 from kinetoscope.model.execution.calls import names_of_calls
 from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope, unclipped
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import step_of

@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

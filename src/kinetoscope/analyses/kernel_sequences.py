@@ -15,10 +15,10 @@ from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, outermost_ops
 from kinetoscope.model.execution.calls import call_name, call_names, is_repeat
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope, unclipped
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import EventKind

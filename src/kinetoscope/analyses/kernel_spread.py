@@ -10,8 +10,8 @@ import polars as pl
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.charts import Ranges
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
-from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection

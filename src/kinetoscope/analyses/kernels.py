@@ -13,13 +13,13 @@ from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.compile.kernels import compiled_calls, sources_of_groups
 from kinetoscope.model.device.tensor_cores import ANSWERS, kernel_units
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
 from kinetoscope.model.graphs.annotated import annotated_keys, argument_values
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.annotations import annotation_stacks, launch_stacks
 from kinetoscope.model.operators.categories import labels, longest, work_categories
 from kinetoscope.model.roofline.group_floors import group_floors

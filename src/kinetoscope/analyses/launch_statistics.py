@@ -11,9 +11,9 @@ from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.launches import is_selected, launch_notes, launches
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

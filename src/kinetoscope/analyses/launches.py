@@ -7,11 +7,11 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes
 from kinetoscope.model.device.launches import launches as find_launches
 from kinetoscope.model.execution.call_tree import enclosing_op
 from kinetoscope.model.execution.calls import names_of_calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import arguments, polars_columns

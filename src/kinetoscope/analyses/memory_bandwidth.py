@@ -11,8 +11,8 @@ from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, 
 from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.copies import Transfers, transfers
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

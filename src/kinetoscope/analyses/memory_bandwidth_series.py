@@ -6,8 +6,8 @@ import polars as pl
 
 from kinetoscope.charts import Lines
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.copies import transfers
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

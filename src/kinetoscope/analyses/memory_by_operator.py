@@ -14,9 +14,9 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import subtree_sum
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import ShownCalls, call_names, calls, names_of_calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import (
     CALL_KINDS,
     IN_NO_CALL,

@@ -13,7 +13,7 @@ from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, Instants, memory_instants, out_of_memory
 from kinetoscope.model.memory.record import MemoryRecord
 from kinetoscope.model.memory_records.records import memory_records

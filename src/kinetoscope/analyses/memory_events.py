@@ -12,7 +12,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.trees.tree import NO_ROW
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.categories import CATEGORIES

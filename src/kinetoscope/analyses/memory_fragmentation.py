@@ -13,7 +13,7 @@ from kinetoscope.algorithms.layout.bands import highest_places
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.record import MemoryRecord
 from kinetoscope.model.memory_records.of_snapshot import SnapshotRecord

@@ -15,7 +15,7 @@ from kinetoscope.algorithms.statistics import student_t
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.record import MemoryRecord, StepAllocations

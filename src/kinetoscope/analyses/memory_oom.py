@@ -13,7 +13,7 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import CUDA, HOST, MISSING_INTEGER, device_name
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.error_text import OutOfMemoryText, out_of_memory_text, request_of

@@ -12,8 +12,8 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.health.snapshots import contradictions
-from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import NO_ADDRESS, NONE_SELECTED, NOT_RECORDED, Instants, memory_instants
 from kinetoscope.model.memory.blocks import memory_blocks
 from kinetoscope.model.memory.record import GroupBy, MemoryRecord, highest_in

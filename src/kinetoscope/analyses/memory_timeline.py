@@ -11,7 +11,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Lines
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import NONE_SELECTED, NOT_RECORDED, memory_instants
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.memory.record import CategoryRecord

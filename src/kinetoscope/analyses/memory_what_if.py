@@ -14,7 +14,7 @@ from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.allocator import CUDA, device_name
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.allocator import (

@@ -14,9 +14,9 @@ from kinetoscope.algorithms.grouping import node_totals, preorder, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.call_tree import call_tree, owned_times
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.modules import Modules
 from kinetoscope.model.operators.modules import modules as modules_of
 from kinetoscope.model.roofline.group_floors import group_floors

@@ -13,10 +13,10 @@ from kinetoscope.algorithms.grouping import distinct_sequences, group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.launches import Launches, is_selected, launch_notes, launches
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

@@ -12,9 +12,9 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.calls import call_name, calls
 from kinetoscope.model.execution.frames import CodeLocation, module_class, user_source
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.call_stacks import CallStacks, call_stacks
 from kinetoscope.model.operators.costs import (
     CallGroups,

@@ -11,10 +11,10 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int8s, Int32s
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.execution.calls import ShownCalls, calls, is_outside_calls
 from kinetoscope.model.execution.profiler_overhead import profiler_overhead
-from kinetoscope.model.job import Partial
 from kinetoscope.model.memory.allocator import allocations
 from kinetoscope.model.operators.call_stacks import call_stacks
 from kinetoscope.model.operators.categories import OTHER, categories_of_names, labels, longest, work_categories

@@ -10,10 +10,10 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Bools, Floats
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PEAKS, PRECISIONS, Peak, known_peaks
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.roofline.floors import LINKS, Floors, floors, shortest_kernels
 from kinetoscope.model.steps.scope import scope, unclipped
 from kinetoscope.model.steps.selection import Selection

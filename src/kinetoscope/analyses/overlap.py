@@ -10,9 +10,9 @@ import polars as pl
 from kinetoscope.algorithms.intervals.intervals import Intervals, intersection, union
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.calls import base_of, computation, selected_calls
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.text import listed

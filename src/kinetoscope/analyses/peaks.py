@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.hardware import devices
 from kinetoscope.model.device.peaks import HOST, UNITS, Lookup, known_peaks
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

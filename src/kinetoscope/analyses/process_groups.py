@@ -9,10 +9,10 @@ import polars as pl
 
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.bandwidth import alone, bandwidths, collectives_of, incomplete, with_costs
 from kinetoscope.model.collectives.calls import CALLS, for_matching
 from kinetoscope.model.collectives.process_groups import configured
-from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

@@ -12,8 +12,8 @@ from kinetoscope.algorithms.intervals.sweeps import greatest, level_statistics, 
 from kinetoscope.charts import Bars
 from kinetoscope.errors import UsageError
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.queues import queues
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns
 from kinetoscope.model.trace.trace import Trace

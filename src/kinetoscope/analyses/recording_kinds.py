@@ -7,8 +7,8 @@ from typing import Final
 import polars as pl
 
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.health.recording_kinds import recording_kinds as kinds_of_trace
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note

@@ -14,11 +14,11 @@ from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Roofline
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import no_work_note
 from kinetoscope.model.device.peaks import PRECISIONS, known_peaks
 from kinetoscope.model.device.waves import waves
 from kinetoscope.model.execution.calls import call_names, names_of_calls
-from kinetoscope.model.job import Partial
 from kinetoscope.model.operators.categories import labels, longest
 from kinetoscope.model.operators.modules import modules
 from kinetoscope.model.roofline.calls import Uncovered

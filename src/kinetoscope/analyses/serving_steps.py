@@ -7,9 +7,9 @@ import polars as pl
 
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.serving.steps import serving_steps as find_steps
 from kinetoscope.model.steps.scope import origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection

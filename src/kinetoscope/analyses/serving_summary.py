@@ -11,7 +11,7 @@ from kinetoscope.algorithms.statistics import MEDIAN, P99
 from kinetoscope.analyses.serving_steps import GAP_PARTS, SHARES, serving_steps, with_rank_waiting
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
-from kinetoscope.model.job import Partial
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.serving.batches import bounds_of, bucket
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.trace import Trace

@@ -13,10 +13,10 @@ from kinetoscope.algorithms.arrays import Bools
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_mark
 from kinetoscope.model.graphs.lost_work import ends_before_device_work, launches_of_lost_devices, no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.data_loading import step_gaps
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope, steady_places
 from kinetoscope.model.steps.selection import Selection

@@ -11,8 +11,8 @@ import polars as pl
 from kinetoscope.algorithms.outliers import MIN_PLACES
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.calls import selected_calls, with_source
-from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match_and_align
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection

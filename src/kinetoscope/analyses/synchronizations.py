@@ -14,13 +14,13 @@ from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_op, outermost_op, owned_times
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.streams import NO_WORK
 from kinetoscope.model.execution.synchronization import HostWaits, host_waits, idle_after
 from kinetoscope.model.graphs.lost_work import no_device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace import polars_columns

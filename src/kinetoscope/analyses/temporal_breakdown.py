@@ -7,9 +7,9 @@ import polars as pl
 from kinetoscope.algorithms.intervals.intervals import difference, merge
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.busy import Busy, busy, no_work_note
 from kinetoscope.model.execution.work_before import notes_of_earlier_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace

@@ -10,14 +10,15 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.model.analysis import Analysis
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.hardware import Device, device_of, devices, ordinal_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import optimizations_used, program_kind
+from kinetoscope.model.graphs.lost_work import damage_of
 from kinetoscope.model.health.check import examine
 from kinetoscope.model.health.recording_kinds import recording_kinds
-from kinetoscope.model.job import Partial, damage_of
 from kinetoscope.model.steps.scope import origin_of_time
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import steps, throughput

@@ -10,7 +10,8 @@ from kinetoscope.cli.shared.options import Parser, add_engine, add_reading, add_
 from kinetoscope.errors import InputError
 
 if TYPE_CHECKING:
-    from kinetoscope.model.job import Job, Partial
+    from kinetoscope.model.answer import Partial
+    from kinetoscope.model.job import Job
     from kinetoscope.model.steps.selection import Selection
     from kinetoscope.model.trace.trace import Trace
     from kinetoscope.notes import Note
@@ -42,13 +43,14 @@ def run(arguments: list[str]) -> int:
 
 def _of_job(job: Job) -> Iterator[RankSymptom]:
     """What is odd about each trace; of many, one that cannot be read is a finding too."""
-    from kinetoscope.model.job import Failure, Task
-    from kinetoscope.model.steps.selection import ALL
+    from kinetoscope.model.analysis import Question
+    from kinetoscope.model.answer import Failure
     from kinetoscope.notes import Note
+    from kinetoscope.schema import Schema
 
-    answers = dict(job.engine.map(job.sources, Task(_of_trace, ALL, {})))
+    [answers] = job.engine.ask(job.sources, [Question(_of_trace, Schema())])
     for source in job.sources:
-        answer = answers[source]
+        answer = answers.of_rank[source.rank, source.cycle]
         if isinstance(answer, Failure):
             if len(job) == 1:
                 raise InputError(answer.message)
@@ -61,8 +63,8 @@ def _of_trace(trace: Trace, select: Selection) -> Partial:  # noqa: ARG001 - as 
     """What is odd about a trace, as it comes back from where the trace is."""
     import polars as pl
 
+    from kinetoscope.model.answer import Partial
     from kinetoscope.model.health.check import examine
-    from kinetoscope.model.job import Partial
 
     schema = {"code": pl.String, "text": pl.String, "severity": pl.String, "number": pl.Int64}
     rows = [(each.code, str(each), each.severity, each.number) for each in examine(trace)]

@@ -15,8 +15,9 @@ from kinetoscope.advisor.finding import Finding, Stake
 from kinetoscope.analyses import named
 from kinetoscope.compare.diff.programs import Difference, Program, program
 from kinetoscope.compare.statistics.noise import Word, changes
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job, Partial, Readable, jobs_of, part_of
+from kinetoscope.model.job import Job, Readable, jobs_of, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.schema import Column, Result, Schema

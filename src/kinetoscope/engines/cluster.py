@@ -17,15 +17,17 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
-from kinetoscope.engines.worker import Files, RanksAnswer, packed, unpacked
+from kinetoscope.engines.worker import Files, packed, unpacked
 from kinetoscope.errors import InputError
-from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.analysis import Question, failed, together
+from kinetoscope.model.answer import Answer, Failure
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 
@@ -169,33 +171,24 @@ class Cluster:
         """The trace, read in this process: it is not sent."""
         return self._here.get(source, lambda: self._files.load(source, progress=self._progress))
 
-    def reduce(
-        self, sources: Sequence[Source], task: Task, combine: Combine
-    ) -> tuple[Partial | None, dict[Source, Failure]]:
-        """See `Engine.reduce`: workers fold what they are asked, and what they answer is folded here as it comes."""
-        tree = Tree(len(sources), combine)
-        failures: dict[Source, Failure] = {}
-        for block, answer in self._answers(sources, task, combine):
-            tree.put(block.start // _width(block), answer.folded, _width(block).bit_length() - 1)
-            failures |= {sources[block.start + place]: failure for place, failure in answer.failures.items()}
-        return tree.root, {source: failures[source] for source in sources if source in failures}
-
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
-        """See `Engine.map`.
+    def ask(self, sources: Sequence[Source], questions: Sequence[Question]) -> tuple[Answer, ...]:
+        """See `Engine.ask`: workers fold what they are asked, and what they answer is folded here as it comes.
 
         Raises:
             InputError: a worker has no Kinetoscope, or another version of it; or the cluster is gone, or its workers.
         """
-        for block, answer in self._answers(sources, task, None):
-            yield sources[block.start], answer.failures[0] if answer.folded is None else answer.folded
+        tree = Tree[tuple[Answer, ...]](len(sources), partial(together, questions))
+        for block, answers in self._answers(sources, questions):
+            tree.put(block.start // _width(block), answers, _width(block).bit_length() - 1)
+        return tree.root or ()
 
     def _answers(
-        self, sources: Sequence[Source], task: Task, combine: Combine | None
-    ) -> Iterator[tuple[range, RanksAnswer]]:
-        """The answers of workers about blocks of places, each once; without `combine`, a block is one place."""
+        self, sources: Sequence[Source], questions: Sequence[Question]
+    ) -> Iterator[tuple[range, tuple[Answer, ...]]]:
+        """The answers of workers about blocks of places, each once."""
         actors = self._actors
-        question = packed(self._files, task, combine, actors.cloudpickle)
-        waiting = _Waiting(sources, self._reader_of, MAX_BLOCK_RANKS if combine else 1)
+        question = packed(self._files, questions, actors.cloudpickle)
+        waiting = _Waiting(sources, self._reader_of, MAX_BLOCK_RANKS)
         running: dict[Future[Any], tuple[range, str]] = {}
         last_seen = time.monotonic()
         try:
@@ -220,14 +213,15 @@ class Cluster:
                     except DiedError:
                         for place in waiting.again(block):
                             died = f"{sources[place].url}: each worker that read it died; give workers more memory"
-                            yield range(place, place + 1), RanksAnswer(None, {0: Failure(died)})
+                            lost = failed(sources[place], Failure(died))
+                            yield range(place, place + 1), (lost,) * len(questions)
                     else:
                         yield block, self._answer(sources[block.start : block.stop], worker, reply)
         finally:
             if actors.alive:
                 actors.cancel(running)
 
-    def _answer(self, sources: Sequence[Source], worker: str, reply: Reply) -> RanksAnswer:
+    def _answer(self, sources: Sequence[Source], worker: str, reply: Reply) -> tuple[Answer, ...]:
         if reply.fault:
             version = self._files.version
             raise InputError(
@@ -239,7 +233,7 @@ class Cluster:
             self._reader_of[source] = worker
         answer = unpacked(reply.answer)
         self._progress(answer.read)
-        return answer
+        return answer.answers
 
 
 def _for_worker(source: Source) -> Source:

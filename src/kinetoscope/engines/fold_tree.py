@@ -8,42 +8,28 @@ neighbours: whoever folds a sum of 10,000 ranks holds some dozens of answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from kinetoscope.model.job import Combine, Failure, Partial
-from kinetoscope.model.trace.source import Source
-
-
-def folded(
-    sources: Sequence[Source], answers: Iterable[tuple[Source, Partial | Failure]], combine: Combine
-) -> tuple[Partial | None, dict[Source, Failure]]:
-    """The result of `Engine.reduce` from the answers of `Engine.map`; failures are in the order of `sources`."""
-    place = {source: k for k, source in enumerate(sources)}
-    tree = Tree(len(sources), combine)
-    failures: dict[Source, Failure] = {}
-    for source, answer in answers:
-        if isinstance(answer, Failure):
-            failures[source] = answer
-        tree.put(place[source], None if isinstance(answer, Failure) else answer)
-    return tree.root, {source: failures[source] for source in sources if source in failures}
+T = TypeVar("T")
 
 
-class Tree:
+class Tree(Generic[T]):
     """A binary tree over places that folds their answers.
 
     Attributes:
-        root: all of them, when each place has been put; None where none of them had an answer.
+        root: all of them, when each place has been put; None before.
         waiting: subtrees whose neighbour is not complete yet, by level and place in it.
     """
 
-    def __init__(self, places: int, combine: Combine) -> None:
-        self.root: Partial | None = None
-        self.waiting: dict[tuple[int, int], Partial | None] = {}
+    def __init__(self, places: int, join: Callable[[T, T], T]) -> None:
+        self.root: T | None = None
+        self.waiting: dict[tuple[int, int], T] = {}
         self._places = places
-        self._combine = combine
+        self._join = join
 
-    def put(self, place: int, answer: Partial | None, level: int = 0) -> None:
-        """The answer of a place; None where it has none. Of a level above, of the places below it, folded elsewhere."""
+    def put(self, place: int, answer: T, level: int = 0) -> None:
+        """The answer of a place; of a level above, of the places below it, folded elsewhere."""
         width = (self._places + (1 << level) - 1) >> level
         while width > 1:
             if place ^ 1 < width:  # the last of an odd number goes up alone
@@ -51,11 +37,6 @@ class Tree:
                     self.waiting[level, place] = answer
                     return
                 other = self.waiting.pop((level, place ^ 1))
-                answer = self._joined(other, answer) if place & 1 else self._joined(answer, other)
+                answer = self._join(other, answer) if place & 1 else self._join(answer, other)
             level, place, width = level + 1, place >> 1, (width + 1) >> 1
         self.root = answer
-
-    def _joined(self, one: Partial | None, other: Partial | None) -> Partial | None:
-        if one is None or other is None:
-            return one or other
-        return one.folded(other, self._combine)

@@ -10,17 +10,18 @@ import contextlib
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import Final
 
 from kinetoscope.caching import SharedCache
 from kinetoscope.engines import ENGINES
-from kinetoscope.engines.fold_tree import folded
+from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.engines.worker import Files, ask
 from kinetoscope.errors import UsageError
-from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.analysis import Question, together
+from kinetoscope.model.answer import Answer
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 
@@ -59,39 +60,35 @@ class Threads:
             return self._load(source)
         return self._kept.get(source, lambda: self._load(source))
 
-    def map(self, sources: Sequence[Source], task: Task) -> Iterator[tuple[Source, Partial | Failure]]:
-        """See `Engine.map`."""
+    def ask(self, sources: Sequence[Source], questions: Sequence[Question]) -> tuple[Answer, ...]:
+        """See `Engine.ask`: answers are folded as they come."""
         if len(sources) == 1:
-            yield sources[0], self._ask(sources[0], task)
-            return
+            return self._ask(sources[0], questions)
         keep_freed_memory()
-        waiting = iter(sources)
+        tree = Tree[tuple[Answer, ...]](len(sources), functools.partial(together, questions))
+        waiting = iter(enumerate(sources))
+        running: dict[Future[tuple[Answer, ...]], int] = {}
         with ThreadPoolExecutor(self._jobs, "kinetoscope-rank") as pool:
-            running: dict[Future[Partial | Failure], Source] = {}
             try:
                 while True:
-                    while len(running) < self._jobs and (source := next(waiting, None)) is not None:
-                        running[pool.submit(copy_context().run, self._ask, source, task)] = source
+                    while len(running) < self._jobs and (following := next(waiting, None)) is not None:
+                        place, source = following
+                        running[pool.submit(copy_context().run, self._ask, source, questions)] = place
                     if not running:
-                        return
+                        break
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
-                        yield running.pop(future), future.result()
+                        tree.put(running.pop(future), future.result())
             finally:
                 for future in running:
                     future.cancel()
-
-    def reduce(
-        self, sources: Sequence[Source], task: Task, combine: Combine
-    ) -> tuple[Partial | None, dict[Source, Failure]]:
-        """See `Engine.reduce`: answers are folded as they come."""
-        return folded(sources, self.map(sources, task), combine)
+        return tree.root or ()
 
     def close(self) -> None:
         """See `Engine.close`: there is nothing to leave."""
 
-    def _ask(self, source: Source, task: Task) -> Partial | Failure:
-        return ask(lambda: self.trace(source), task)
+    def _ask(self, source: Source, questions: Sequence[Question]) -> tuple[Answer, ...]:
+        return ask(source, lambda: self.trace(source), questions)
 
 
 @functools.cache

@@ -10,9 +10,9 @@ import pickle
 import platform
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,8 @@ from kinetoscope.caching import SharedCache
 from kinetoscope.engines.fold_tree import Tree
 from kinetoscope.errors import KinetoscopeError, NotFoundError
 from kinetoscope.extensions import modules
-from kinetoscope.model.job import Combine, Failure, Partial, Task
+from kinetoscope.model.analysis import Question, failed, together
+from kinetoscope.model.answer import Answer, Failure
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
 
@@ -46,30 +47,29 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class RanksAnswer:
-    """The answer of a worker about the ranks that it was asked about.
+    """The answers of a worker about the ranks that it was asked about.
 
     Attributes:
-        folded: the rows of all of them; None where no rank has an answer.
-        failures: why there are none, by place among these ranks.
+        answers: to each question.
         read: bytes that were read for it, as stored; 0 where the traces had been kept.
     """
 
-    folded: Partial | None
-    failures: Mapping[int, Failure] = field(default_factory=dict)
+    answers: tuple[Answer, ...]
     read: int = 0
 
 
-def ask(trace: Callable[[], Trace], task: Task) -> Partial | Failure:
-    """Ask the trace. Errors in the trace or the question become a Failure; our own mistakes are raised."""
+def ask(source: Source, trace: Callable[[], Trace], questions: Sequence[Question]) -> tuple[Answer, ...]:
+    """The answers of a rank. Errors in the trace or a question are failures; our own mistakes are raised."""
     try:
-        return task(trace())
+        loaded = trace()
     except KinetoscopeError as error:
-        return Failure.of(error)
+        return (failed(source, Failure.of(error)),) * len(questions)
+    return tuple(question.of_rank(source, loaded) for question in questions)
 
 
-def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) -> bytes:
-    """Reader and question as bytes; functions from a module of the user's are sent as code, not as names."""
-    names = {_module(task.of_trace), _module(combine)}
+def packed(files: Files, questions: Sequence[Question], cloudpickle: Any) -> bytes:
+    """Reader and questions as bytes; functions from a module of the user's are sent as code, not as names."""
+    names = {_module(function) for each in questions for function in (each.of_trace, each.combine)}
     known = {name: sys.modules[name] for name in names if name in sys.modules}
     known |= {module.__name__: module for module in modules()}
     theirs = [module for name, module in known.items() if name.partition(".")[0] not in _INSTALLED]
@@ -77,7 +77,7 @@ def packed(files: Files, task: Task, combine: Combine | None, cloudpickle: Any) 
         for module in theirs:
             cloudpickle.register_pickle_by_value(module)
         try:
-            return bytes(cloudpickle.dumps((files, task, combine)))
+            return bytes(cloudpickle.dumps((files, [each.to_send for each in questions])))
         finally:
             for module in theirs:
                 cloudpickle.unregister_pickle_by_value(module)
@@ -99,20 +99,19 @@ _as_code = threading.Lock()
 """Which modules are sent as code is a setting of all threads."""
 
 
-def answered(question: bytes, sources: bytes, memory: int) -> bytes:
+def answered(packed_questions: bytes, sources: bytes, memory: int) -> bytes:
     """In a worker: a `RanksAnswer`, pickled, to what `packed` made.
 
     Args:
-        question: reader, question, and how answers are folded; without that, one rank is asked about at a time.
+        packed_questions: reader and questions.
         sources: which traces, pickled.
         memory: bytes that this process may use, for all that it does; 0 for its part of the machine's, by CPUs.
     """
     memory = memory or memory_of_this_machine() // (os.cpu_count() or 1)
-    # Both are from whoever put the question, over the cluster's own connections; nothing in them is from a trace.
-    files, task, combine = pickle.loads(question)  # noqa: S301
+    # Both are from whoever asks, over the cluster's own connections; nothing in them is from a trace.
+    files, questions = pickle.loads(packed_questions)  # noqa: S301
     which: Sequence[Source] = pickle.loads(sources)  # noqa: S301
-    tree = Tree(len(which), combine)
-    failures: dict[int, Failure] = {}
+    tree = Tree[tuple[Answer, ...]](len(which), partial(together, questions))
     read = 0
 
     def count(more: int) -> None:
@@ -121,13 +120,12 @@ def answered(question: bytes, sources: bytes, memory: int) -> bytes:
 
     for place, source in enumerate(which):
         try:
-            answer = ask(partial(_trace, files, source, memory, count), task)
+            answers = ask(source, partial(_trace, files, source, memory, count), questions)
         except MemoryError:
-            answer = Failure(f"{source.url}: not enough memory on worker {platform.node()}; give workers more")
-        if isinstance(answer, Failure):
-            failures[place] = answer
-        tree.put(place, None if isinstance(answer, Failure) else answer)
-    return pickle.dumps(RanksAnswer(tree.root, failures, read), pickle.HIGHEST_PROTOCOL)
+            failure = Failure(f"{source.url}: not enough memory on worker {platform.node()}; give workers more")
+            answers = (failed(source, failure),) * len(questions)
+        tree.put(place, answers)
+    return pickle.dumps(RanksAnswer(tree.root or (), read), pickle.HIGHEST_PROTOCOL)
 
 
 def _trace(files: Files, source: Source, memory: int, count: Callable[[int], None]) -> Trace:

@@ -1,20 +1,26 @@
-"""An analysis: one question that can be asked of a job, with its columns, parameters and chart."""
+"""An analysis: one question that can be asked of a job, with its columns, parameters and chart; and asking it."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 import polars as pl
 
 from kinetoscope.charts import Chart
-from kinetoscope.errors import UsageError, nearest
-from kinetoscope.model.steps.selection import ALL
-from kinetoscope.schema import OverRanks, Param, Parameter, Result, Schema
+from kinetoscope.errors import KinetoscopeError, UsageError, nearest
+from kinetoscope.model.answer import Answer, Combine, Failure, Partial
+from kinetoscope.model.graphs.lost_work import damage_of, lost_work, notes_of_lost_work
+from kinetoscope.model.steps.scope import left_out, scope
+from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.trace.source import Source
+from kinetoscope.model.trace.trace import Trace
+from kinetoscope.notes import Note
+from kinetoscope.schema import OverRanks, Parameter, Result, Schema, parameters_of
 
 _ACROSS_RANKS: Final = Parameter(
     "across_ranks",
@@ -25,6 +31,12 @@ _ACROSS_RANKS: Final = Parameter(
     typing.get_args(OverRanks),
 )
 """The parameter that all analyses have whose rows can be summed over ranks."""
+
+WHOLE_RANK: Final = Note("WHOLE_RANK", "This is about the whole rank: names of calls do not choose a part of it.")
+"""Says that an analysis does not heed them."""
+
+_INTEGER_LIMIT: Final = 1 << 62
+"""Whole numbers are computed with in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ class Analysis:
     function: Callable[..., Any]
     schema: Schema
     chart: Chart | None = None
-    combine: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None = None
+    combine: Combine | None = None
     """Folds the answers of ranks where the answer needs them together; else they are joined in the order of ranks."""
 
     finish: Callable[..., Any] | None = None
@@ -90,7 +102,7 @@ class Analysis:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters that are this analysis's own: the keywords of its functions, and `across_ranks`."""
-        parameters = [each for function in self._functions for each in _declared(function)]
+        parameters = [each for function in self._functions for each in parameters_of(function)]
         return (*parameters, _ACROSS_RANKS) if self.not_over_ranks == "" else tuple(parameters)
 
     @property
@@ -116,30 +128,24 @@ class Analysis:
             return f"{self.name} has no column that can be summed over ranks"
         return ""
 
-    def __call__(self, job: Any, **params: Any) -> Result:
-        """Run it; the result has name, parameters and chart of the analysis.
+    def asked(self, **params: Any) -> Question:
+        """The question with these parameters; `select` is one of them.
 
         Raises:
             UsageError: a parameter has a value that is none of its choices, or rows cannot be summed over ranks.
         """
-        how = params.get("across_ranks", "each")
         self.check(params)
-        select = params.get("select", ALL)
         of_rank, *of_all = (
-            {each.name: params.get(each.name, each.default) for each in _declared(function)}
+            {each.name: params.get(each.name, each.default) for each in parameters_of(function)}
             for function in self._functions
         )
         finish = self.finish and functools.partial(self.finish, **of_all[0])
-        if self.combine is not None:
-            result = job.reduce(self.function, self.combine, finish, self, select, **of_rank)
-        else:
-            result = job.map(self.function, self, select, finish, **of_rank)
-        result = self.described(result, params)
-        if how == "each":
-            return result
-        from kinetoscope.model.across_ranks import over_ranks
+        return Question(self.function, self, params.get("select", ALL), of_rank, self.combine, finish, params)
 
-        return over_ranks(result, how, len(job.ranks))
+    def __call__(self, job: Any, **params: Any) -> Result:
+        """The answer of a job, with name, parameters and chart of the analysis. See `asked`."""
+        result: Result = job.answer(self.asked(**params))
+        return result
 
     def check(self, params: Mapping[str, Any]) -> None:
         """Refuse what is no parameter, and what a parameter cannot be.
@@ -163,23 +169,88 @@ class Analysis:
             if (check := own[name].check) is not None:
                 check(value)
 
-    def described(self, result: Result, params: Mapping[str, Any] | None = None) -> Result:
-        """`result` with the name and the chart of this analysis, and the parameters that it was asked with."""
-        return replace(result, analysis=self.name, params=params or {}, chart_facts=self.chart)
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to each rank of a job, and what makes one answer of theirs.
+
+    Attributes:
+        of_trace: answers it for one rank: a pure function of a Trace and a Selection, and of keywords; it can be
+            imported, so that it can be sent to where the trace is.
+        declared: the analysis that asks, or the columns of a table that is none.
+        select: the part of each trace that is asked about.
+        params: the keywords of `of_trace`.
+        combine: folds the answers of ranks; None: their rows are joined in the order of ranks, with a first column
+            `rank`.
+        finish: makes the rows of the result from those of all ranks, and from `extra` if they have one; a Partial
+            where it has notes about all ranks.
+        given: the parameters of the analysis as they were given.
+    """
+
+    of_trace: Callable[..., Partial]
+    declared: Analysis | Schema
+    select: Selection = ALL
+    params: Mapping[str, Any] = field(default_factory=dict)
+    combine: Combine | None = None
+    finish: Callable[..., pl.DataFrame | Partial] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in self.params.items():
+            if isinstance(value, int) and not -_INTEGER_LIMIT < value < _INTEGER_LIMIT:
+                raise UsageError(f"{name} is {value}; the greatest number that it can be is {_INTEGER_LIMIT - 1}")
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the result."""
+        return self.declared if isinstance(self.declared, Schema) else self.declared.schema
+
+    @property
+    def to_send(self) -> Question:
+        """The same without what is done where all ranks are known: it may be a function that cannot be sent."""
+        return replace(self, finish=None, given={})
+
+    def of_rank(self, source: Source, trace: Trace) -> Answer:
+        """The answer of one rank, or why there is none."""
+        try:
+            answer = self._of_rank(trace)
+        except KinetoscopeError as error:
+            return failed(source, Failure.of(error))
+        return Answer({}, answer) if self.combine else Answer({(source.rank, source.cycle): answer})
+
+    def _of_rank(self, trace: Trace) -> Partial:
+        """Its first notes are on damage of the file, lost work, what is selected, captures, and steps."""
+        answer = self.of_trace(trace, self.select, **self.params)
+        notes = [damage] if (damage := damage_of(trace)) else []
+        if isinstance(self.declared, Analysis):
+            notes += _first_notes(trace, self.select, self.declared, self.params.get("by") == "step")
+        elif self.select.patterns:
+            notes += left_out(scope(trace, self.select))
+        return replace(answer, notes=(*notes, *answer.notes)) if notes else answer
 
 
-@functools.lru_cache(256)
-def _declared(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters that a function declares: its keywords. Each question needs them several times."""
-    return tuple(_parameters(function))
+def failed(source: Source, failure: Failure) -> Answer:
+    """The answer where a rank has none."""
+    return Answer({(source.rank, source.cycle): failure})
 
 
-def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            base, *facts = typing.get_args(hints[name])
-            param = next(fact for fact in facts if isinstance(fact, Param))
-            yield Parameter(
-                name, cast(type, base), parameter.default, param.doc, param.unit, param.choices, param.check
-            )
+def together(questions: Sequence[Question], ones: Sequence[Answer], others: Sequence[Answer]) -> tuple[Answer, ...]:
+    """The answers of the ranks of both to several questions, question by question."""
+    return tuple(
+        one.joined(other, question.combine) for question, one, other in zip(questions, ones, others, strict=True)
+    )
+
+
+def _first_notes(trace: Trace, select: Selection, declared: Analysis, by_step: bool) -> Iterator[Note]:
+    """The notes that follow from what an analysis declares of itself: lost work, what is selected, captures, steps."""
+    if declared.of_device_work and lost_work(trace):
+        yield from notes_of_lost_work(trace, scope(trace, select).host_mask)
+    if select.patterns:
+        yield from left_out(scope(trace, select)) if declared.of_calls else (WHOLE_RANK,)
+    if declared.of_operators and trace.captured is not None:
+        yield from trace.captured.notes
+    if declared.counts_warm_up:
+        yield from scope(trace, select).warm_up
+    when = declared.selection_notes
+    if when == "always" or (when == "selected" and (by_step or select.is_of_calls or select.steps_by is not None)):
+        yield from scope(trace, select).notes

@@ -11,11 +11,13 @@ from typing import Final, Literal
 
 from kinetoscope.engines.threads import Threads
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Failure, Partial
 from kinetoscope.model.collectives.calls import collective_calls, with_source
-from kinetoscope.model.job import Job, Partial, Readable, Task, job_of
+from kinetoscope.model.job import Job, Readable, job_of
 from kinetoscope.model.matching.match import join, offsets_of, origin_row
 from kinetoscope.model.steps.scope import origin_of_time
-from kinetoscope.model.steps.selection import ALL, Selection
+from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
@@ -24,6 +26,7 @@ from kinetoscope.outputs.opening import destination
 from kinetoscope.outputs.perfetto_overlay import critical_path as marked_path
 from kinetoscope.outputs.perfetto_overlay import series
 from kinetoscope.readers.files.stream import is_url
+from kinetoscope.schema import Schema
 from kinetoscope.views.exports import perfetto, perfetto_merged, trace_json, trace_parquet
 from kinetoscope.views.exports.perfetto import PerfettoAdditions
 from kinetoscope.views.exports.perfetto_merged import RankPart
@@ -199,11 +202,12 @@ def _merged_name(job: Job, output: str | None, *, is_file: bool) -> str:
 def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, ...]:
     """Write all ranks into one file: they are read once for their clocks, and again, one by one, to be written."""
     refuse_input(job, name)
-    folded, failures = job.engine.reduce(job.sources, Task(_collectives, ALL, {}), join)
-    if folded is None or folded.extra is None:
+    [answer] = job.engine.ask(job.sources, [Question(_collectives, Schema(), combine=join)])
+    failures = {rank: failure for rank, failure in answer.of_rank.items() if isinstance(failure, Failure)}
+    if answer.folded is None or answer.folded.extra is None:
         raise InputError(next(iter(failures.values())).message)
-    origins = folded.extra.sort("rank", "cycle")
-    shifts, notes = offsets_of(folded.frame, origins)
+    origins = answer.folded.extra.sort("rank", "cycle")
+    shifts, notes = offsets_of(answer.folded.frame, origins)
     first = min(shifts)
     offsets = dict(zip(origins.select("rank", "cycle").rows(), shifts, strict=True))
 
@@ -219,7 +223,7 @@ def _merged(job: Job, name: str, *, critical_path: bool) -> tuple[WrittenTrace, 
     with destination(name) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
         written = perfetto_merged.write(parts(), file, base=int(origins["end"][0]) + first)
-    left_out = (f"Rank {source.rank} is left out: {failure.message}." for source, failure in failures.items())
+    left_out = (f"Rank {rank} is left out: {failure.message}." for (rank, _), failure in failures.items())
     impossible = sum(part.left_out for part in written)
     odd = (f"{number_of(impossible, 'event')} with impossible times left out.",) if impossible else ()
     agreed = ("The clocks of the ranks agree as recorded: none was moved.",)

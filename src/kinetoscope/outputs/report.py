@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from kinetoscope.advisor.advice import advise
-from kinetoscope.analyses import RECORDED, named, names
+from kinetoscope.analyses import RECORDED, asked, names
 from kinetoscope.errors import InputError, UsageError, nearest
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps import grammar
@@ -105,8 +104,8 @@ def report(
 def _tables(job: Job, select: Selection) -> dict[str, Result]:
     """The findings, and the answer of each analysis that has any rows."""
     steady = default_to_steady(select)
-    asked = {name: partial(named(name), select=select if name in RECORDED else steady) for name in names()}
-    answers = {"advise": advise(job, select=steady).result, **job.ask(asked)}
+    questions = {name: asked(name, select=select if name in RECORDED else steady) for name in names()}
+    answers = {"advise": advise(job, select=steady).result, **job.ask(questions)}
     return {name: answer for name, answer in answers.items() if answer.frame.height}
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from kinetoscope.advisor.advice import advise
-from kinetoscope.analyses import GROUPS, named
+from kinetoscope.advisor.advice import advice_from, advice_questions
+from kinetoscope.analyses import GROUPS, asked
 from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
-from kinetoscope.pages.sentences.snapshot import snapshot_words
+from kinetoscope.pages.sentences.snapshot import snapshot_questions, snapshot_words
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -42,20 +40,19 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     if alone:  # later snapshots of a rank have what earlier ones have
         job = replace(job, sources=tuple({each.rank: each for each in job.sources}.values()))
     several = len(job.ranks) > 1
-    asked = QUESTIONS | (QUESTIONS_ACROSS_RANKS if several else {})
-    questions: dict[str, Callable[[Job], Any]] = {
-        name: partial(named(name), select=recorded if name in GROUPS["Serving"] else select, **params)
-        for name, params in asked.items()
+    of_analyses = QUESTIONS | (QUESTIONS_ACROSS_RANKS if several else {})
+    questions = {
+        name: asked(name, select=recorded if name in GROUPS["Serving"] else select, **params)
+        for name, params in of_analyses.items()
     }
     examined = _ranks_to_examine(job)
-    if several or examined:
-        only = None if len(examined) == len(job.ranks) else examined
-        questions["advise"] = partial(advise, select=select, only=only)
-    if any(each.files("snapshot") for each in job.sources):
-        questions["snapshots"] = partial(snapshot_words, select=recorded)
-    results = job.ask(questions)
-    memory = results.pop("snapshots", None)
-    whole = digest(job.path, results, results.pop("advise", None), memory)
+    only = None if len(examined) == len(job.ranks) else examined
+    of_rules = advice_questions(job, select, only) if several or examined else {}
+    has_snapshots = any(each.files("snapshot") for each in job.sources)
+    answers = job.ask(questions | of_rules | (snapshot_questions(recorded) if has_snapshots else {}))
+    advice = advice_from(job, select, only, answers) if of_rules else None
+    memory = snapshot_words(job, recorded, answers) if has_snapshots else None
+    whole = digest(job.path, {name: answers[name] for name in questions}, advice, memory)
     return digest_of_memory(whole, memory, job.path) if alone and memory is not None else whole
 
 

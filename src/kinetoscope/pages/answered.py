@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from kinetoscope.analyses import RECORDED, named
@@ -64,7 +63,7 @@ class _Asked:
         declared = {each.name: each for each in analysis.parameters}
         params: dict[str, Any] = {name: parameter_value(declared[name], text) for name, text in block.params.items()}
         select = self.select if block.analysis in RECORDED else default_to_steady(self.select)
-        result = self.job.ask({block.analysis: partial(analysis, select=select, **params)})[block.analysis]
+        result = analysis(self.job, select=select, **params)
         shown = arranged(result, _arrangement(block, result))
         return table(block.title, shown.schema, shown.frame, block.note)
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from kinetoscope.analyses import named
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.graphs.annotated import annotated_keys
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.pages.blocks import Block, Control, ControlsBlock, Link, Page, TableBlock, chosen_value

@@ -27,11 +27,11 @@ from kinetoscope.pages.blocks import (
     chosen_value,
 )
 from kinetoscope.pages.flame import MAX_FLAME_NODES, totals
-from kinetoscope.pages.pictures.allocator import allocator_block, devices_of
+from kinetoscope.pages.pictures.allocator import allocator_block, devices_question
 from kinetoscope.pages.pictures.charts import Axis, Line, curves
 from kinetoscope.pages.pictures.layers import icicle, joined
 from kinetoscope.pages.sections.tables import first_cycle
-from kinetoscope.pages.sentences.memory import growth_sentence, memory_sentences
+from kinetoscope.pages.sentences.memory import GROWTH, OOM, growth_sentence, memory_questions, memory_sentences
 from kinetoscope.pages.sentences.steps import nothing, way_back
 from kinetoscope.schema import Result
 from kinetoscope.views.charts import series
@@ -55,7 +55,7 @@ _VERDICTS = 1 << 62
 
 def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     """The page of the memory in use, and its owners at the peak."""
-    facts = devices_of(job, select)
+    facts = job.answer(devices_question(select)).frame
     if facts.height:
         return _of_snapshot(job, facts, select, params)
     curve = named("memory_curve")(job, select=select)
@@ -93,7 +93,8 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     name = f"cuda:{device}"
     picture, at = allocator_block(facts, int(device)), f"device:eq:{name}"
     replays = picture.events <= _MAX_REPLAYED_EVENTS
-    sentences = memory_sentences(job, select, name, replays=replays)
+    answers = job.ask(memory_questions(select))
+    sentences = memory_sentences(job, select, answers, name, replays=replays)
     first, *others = sentences or (nothing("use of memory", select),)
     choice = [Control("device", "Memory of", device, [(each, f"cuda:{each}") for each in devices])]
     blocks: list[Block] = [
@@ -105,8 +106,7 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
         _owners_table(by, at),
         *_flame(job, select, name),
     ]
-    oom = named("memory_oom")(job, select=select)
-    if oom.frame.filter(device=name).height:
+    if answers[OOM].frame.filter(device=name).height:
         shown_first = ("kind", "name", "verdict", "confidence", "size", "blocks", "use", "evidence", "remedy")
         blocks.append(TableBlock("Out of memory", "memory_oom", columns=shown_first, filter=at, limit=50))
     pins = (
@@ -128,7 +128,7 @@ def _of_snapshot(job: Job, facts: pl.DataFrame, select: Selection, params: Mappi
     blocks.append(TableBlock("Growth from step to step", "memory_growth", columns=grows, filter=at, limit=50))
     if replays:
         blocks.append(TableBlock("With other settings", "memory_what_if", filter=at, limit=50))
-    results = [oom, *(named(each)(job, select=select) for each in ("memory_peak", "memory_growth"))]
+    results = [answers[OOM], named("memory_peak")(job, select=select), answers[GROWTH]]
     notes = dict.fromkeys(
         note for result in results for note in result.notes if (note.code, note.about) != ("REQUEST_FAILED", name)
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import polars as pl
 
-from kinetoscope.analyses import GROUPS, named
+from kinetoscope.analyses import GROUPS, asked, named
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import EVERY_STEP, STEADY_STEPS, Selection
@@ -48,13 +47,13 @@ def page(job: Job, select: Selection, params: Mapping[str, str]) -> Page:
     questions = QUESTIONS | (QUESTIONS_ACROSS_RANKS if len(job.ranks) > 1 else {})
     whole = replace(select, steps=None) if select.steps == STEADY_STEPS else select  # a long prefill is no warm-up
     ask = {
-        name: partial(named(name), select=whole if name in GROUPS["Serving"] else select, **params)
+        name: asked(name, select=whole if name in GROUPS["Serving"] else select, **params)
         for name, params in questions.items()
     }
-    ask["device_utilization"] = partial(named("device_utilization"), select=select)
+    ask["device_utilization"] = asked("device_utilization", select=select)
     if len(job.ranks) == 1:
         every = replace(select, steps=EVERY_STEP) if select.steps == STEADY_STEPS else select
-        ask[_EVERY_STEP] = partial(named("step_breakdown"), select=every)
+        ask[_EVERY_STEP] = asked("step_breakdown", select=every)
     results = job.ask(ask)
     summary = digest(job.path, results)
     return Page(

@@ -6,12 +6,11 @@ text. Heights are bounded: what is not shown is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
 from kinetoscope.advisor.advice import Advice, stake_of
-from kinetoscope.analyses import NAMES, named
+from kinetoscope.analyses import NAMES, asked
 from kinetoscope.compare.diff.diff import Diff
 from kinetoscope.compare.gate.causes import Causes
 from kinetoscope.compare.gate.gate import Gate
@@ -26,7 +25,6 @@ from kinetoscope.pages.digest import Digest, TopRow, average_step
 from kinetoscope.pages.findings import of_advice
 from kinetoscope.pages.sentences import recorded
 from kinetoscope.pages.sentences.steps import TimePart, headline
-from kinetoscope.schema import Result
 from kinetoscope.screens import terminal
 from kinetoscope.screens.html import SOFT, badge, bold, drawn, html, paragraph, prose, safe
 from kinetoscope.views.notebook import boxed
@@ -54,11 +52,8 @@ def job_html(job: Job) -> str:
     small = len(job) <= most and sum(source.size or 0 for source in job.sources) <= size
     read = job if small else Job(job.path, job.sources[:1], job.engine)
     select = default_to_steady(Selection())
-    questions: dict[str, Callable[[Job], Result]] = {
-        name: partial(named(name), select=select) for name in ("trace_info", "step_breakdown")
-    }
     try:
-        results = read.ask(questions)
+        results = read.ask({name: asked(name, select=select) for name in ("trace_info", "step_breakdown")})
     except KinetoscopeError as error:
         return boxed(bold(repr(job)), paragraph(str(error)))
     info, steps = results["trace_info"].frame, results["step_breakdown"]

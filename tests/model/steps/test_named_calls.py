@@ -17,7 +17,7 @@ from kinetoscope.cli.shared.open_job import chosen as chosen_by_options
 from kinetoscope.cli.shared.options import add_selection
 from kinetoscope.errors import UsageError
 from kinetoscope.integrations.assistant.arguments import selection as of_tool
-from kinetoscope.model.job import WHOLE_RANK
+from kinetoscope.model.analysis import WHOLE_RANK
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.outputs.report import report
 from kinetoscope.server.query import selection as of_address

@@ -16,10 +16,11 @@ import polars as pl
 from kinetoscope.advisor.rule import JobView
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.bandwidth import collectives_of, with_costs
 from kinetoscope.model.collectives.calls import base_of, computation, for_matching
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
@@ -153,9 +154,14 @@ def communication_costs(job: JobView) -> CommunicationCosts:
     )
 
 
+def collectives_question(select: Selection) -> Question:
+    """The question for the collectives of the selected steps: rows of `COLLECTIVES`."""
+    return Question(_of_trace, COLLECTIVES, select, combine=join, finish=_finished)
+
+
 def collectives_of_steps(job: JobView) -> Result:
     """The collectives of the selected steps: rows of `COLLECTIVES`."""
-    return job.traces.reduce(_of_trace, join, _finished, COLLECTIVES, job.select)
+    return job.traces.answer(collectives_question(job.select))
 
 
 EARLY_WORK_SHARE: Final = 0.12

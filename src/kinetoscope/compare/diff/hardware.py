@@ -12,11 +12,11 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.algorithms.trees.tree import ancestor, outermost
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.peaks import known_peaks
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.calls import call_name, call_names
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Partial
 from kinetoscope.model.roofline.floors import floors, shortest_kernels
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection

@@ -15,11 +15,11 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int32s, Int64s
 from kinetoscope.algorithms.grouping import group, sum_by
 from kinetoscope.compare.diff.normalize_names import normalized
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.launches import is_selected, launches
 from kinetoscope.model.execution.call_tree import self_times
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind

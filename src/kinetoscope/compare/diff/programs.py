@@ -11,9 +11,10 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import recording

@@ -16,6 +16,7 @@ from kinetoscope.compare.diff.mean_times import OF_RANK as TIMES_OF_RANK
 from kinetoscope.compare.diff.mean_times import times_of_rank
 from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.diff.time_ownership import RESULT, owners_of_rank
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.execution.frames import SEPARATOR
 from kinetoscope.model.execution.marks import MODULE
 from kinetoscope.model.job import CYCLE, Job
@@ -138,9 +139,9 @@ def run_profile(job: Job, select: Selection) -> RunProfile:
     steady = default_to_steady(select)
     answers = job.ask(
         {
-            "owners": lambda each: each.map(owners_of_rank, RESULT, steady),
-            "limits": lambda each: each.map(limits_of_rank, OF_RANK, steady),
-            "times": lambda each: each.map(times_of_rank, TIMES_OF_RANK, steady),
+            "owners": Question(owners_of_rank, RESULT, steady),
+            "limits": Question(limits_of_rank, OF_RANK, steady),
+            "times": Question(times_of_rank, TIMES_OF_RANK, steady),
         }
     )
     answer = answers["owners"]

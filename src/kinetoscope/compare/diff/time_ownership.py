@@ -18,10 +18,10 @@ from kinetoscope.analyses.step_breakdown import CATEGORIES
 from kinetoscope.compare.diff.call_paths import Paths, plain_names
 from kinetoscope.compare.diff.call_paths import paths as find_paths
 from kinetoscope.compare.diff.normalize_names import normalized, normalized_frame
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.activities import RUNTIME_ACTIVITIES, HostActivity, host_activities
 from kinetoscope.model.execution.call_tree import call_tree, main_thread
 from kinetoscope.model.execution.device_work import DeviceWork
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, step_of_work

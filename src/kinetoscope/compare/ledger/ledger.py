@@ -19,8 +19,9 @@ from kinetoscope.compare.diff.programs import Program, program
 from kinetoscope.compare.ledger.command_diff import command_changes, flat, mapping_changes, short
 from kinetoscope.compare.statistics.noise import changes
 from kinetoscope.errors import InputError, UsageError
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.names import names_of_used_devices
-from kinetoscope.model.job import Job, Partial, Readable, jobs_of, part_of
+from kinetoscope.model.job import Job, Readable, jobs_of, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.model.trace.recording import Recording, recording
 from kinetoscope.model.trace.text import listed

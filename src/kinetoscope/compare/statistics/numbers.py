@@ -18,11 +18,13 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Bools, Int64s, scattered
 from kinetoscope.algorithms.grouping import group, sum_by
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.device.names import names_of_used_devices
 from kinetoscope.model.execution.calls import call_names, calls
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import is_step
-from kinetoscope.model.job import Job, Partial, Readable, part_of
+from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.memory.allocator import HOST, Instants, instants_in, memory_instants
 from kinetoscope.model.operators.costs import device_costs, groups_of, host_costs, launched
 from kinetoscope.model.steps.scope import Scope, scope
@@ -130,7 +132,7 @@ def numbers(job: Job | Readable, *, select: Selection = ALL) -> Numbers:
         InputError: no rank can be read.
     """
     job, select = part_of(job, select)
-    answer = job.reduce(_of_trace, _together, _sorted, RESULT, default_to_steady(select))
+    answer = job.answer(Question(_of_trace, RESULT, default_to_steady(select), combine=_together, finish=_sorted))
     frame = answer.frame
     facts = frame.filter(pl.col("metric") == _ENVIRONMENT)
     environment = _environment(facts, len(job.ranks))

@@ -16,6 +16,7 @@ import polars as pl
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.grouping import group
 from kinetoscope.algorithms.intervals.intervals import Intervals, covered, union
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.attributes import GATHERS, KINDS, MAX_ELEMENTS, POINT_TO_POINT, kind_named, size_of
 from kinetoscope.model.collectives.batches import CallBatches, joined_calls
 from kinetoscope.model.collectives.group_of_call import group_columns
@@ -26,7 +27,6 @@ from kinetoscope.model.collectives.process_groups import host_of
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.marks import RANGE_KINDS, is_collective_range
 from kinetoscope.model.graphs.replays import is_replayed
-from kinetoscope.model.job import Partial
 from kinetoscope.model.steps.scope import Scope, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of, steps

@@ -22,6 +22,7 @@ from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.recording import not_recorded
+from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.model.trace.text import number_of
 from kinetoscope.model.trace.trace import Trace
 from kinetoscope.notes import Note
@@ -222,3 +223,12 @@ def notes_of_lost_work(trace: Trace, selected: Bools) -> Iterator[Note]:
             f"{number_of(early, *what)}, by up to {lost.earliest / 1e3:,.1f} µs: the clocks of host and device "
             "disagree, and delays, queues and causes of idle time rest on both.",
         )
+
+
+@derived
+def damage_of(trace: Trace) -> Note | None:
+    """The note that data was lost, and that device work may be missing for it; None where none was."""
+    damage = Health(trace.reading).damage
+    if damage and not len(device_work(trace)):
+        return damage.reworded(f"{damage} That no device work is seen may be because of that.")
+    return damage

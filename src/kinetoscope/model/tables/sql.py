@@ -13,7 +13,8 @@ from typing import Final, Protocol, cast
 import polars as pl
 
 from kinetoscope.errors import UsageError, nearest
-from kinetoscope.model.job import RANK, Job, Partial, Readable, job_of
+from kinetoscope.model.answer import Partial
+from kinetoscope.model.job import RANK, Job, Readable, job_of
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.tables.tables import TABLES, table
 from kinetoscope.model.trace.trace import Trace

@@ -10,7 +10,8 @@ import polars as pl
 
 from kinetoscope.algorithms.arrays import Int64s
 from kinetoscope.algorithms.layout.bands import columns_of
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.analysis import Question
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.memory.categories import CATEGORIES
 from kinetoscope.model.snapshot.bands import bands, categories, category_changes, event_instants
 from kinetoscope.model.snapshot.replay import SnapshotHistory, histories, level
@@ -62,9 +63,9 @@ _RESULT: Final = Schema(
 )
 
 
-def devices_of(job: Job, select: Selection) -> pl.DataFrame:
-    """What `allocator_block` needs of all devices that a snapshot of the job is about; empty without one."""
-    return job.map(_of_trace, _RESULT, select).frame
+def devices_question(select: Selection) -> Question:
+    """The question for what `allocator_block` needs of all devices that a snapshot is about; no rows without one."""
+    return Question(_of_trace, _RESULT, select)
 
 
 def allocator_block(facts: pl.DataFrame, device: int) -> AllocatorBlock:

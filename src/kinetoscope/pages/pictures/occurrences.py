@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from kinetoscope.algorithms.arrays import Int32s, Int64s
+from kinetoscope.model.answer import Partial
 from kinetoscope.model.execution.calls import call_names, calls, launching_calls, names_of_calls, past_runtime
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.job import Job
 from kinetoscope.model.steps.scope import Scope, origin_of_time, scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.timeline.replays import drawn_events

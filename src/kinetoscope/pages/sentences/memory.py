@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import polars as pl
 
-from kinetoscope.analyses import named
+from kinetoscope.analyses import asked, named
 from kinetoscope.analyses.memory_oom import MAX_SENTENCES, failure_in_short
 from kinetoscope.analyses.memory_peak import APART
 from kinetoscope.analyses.memory_what_if import GROWING_SEGMENTS, what_if_sentences
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.schema import Result
@@ -35,17 +36,37 @@ _UNUSED: Final = {
 """What is reserved at the peak without being in use, by the columns of `memory_fragmentation`."""
 
 
+PEAK, OOM, CURVE, GROWTH = "peak of use", "memory_oom of use", "memory_curve of use", "memory_growth of use"
+"""Names of the questions of `memory_questions`."""
+
+
+def memory_questions(select: Selection) -> dict[str, Question]:
+    """The questions that `memory_sentences` needs the answers to."""
+    return {
+        PEAK: asked("memory_peak", select=select, group_by="use"),
+        OOM: asked("memory_oom", select=select),
+        CURVE: asked("memory_curve", select=select),
+        GROWTH: asked("memory_growth", select=select),
+    }
+
+
 def memory_sentences(
-    job: Job, select: Selection, device: str = "", *, replays: bool = True, whole: bool = False
+    job: Job,
+    select: Selection,
+    answers: Mapping[str, Result],
+    device: str = "",
+    *,
+    replays: bool = True,
+    whole: bool = False,
 ) -> tuple[Sentence, ...]:
     """The sentences about a device, what matters most first; of the fullest of all ranks where none is named.
 
     Empty where nothing is known of the device's memory. Without `replays` nothing is said of other settings; `whole`
     says of a request that failed all that is known.
     """
-    peak = named("memory_peak")(job, select=select, group_by="use")
-    place = fullest(peak.frame.filter(device=device) if device else peak.frame)
-    return tuple(_sentences(job, select, peak, place, replays, whole)) if place else ()
+    peak = answers[PEAK].frame
+    place = fullest(peak.filter(device=device) if device else peak)
+    return tuple(_sentences(job, select, answers, place, replays, whole)) if place else ()
 
 
 def fullest(peak: pl.DataFrame) -> dict[str, Any]:
@@ -74,15 +95,14 @@ def growth_sentence(growth: Result, device: str, rank: int | None = None) -> Sen
 
 
 def _sentences(
-    job: Job, select: Selection, peak: Result, of: dict[str, Any], replays: bool, whole: bool
+    job: Job, select: Selection, answers: Mapping[str, Result], of: dict[str, Any], replays: bool, whole: bool
 ) -> Iterator[Sentence]:
-    failed = named("memory_oom")(job, select=select)
+    peak, failed, curve, growth = (answers[name] for name in (PEAK, OOM, CURVE, GROWTH))
     has_failed = failed.frame.filter(**of).height > 0
     if has_failed:
         yield from _failure(failed, of["device"], whole)
     for apart in [note for note in peak.notes if note.code == APART.code][:1]:
         yield say("{note}", note=note_of(peak, apart))
-    curve = named("memory_curve")(job, select=select)
     above = pl.col("requested") > pl.col("reserved")
     is_wrong = curve.frame.filter(above, **of).height > 0
     if is_wrong:
@@ -99,7 +119,6 @@ def _sentences(
         yield from _fragmentation(pools, of)
         if replays and (has_failed or _unused_share(pools.frame.filter(**of)) >= _UNUSED_SHARE):
             yield from what_if_sentences(named("memory_what_if")(job, select=select, conf=GROWING_SEGMENTS), **of)
-    growth = named("memory_growth")(job, select=select)
     yield from filter(None, [growth_sentence(growth, of["device"], of["rank"])])
     yield from _leak(growth, of)
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from kinetoscope.model.job import Job, Partial
+from kinetoscope.model.answer import Partial
+from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import ALL, Selection
 from kinetoscope.model.timeline.counters import device_titles
 from kinetoscope.model.trace.symptoms import DAMAGED

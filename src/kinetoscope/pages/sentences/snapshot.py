@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
-from kinetoscope.analyses import named
+from kinetoscope.model.analysis import Question
 from kinetoscope.model.job import Job
 from kinetoscope.model.steps.selection import Selection
-from kinetoscope.pages.pictures.allocator import devices_of
-from kinetoscope.pages.sentences.memory import fullest, memory_sentences
+from kinetoscope.pages.pictures.allocator import devices_question
+from kinetoscope.pages.sentences.memory import PEAK, fullest, memory_questions, memory_sentences
+from kinetoscope.schema import Result
 from kinetoscope.views.numbers import grouped, shown
 from kinetoscope.views.sentences import Sentence
 
@@ -30,16 +33,24 @@ class SnapshotWords:
     categories: tuple[tuple[str, int], ...]
 
 
-def snapshot_words(job: Job, *, select: Selection) -> SnapshotWords | None:
+_DEVICES: Final = "devices of snapshots"
+
+
+def snapshot_questions(select: Selection) -> dict[str, Question]:
+    """The questions that `snapshot_words` needs the answers to."""
+    return memory_questions(select) | {_DEVICES: devices_question(select)}
+
+
+def snapshot_words(job: Job, select: Selection, answers: Mapping[str, Result]) -> SnapshotWords | None:
     """The words; None where no rank has a snapshot. Of several devices and ranks the one that peaks highest."""
-    facts = devices_of(job, select)
-    peak = named("memory_peak")(job, select=select, group_by="use").frame
+    facts = answers[_DEVICES].frame
+    peak = answers[PEAK].frame
     if not facts.height or not peak.height:
         return None
     at_peak = peak.filter(**fullest(peak))
     largest = at_peak.filter(pl.col("size") > 0).sort("size", descending=True, maintain_order=True)
     categories = tuple((str(label), int(size)) for label, size in largest.select("name", "size").rows())
-    sentences = memory_sentences(job, select, whole=True)
+    sentences = memory_sentences(job, select, answers, whole=True)
     return SnapshotWords(tuple(_facts(facts)), sentences, categories) if sentences else None
 
 

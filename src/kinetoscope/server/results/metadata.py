@@ -14,7 +14,7 @@ from kinetoscope.model.device.hardware import device_of
 from kinetoscope.model.device.names import device_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.program import program_kind
-from kinetoscope.model.job import damage_of
+from kinetoscope.model.graphs.lost_work import damage_of
 from kinetoscope.model.steps.proposed_steps import step_candidates
 from kinetoscope.model.steps.scope import origin_of_time, steady_places
 from kinetoscope.model.steps.steps import Steps, steps
