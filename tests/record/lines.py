@@ -101,10 +101,11 @@ LINES: Final[dict[str, str]] = {
     "nothing was recorded: ": _LAST,
     "nothing was recorded: nobody asked for it": _LAST,
     "nothing was recorded: fewer steps than --every": _LAST,
-    "nothing was recorded: the program took fewer than the ": _LAST,
+    "the program took fewer than the ": _LAST,
     "no range and no module of a class ": _LAST,
     "no process took a step: no optimizer of torch stepped": _LAST,
     "the program made an optimizer of torch, so its steps were waited for, and it took none": _LAST,
+    "with exit code ": "test_lines.py::test_the_last_line_says_that_the_program_did_not_end_well",
     "nothing was recorded: the program ended in the midst of a window": (
         f"{_RUNNING}::test_a_program_that_dies_in_a_window_is_not_told_to_take_more_steps"
     ),
@@ -171,7 +172,10 @@ LINES: Final[dict[str, str]] = {
     "is no address of a server: http://HOST:PORT": "test_server.py::test_what_is_no_address_is_said",
     "traces came: those of the other ranks are missing": _BAD,
     "/start_profile is not answered yet": _BAD,
-    "counts no steps at /metrics; --for 2s records by time": _BAD,
+    "); --for 2s records by time": _BAD,
+    "/metrics is too slow to count": _BAD,
+    ", so fewer may have run": _BAD,
+    "something else follows its compressed data": "test_server.py::test_damage_within_compressed_data_is_named",
     "/metrics tells no steps any more": _BAD,
     "has no profiler (/start_profile": _BAD,
     "did not confirm that it records (/start_profile": _BAD,
@@ -200,6 +204,7 @@ UNPROVOKED: Final[dict[str, str]] = {
 """Fragments of lines that no test provokes, and why."""
 
 UNSAID: Final[dict[str, str]] = {
+    "Not a gzipped file": "an error of Python that is said in other words",
     "vllm:iteration_tokens_total_count": "a pattern",
     "when there are global hooks": "a warning of torch that is filtered",
     "Kinetoscope counts the optimizer's steps": "in torch's log of graph breaks",

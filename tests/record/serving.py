@@ -272,13 +272,13 @@ def dies(*, acts: bool = False) -> Reply:
     return reply
 
 
-def sends(number: int) -> Reply:
+def sends(number: int, *, answers: bool = True) -> Reply:
     """A signal reaches this process, which is the client's, once it has done what was asked for."""
 
     def reply(to: Endpoints, act: Act) -> None:
         answer = act()
         os.kill(os.getpid(), number)
-        time.sleep(0.05)
+        to.server.over.wait(0.05 if answers else 30)
         with suppress(OSError):
             to.answer(*answer)
 

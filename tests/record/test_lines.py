@@ -286,6 +286,27 @@ def test_the_last_line_says_why_there_is_no_trace(tmp_path: Path, line: str) -> 
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        ("raise ValueError('a fault')", 1, "(the program ended with exit code 1)"),
+        ("os.kill(os.getpid(), signal.SIGHUP)", 129, "(the program ended by SIGHUP)"),
+    ],
+)
+def test_the_last_line_says_that_the_program_did_not_end_well(tmp_path: Path, end: str, code: int, said: str) -> None:
+    for program, why in (
+        (f"import torch, os, signal\n{end}", "no process"),
+        (f"{TRAIN}\nimport os, signal\n{end}", "the program"),
+    ):
+        command = kinetoscope("record", "--wait", "100", "-o", tmp_path, "--", sys.executable, "-c", program)
+        done = run_command(command)
+        assert done.returncode == code
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith(f"kinetoscope: nothing was recorded: {why}")
+        assert last.endswith(said), last
+
+
+@pytest.mark.torch
 def test_a_package_of_another_version_is_named(tmp_path: Path) -> None:
     (tmp_path / "kinetoscope").mkdir()
     (tmp_path / "kinetoscope" / "__init__.py").write_text("")

@@ -20,6 +20,7 @@ from kinetoscope.record.serving import client, recording
 from kinetoscope.record.serving.client import ServerClient
 from kinetoscope.record.serving.engines import ServingServer, identified
 from kinetoscope.record.serving.files import file_problem
+from kinetoscope.record.serving.interruption import InterruptedBySignal
 from kinetoscope.record.serving.recording import ServerPlan, record_server
 from tests.record.processes import environment
 from tests.record.programs import kinetoscope, until
@@ -198,6 +199,7 @@ FLAGS = (
     "VLLM_TORCH_PROFILER_DIR=DIR"
 )
 CLOSED = "Remote end closed connection without response"
+UNCOUNTED = "no count of steps in it"
 LATE = "no whole answer within 0.3 s"
 FEW = "only {count} of 100000 steps ran within 0.2 s; send more requests, or see --timeout"
 FEW_OF_SGLANG = (
@@ -325,18 +327,25 @@ BAD = [
     *(
         Bad(
             f"/metrics: {name}",
-            ("{url}: counts no steps at /metrics; --for 2s records by time",),
+            ("{url}: counts no steps at /metrics ({why}); --for 2s records by time",),
             odd={METRICS: reply},
+            why=why,
             stops=0,
         )
-        for name, reply in {
-            "404": says(404),
-            "a number that is none": says(200, "vllm:iteration_tokens_total_count{} 1.2.3.e\n"),
-            "not a number": says(200, "vllm:iteration_tokens_total_count{} NaN\n"),
-            "beyond all numbers": says(200, "vllm:iteration_tokens_total_count{} 1e999\n"),
-            "a page": says(200, HTML),
-            "hangs": hangs(),
-        }.items()
+        for name, why, reply in (
+            ("404", "404: without a reason", says(404)),
+            ("a number that is none", UNCOUNTED, says(200, "vllm:iteration_tokens_total_count{} 1.2.3.e\n")),
+            ("not a number", UNCOUNTED, says(200, "vllm:iteration_tokens_total_count{} NaN\n")),
+            ("beyond all numbers", UNCOUNTED, says(200, "vllm:iteration_tokens_total_count{} 1e999\n")),
+            ("a page", UNCOUNTED, says(200, HTML)),
+            ("hangs", LATE, hangs()),
+        )
+    ),
+    Bad(
+        "/metrics is slow",
+        (RECORDS, "/metrics is too slow to count 3 steps within 0.2 s, so fewer may have run; see --timeout", TRACES),
+        code=0,
+        odd={METRICS: after(1, late(0.25))},
     ),
     Bad(
         "/metrics fails in between",
@@ -360,7 +369,7 @@ BAD = [
         code=0,
         odd={METRICS: after(3, says(200, "vllm:iteration_tokens_total_count{} 1.2.3.e\n"))},
         options=PATIENT,
-        why="no count of steps in it",
+        why=UNCOUNTED,
     ),
     Bad("/metrics fails a few times", (RECORDS, TRACES), code=0, odd={METRICS: after(1, says(503), until=6)}),
     Bad(
@@ -450,6 +459,11 @@ BAD = [
             UNSURE.replace("{why}", "no whole answer within 0.2 s"),
         ),
         odd={START: dribbles(acts=True)},
+    ),
+    *(
+        Bad(f"start and stop answer {status}", (RECORDS, TRACES), code=0, odd=dict.fromkeys((START, STOP), reply))
+        for status in (202, 204)
+        for reply in [says(status, acts=True)]
     ),
     Bad("the start takes a while", (RECORDS, TRACES), code=0, odd={START: late(0.1)}),
     Bad(
@@ -645,6 +659,21 @@ def test_a_signal_to_the_command_leaves_no_profiler_running(tmp_path: Path, numb
     assert said.splitlines()[-1] == f"kinetoscope: ended by {number.name}"
 
 
+def test_a_stop_that_a_signal_cuts_short_says_how_long_it_was_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "WRITING_SECONDS", 60.0)
+    lines: list[str] = []
+    with (
+        serving("vLLM", tmp_path, odd={STOP: sends(signal.SIGTERM, answers=False)}) as server,
+        pytest.raises(InterruptedBySignal),
+    ):
+        record_server(ServerPlan(server.url, folder=str(tmp_path), steps=3), lines.append)
+    waited = re.search(r"/stop_profile: no whole answer within ([\d.]+) s", lines[-1])
+    assert waited is not None, lines
+    assert float(waited[1]) < 20
+
+
 def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path: Path) -> None:
     """As nohup asks for."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -664,3 +693,5 @@ def test_damage_within_compressed_data_is_named(tmp_path: Path) -> None:
     text[2000:2100] = bytes(100)
     (tmp_path / "a.json").write_bytes(text)
     assert file_problem(str(tmp_path / "a.json")).startswith("is damaged: ")
+    (tmp_path / "a.json").write_bytes(gzip.compress(b'{"traceEvents": []}') + b"more")
+    assert file_problem(str(tmp_path / "a.json")) == "is damaged: something else follows its compressed data"

@@ -40,7 +40,8 @@ def outcome(work: Path, each: Task) -> running.Outcome:
 def test_a_failure_is_written_down_and_the_next_goes_on(tmp_path: Path) -> None:
     said: list[str] = []
     parts: list[int] = []
-    bad, absent = task("bad", "raise ValueError('as planned')"), task("absent", "pass", cuda=True)
+    farewell = "import atexit, sys; atexit.register(print, 'goodbye', file=sys.stderr)"
+    bad, absent = task("bad", f"{farewell}; raise ValueError('as planned')"), task("absent", "pass", cuda=True)
     good = task("good", "open('{out}/made', 'w').write('x' * 10)", part="other")
     left = running.run_all(
         [bad, absent, good],
@@ -130,6 +131,17 @@ def test_parts_are_selected_by_name() -> None:
     assert tasks.selected(["promises"], "promises/garbage")[0].key == "promises/garbage"
     with pytest.raises(ValueError, match="no such part: nothing; there are selftest, tutorial"):
         tasks.selected(["nothing"])
+
+
+def test_programs_of_the_zoo_are_those_whose_frameworks_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spec(name: str) -> object:
+        return None if name in ("lightning", "transformers") else name
+
+    monkeypatch.setattr(tasks, "find_spec", spec)
+    chosen = tasks.zoo()
+    assert len(chosen) == 20
+    assert not {"lightning", "transformers"} & {need for each in chosen for need in each.needs}
+    assert {"torch", "diffusers"} < {each.family for each in chosen}
 
 
 def test_a_promise_is_kept_or_not() -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tools.gpu.facts import facts
 from tools.gpu.packing import pack
-from tools.gpu.running import folder_of, outcome_of, run_all
+from tools.gpu.running import FAILED, folder_of, outcome_of, run_all
 from tools.gpu.tasks import ROOT, Setting, Task, selected, tasks
 
 
@@ -83,14 +84,19 @@ def _record(args: argparse.Namespace) -> int:
 def _report(chosen: list[Task], left: list[Task], dropped: list[str], args: argparse.Namespace) -> int:
     archives = sorted(args.out.glob("gpu-*.tar"))
     size = sum(file.stat().st_size for file in archives)
-    print(f"{len(archives)} archives of {size / 1e6:.1f} MB together in {args.out}")
+    print(f"{len(archives)} archive{'s' * (len(archives) != 1)}, {size / 1e6:.1f} MB, in {args.out}")
     for each in dropped:
         print(f"no room for {each}")
     ended = {task: outcome_of(folder_of(args.work, task)) for task in chosen}
     if left:
-        print(f"left for want of time: {' '.join(each.key for each in left)}")
+        counts = Counter(each.part for each in left)
+        told = ", ".join(part if count == 1 else f"{part} ({count})" for part, count in counts.items())
+        print(f"left for want of time: {told}")
         print(f"the next call goes on here; on a fresh machine: --from {left[0].key}")
-    return int(any(outcome is not None and outcome.state in ("failed", "too long") for outcome in ended.values()))
+    bad = [task.key for task, outcome in ended.items() if outcome is not None and outcome.state in FAILED]
+    if bad:
+        print(f"did not end well: {', '.join(bad)}; --again runs them anew")
+    return int(bool(bad))
 
 
 if __name__ == "__main__":

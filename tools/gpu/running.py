@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,12 @@ TOLD: Final = "task.json"
 SCRATCH: Final = "scratch"
 """A folder of the work folder that is not packed: caches of compilers."""
 
+FAILED: Final = ("failed", "too long")
+"""States of a task that is run anew only with --again."""
+
+_ERROR: Final = re.compile(r"[\w.]+(Error|Exception): ")
+"""The last line of a traceback."""
+
 _GRACE_S: Final = 5.0
 """Seconds from SIGTERM to SIGKILL."""
 
@@ -39,7 +46,7 @@ class Outcome:
     Attributes:
         part, name: of the task.
         state: "done", "failed", "too long" or "skipped".
-        why: the last line of what it printed on its standard error, or why it was skipped.
+        why: the error that it printed, or why it was skipped.
         seconds: that it took.
         bytes: that it left.
         clocks: of the devices before and after it, as the driver says.
@@ -100,7 +107,7 @@ def run_all(
     for place, task in enumerate(tasks):
         folder = folder_of(work, task)
         before = outcome_of(folder)
-        if before is None or (again and before.state in ("failed", "too long")):
+        if before is None or (again and before.state in FAILED):
             seconds = min(task.seconds, end - time.monotonic(), MAX_PART_S - spent.get(task.part, 0.0))
             if not task.missing(setting) and seconds < _LEAST_SHARE * task.seconds:
                 left.append(task)
@@ -127,7 +134,7 @@ def run_one(task: Task, setting: Setting, work: Path, seconds: float) -> Outcome
         before, began = clocks(), time.monotonic()
         state = _ended(task.arguments(setting, folder), folder, _environment(work), seconds)
         took = round(time.monotonic() - began, 2)
-        why = _last_line(folder / "err.txt") if state != "done" else ""
+        why = _why(folder / "err.txt") if state != "done" else ""
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         outcome = replace(outcome, state=state, why=why, seconds=took, bytes=size, clocks=(before, clocks()))
     part = folder / f"{TOLD}.part"
@@ -178,6 +185,8 @@ def _environment(work: Path) -> dict[str, str]:
     return {**os.environ, **caches, "PYTHONPATH": path, "KINETO_LOG_LEVEL": "99"}
 
 
-def _last_line(file: Path) -> str:
+def _why(file: Path) -> str:
+    """The last error in what a process printed, behind which others may print more; else its last line."""
     lines = file.read_text("utf-8", "replace").strip().splitlines()
-    return lines[-1][:200] if lines else ""
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors or lines or [""])[-1][:200]

@@ -78,8 +78,12 @@ class Task:
         """Why it is skipped; "" if it is not."""
         if self.cuda and not setting.device.startswith("cuda"):
             return NO_CUDA
-        lacking = [name for name in self.needs if find_spec(name) is None]
+        lacking = _lacking(self.needs)
         return f"without {', '.join(lacking)}" if lacking else ""
+
+
+def _lacking(needs: Sequence[str]) -> list[str]:
+    return [name for name in needs if find_spec(name) is None]
 
 
 _CALIBRATION_S: Final = "0.5"
@@ -128,7 +132,7 @@ def on_device() -> tuple[str, ...]:
 def zoo() -> list[Program]:
     """Programs of the zoo that run in one process, of each framework in turn.
 
-    Those with a twin come first, as promises are held against these.
+    Those whose frameworks are here come first, and of them those with a twin, as promises are held against these.
     """
     alone = sorted((each for each in programs() if each.ranks == 1), key=lambda each: (not each.rules, each.name))
     families = Counter[str]()
@@ -136,7 +140,8 @@ def zoo() -> list[Program]:
     for each in alone:
         turns.append((families[each.family], each.name, each))
         families[each.family] += 1
-    return [each for _, _, each in sorted(turns, key=lambda turn: turn[:2])][:_ZOO_SHARE]
+    turns.sort(key=lambda turn: (len(_lacking(turn[2].needs)) > 0, *turn[:2]))
+    return [each for _, _, each in turns][:_ZOO_SHARE]
 
 
 def _literal(file: Path, name: str) -> Any:

@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
     lines = _salvaged(plan)
     if snapshots := _snapshots(plan) - snapshots:
         lines.append(f"{_many(len(snapshots), 'snapshot')} of memory in {plan.dir}/{SNAPSHOT_FOLDER}")
-    for line in (*lines, _outcome(plan, before, ended)):
+    for line in (*lines, _outcome(plan, before, ended, code)):
         sys.stderr.write(f"kinetoscope: {line}\n")
     return code
 
@@ -436,13 +436,14 @@ def _was(count: int) -> str:
     return "was" if count == 1 else "were"
 
 
-def _outcome(plan: Plan, before: set[str], ended: float) -> str:
+def _outcome(plan: Plan, before: set[str], ended: float, code: int) -> str:
     """What came of it, in one line.
 
     Args:
         plan: of the run.
         before: the traces that were there already.
         ended: when the program had ended, by the monotonic clock.
+        code: its exit code, as a shell has it.
     """
     control = Path(plan.control)
     cost = _cost(plan, ended)
@@ -474,14 +475,15 @@ def _outcome(plan: Plan, before: set[str], ended: float) -> str:
     if not ranks and failed:
         return f"no trace was written: {next(iter(failed.values())).get('why')}"
     if not ranks:
-        return f"nothing was recorded: {_why_nobody(plan, waits=bool(made))}"
+        return f"nothing was recorded: {_why_nobody(plan, waits=bool(made))}{_bad_end(code)}"
     if opened:
         return "nothing was recorded: the program ended in the midst of a window, without a chance to write it"
     if yielded:
         return "nothing was recorded: a profiler of the program was at work whenever a window was due; it comes first"
     if plan.scheduled:
         steps = plan.wait + plan.warmup + plan.active
-        return f"nothing was recorded: the program took fewer than the {steps} steps that a window needs; see --active"
+        few = f"the program took fewer than the {steps} steps that a window needs; see --active"
+        return f"nothing was recorded: {few}{_bad_end(code)}"
     return (
         "nothing was recorded: nobody asked for it" if plan.idle else "nothing was recorded: fewer steps than --every"
     )
@@ -507,6 +509,12 @@ def _missed(control: Path) -> int:
         process = name.rpartition(".")[0]
         most[process] = max(most.get(process, 0), int(note.get("missed") or 0))
     return sum(most.values())
+
+
+def _bad_end(code: int) -> str:
+    """How the program ended, where that may be why nothing came of it."""
+    names = {128 + each.value: f"by {each.name}" for each in signal.Signals}
+    return f" (the program ended {names.get(code, f'with exit code {code}')})" if code else ""
 
 
 def _why_nobody(plan: Plan, *, waits: bool) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -23,8 +24,35 @@ from tools.gpu.programs.asked import Asked, asked
 CHANGES: Final = ("as written", "workers", "pinned", "larger_batch", "bytes", "dropped", "bits16", "compiled")
 """What each program has more than the one before; the first has nothing."""
 
-_WORKERS: Final = 8
 _PREFETCH: Final = 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to do.
+
+    Attributes:
+        side: of a picture, in pixels.
+        batch: pictures of a step, before there are eight times as many.
+        workers: of the loader.
+        rounds, steps: times that each program is measured, and its steps.
+        recordings: of each program.
+        programs: how many of them.
+    """
+
+    side: int
+    batch: int
+    workers: int
+    rounds: int
+    steps: int
+    recordings: int
+    programs: int = len(CHANGES)
+
+
+_ON_DEVICE: Final = Size(side=128, batch=32, workers=8, rounds=4, steps=16, recordings=2)
+_ON_HOST: Final = Size(side=64, batch=8, workers=2, rounds=2, steps=8, recordings=2)
+_SMALL: Final = Size(side=32, batch=4, workers=2, rounds=2, steps=4, recordings=1, programs=len(CHANGES) - 1)
+"""Without the compiled one: to compile takes longer than all else."""
 
 
 class Pictures(Dataset[tuple[Tensor, int]]):
@@ -66,17 +94,13 @@ class Net(nn.Module):
 
 
 @contextmanager
-def program(made: int, told: Asked, batch: int) -> Iterator[Callable[[], None]]:
+def program(made: int, told: Asked, size: Size) -> Iterator[Callable[[], None]]:
     """The program with so many changes made."""
     on_cuda = torch.device(told.device).type == "cuda"
-    loading: dict[str, Any] = {"batch_size": batch * 8 if made >= 3 else batch, "pin_memory": on_cuda and made >= 2}
+    loading: dict[str, Any] = {"batch_size": _samples(made, size), "pin_memory": on_cuda and made >= 2}
     if made >= 1:
-        loading |= {
-            "num_workers": 2 if told.small else _WORKERS,
-            "prefetch_factor": _PREFETCH,
-            "persistent_workers": True,
-        }
-    batches = iter(DataLoader(Pictures(32 if told.small else 128, as_bytes=made >= 4), **loading))
+        loading |= {"num_workers": size.workers, "prefetch_factor": _PREFETCH, "persistent_workers": True}
+    batches = iter(DataLoader(Pictures(size.side, as_bytes=made >= 4), **loading))
     plain: nn.Module = Net().to(told.device)
     model = torch.compile(plain) if made >= 7 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=1e-3, momentum=0.9)
@@ -92,18 +116,23 @@ def program(made: int, told: Asked, batch: int) -> Iterator[Callable[[], None]]:
     yield step
 
 
+def _samples(made: int, size: Size) -> int:
+    """Pictures of a step."""
+    return size.batch * 8 if made >= 3 else size.batch
+
+
 def main() -> None:
     """Measure and record all eight; times of a step and pictures of a step go to `measured.json`."""
     told = asked()
-    batch = 4 if told.small else 32
-    last = 7 if told.small else len(CHANGES)  # to compile takes longer than all else
-    programs = {
-        f"{made}_{CHANGES[made].replace(' ', '_')}": partial(program, made, told, batch) for made in range(last)
-    }
-    rounds, steps, warm = (2, 4, 5) if told.small else (4, 16, _WORKERS * _PREFETCH + 2)
-    recordings = 1 if told.small else 2
-    measured = in_turns(programs, told.out, rounds, steps, warm=warm, recordings=recordings, wait=told.wait)
-    told.tell(**measured, samples={name: batch * (8 if made >= 3 else 1) for made, name in enumerate(programs)})
+    on_host = torch.device(told.device).type == "cpu"
+    size = _SMALL if told.small else _ON_HOST if on_host else _ON_DEVICE
+    names = [f"{made}_{change.replace(' ', '_')}" for made, change in enumerate(CHANGES[: size.programs])]
+    programs = {name: partial(program, made, told, size) for made, name in enumerate(names)}
+    warm = size.workers * _PREFETCH + 2
+    measured = in_turns(
+        programs, told.out, size.rounds, size.steps, warm=warm, recordings=size.recordings, wait=told.wait
+    )
+    told.tell(**measured, samples={name: _samples(made, size) for made, name in enumerate(names)})
 
 
 if __name__ == "__main__":

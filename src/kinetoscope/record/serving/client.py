@@ -40,8 +40,8 @@ class ServerAnswer:
 
     @property
     def ok(self) -> bool:
-        """True if the server did what it was asked for; SGLang says in an object whether it did."""
-        return self.status == 200 and '"success":false' not in self.text.replace(" ", "").lower()
+        """True if the server does what it was asked for; SGLang says in an object whether it does."""
+        return 200 <= self.status < 300 and '"success":false' not in self.text.replace(" ", "").lower()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -75,9 +75,13 @@ class PendingAnswer:
 
     def wait(self, over: Callable[[], bool] = lambda: False) -> ServerAnswer:
         """The answer, when it is there, or one that says that it is not in time; `over` may end the waiting before."""
-        while self.answer is None and time.monotonic() < self._until and not over():
+        seconds = self._seconds
+        while self.answer is None and (now := time.monotonic()) < self._until:
+            if over():
+                seconds = round(now - self._until + self._seconds, 1)
+                break
             self._thread.join(_CHECK_SECONDS)
-        return self.answer or ServerAnswer(0, f"no whole answer within {self._seconds:g} s")
+        return self.answer or ServerAnswer(0, f"no whole answer within {seconds:g} s")
 
     def _run(self) -> None:
         try:

@@ -21,6 +21,9 @@ _NO_TRACES: Final = ("server_args", "server_info")
 
 _BLOCK_BYTES: Final = 1 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_REASONS: Final = {"Not a gzipped file": "something else follows its compressed data"}
+"""Errors of Python in words that fit a file that begins as compressed data does."""
+
 _EVENTS: Final = re.compile(rb'"traceEvents"\s*:\s*\[')
 _HTML: Final = re.compile(rb"\s*<(?:!doctype\s+html|html)", re.IGNORECASE)
 
@@ -57,7 +60,7 @@ def file_problem(path: str) -> str:
     except EOFError:
         return f"{CUT_OFF_PROBLEM}: its compressed data ends in the midst"
     except (zlib.error, gzip.BadGzipFile) as error:
-        return f"is damaged: {error}"
+        return f"is damaged: {_REASONS.get(str(error).partition(' (')[0], error)}"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     return _text_problem(first, last.rstrip(), has_events=has_events)

@@ -299,37 +299,50 @@ def _stop_command(url: str) -> str:
 
 
 def _check_that_it_counts(here: _ServerSession) -> None:
-    if here.plan.steps and here.engine == "vLLM" and not counts_of_vllm(here.client.get("/metrics")):
-        raise InputError(f"{here.plan.url}: counts no steps at /metrics; --for 2s records by time")
+    if here.plan.steps == 0 or here.engine != "vLLM":
+        return
+    answer = here.client.get("/metrics")
+    if not counts_of_vllm(answer):
+        why = _why_uncounted(answer)
+        raise InputError(f"{here.plan.url}: counts no steps at /metrics ({why}); --for 2s records by time")
+
+
+def _why_uncounted(answer: ServerAnswer) -> str:
+    return answer.reason if answer.status != 200 else "no count of steps in it"
 
 
 def _vllm_ran(here: _ServerSession) -> _WaitOutcome:
     """Wait until vLLM has taken the steps, or for the time; /metrics may miss a few answers."""
     plan, steps, began = here.plan, 0, time.monotonic()
     until = began + (plan.timeout if plan.steps else plan.seconds)
-    answered, begun = began, dict[str, float]()
+    answered, begun, counted = began, dict[str, float](), 0
     while plan.steps == 0 or steps < plan.steps:
         _pause(here)
         now = time.monotonic()
         if now > until:
-            return _timed_out(here, steps) if plan.steps else _WaitOutcome()
+            return _timed_out(here, steps, known=counted > 1) if plan.steps else _WaitOutcome()
         if not plan.steps:
             continue
         answer = here.client.get("/metrics")
         if counts := counts_of_vllm(answer):
+            counted += 1
             begun = begun or counts  # the first count since it records
             answered, steps = time.monotonic(), new_steps(begun, counts)
         if steps < 0:
             raise InputError(f"{plan.url}: counts its steps anew: it was started again while it recorded")
         if time.monotonic() - answered > http.ANSWER_SECONDS:
-            why = answer.reason if answer.status != 200 else "no count of steps in it"
+            why = _why_uncounted(answer)
             short = f"/metrics tells no steps any more ({why}): ended after {steps} of {plan.amount}, maybe more"
             return _WaitOutcome(steps, short=short)
     return _WaitOutcome(steps)
 
 
-def _timed_out(here: _ServerSession, steps: int) -> _WaitOutcome:
+def _timed_out(here: _ServerSession, steps: int, *, known: bool) -> _WaitOutcome:
     plan = here.plan
+    if not known:
+        slow = f"/metrics is too slow to count {plan.amount} within {plan.timeout:g} s"
+        short = f"{slow}, so fewer may have run; see --timeout"
+        return _WaitOutcome(short=short)
     if steps:
         short = f"only {steps} of {plan.amount} ran within {plan.timeout:g} s; send more requests, or see --timeout"
         return _WaitOutcome(steps, short=short)
