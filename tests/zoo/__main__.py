@@ -4,6 +4,7 @@ python -m tests.zoo                         all programs in all ways, with their
 python -m tests.zoo gan lbfgs               these two; nothing is kept
 python -m tests.zoo gan --kept DIR          the traces stay there
 python -m tests.zoo gan --page              and what came of it goes into the page
+python -m tests.zoo --gain --ways --page    what the fixes bring, measured anew
 python -m tests.zoo --only-page             the page anew, of what was kept
 """
 
@@ -24,7 +25,7 @@ def main() -> int:
     """1 if something is not as it has to be."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("names", nargs="*", metavar="NAME")
-    asked.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    asked.add_argument("--ways", nargs="*", choices=WAYS, default=WAYS, help="those alone; of none only --gain is left")
     asked.add_argument("--twins", nargs="*", choices=WAYS, default=None, help="ways of the twin (those of --ways)")
     asked.add_argument("--gain", action="store_true", help="measure what the fix brings, too")
     asked.add_argument("--compare", action="store_true", help="run each without a recorder, too, for its result")

@@ -33,6 +33,7 @@ class Program:
         rules: those that may rightly name it.
         true: what is true of it, written by someone who has read the source and the summary.
         ranks: processes that torchrun starts; 1 is run without it.
+        phase: steps after which it is not slow any more, and a recording of its beginning says nothing of it.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Program:
     rules: tuple[str, ...]
     true: str
     ranks: int = 1
+    phase: int | None = None
 
     @property
     def family(self) -> str:

@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from tests.record import jobs, processes
 from tests.zoo.catalogue import Program
 
 RUNNER: Final = Path(__file__).with_name("runner.py")
+TURNS: Final = Path(__file__).with_name("turns.py")
 
 RECORD: Final[Mapping[str, tuple[str, ...]]] = {"record": (), "record, stacks": ("with_stack", "with_flops")}
 """Options of `kinetoscope record`, which records shapes and memory unless it is asked not to."""
@@ -46,8 +46,8 @@ exec(compile(open({file!r}).read(), {file!r}, "exec"), vars(module))
 """
 
 _RESULT: Final = re.compile(r"^\W*(?:result|digest|loss)\b.*", re.MULTILINE)
-_PATIENCE_S: Final = 150
-_TURNS: Final = 3
+_PATIENCE_S: Final = 400
+_TURNS: Final = 4
 _WARM: Final = 3
 
 
@@ -97,23 +97,27 @@ def plain(program: Program, *, fixed: bool = False) -> tuple[str, ...]:
 
 
 def gain(program: Program) -> float | None:
-    """Share of a step that the fix brings, without a profiler; None where no optimizer marks steps.
+    """Share of a step that the fix brings, without a profiler; None where nothing marks steps.
 
-    The twins run in turns. What counts is the time under which a quarter of a twin's steps stay: other processes make
-    steps longer, never shorter.
+    The twins run in turns. Of each step counts the shortest of all turns: other processes make a step longer, never
+    shorter. A step that is always long, as one that saves a checkpoint, keeps its weight.
     """
-    steps: dict[bool, list[int]] = {False: [], True: []}
-    for _ in range(_TURNS):
-        for fixed in (False, True):
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder) / "ends"
-                done = _run(program, [str(RUNNER), str(file), "null", str(program.file)], fixed)
-                ends = json.loads(file.read_text()) if done.code == 0 and file.exists() else []
-            steps[fixed] += [end - begin for begin, end in pairwise(ends[_WARM:])]
-    if not all(steps.values()):
-        return None
-    slow, mended = (statistics.quantiles(steps[fixed], n=4)[0] for fixed in (False, True))
-    return (slow - mended) / slow
+    runs = [_twin(fixed) for _ in range(_TURNS) for fixed in (False, True)]
+    starts = [runs] if program.ranks == 1 else [[each] for each in runs]  # a rendezvous serves once
+    times = [each[_WARM : program.phase] for start in starts for each in _times(program, start)]
+    slow, mended = (statistics.fmean(map(min, zip(*times[at::2], strict=False)) or [0.0]) for at in (0, 1))
+    return (slow - mended) / slow if slow and mended else None
+
+
+def _times(program: Program, runs: list[list[str]]) -> list[list[float]]:
+    """How long each step of each run took, ns."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "times"
+        done = _run(program, [str(TURNS), str(file), json.dumps(runs), str(program.file)], False)
+        if done.code:
+            raise RuntimeError(f"{program.name} ended with {done.code}: {done.err[-1000:]}")
+        times: list[list[float]] = json.loads(file.read_text())
+        return times
 
 
 def results(out: str) -> tuple[str, ...]:

@@ -1,11 +1,10 @@
-"""Runs a program as a user would who records it with `kinetoscope.profile`, or measures its steps.
+"""Runs a program as a user would who records it with `kinetoscope.profile`.
 
     python tests/zoo/runner.py FOLDER OPTIONS PROGRAM ARGUMENT...
 
 OPTIONS are those of `profile`, as JSON. Where the framework has a callback, the program's trainer gets it. Else the
 program runs inside `with profile(...)`, and `prof.step()` follows each statement that calls an optimizer's `step`: of
-several optimizers in a loop the last. With the OPTIONS "null" nothing is recorded: FOLDER is a file, into which goes
-when each step of an optimizer ended, ns.
+several optimizers in a loop the last.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import contextlib
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,11 +29,9 @@ def main() -> None:
     tree = ast.parse(Path(program).read_text("utf-8"))
     module = sys.modules["__main__"] = ModuleType("__main__")
     module.__file__ = program
-    given: dict[str, Any] | None = json.loads(options)
+    given: dict[str, Any] = json.loads(options)
     with contextlib.ExitStack() as stack:
-        if given is None:
-            _measure(Path(folder))
-        elif not _has_callback(ast.unparse(tree), folder, given):
+        if not _has_callback(ast.unparse(tree), folder, given):
             from kinetoscope import profile
 
             prof = stack.enter_context(profile(folder, **given))
@@ -129,21 +125,6 @@ def _has_callback(text: str, folder: str, options: dict[str, Any]) -> bool:
         deepspeed.initialize = initialized
         return True
     return False
-
-
-def _measure(file: Path) -> None:
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    ends: list[int] = []
-    first: list[int] = []
-
-    def stepped(optimizer: Any, *_: Any) -> None:
-        first[:] = first or [id(optimizer)]
-        if id(optimizer) == first[0]:
-            ends.append(time.perf_counter_ns())
-
-    register_optimizer_step_post_hook(stepped)
-    atexit.register(lambda: file.write_text(json.dumps(ends)))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ ABOUT = {
     "needs": (),
     "step": "an optimizer step",
     "steps": 40,
+    "phase": 8,
     "slow": "in its first epoch, which is what a recording of the first steps sees, the loop decodes images itself",
     "rules": ("DATA001",),
     "true": "Loading takes half of the steps of the first epoch; from the second on it takes nothing.",
