@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_calls
@@ -81,12 +81,12 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     own = _own_copies(trace)
     # Freeing memory of a device at once waits until the device is idle.
     frees = (kinds == RuntimeCallKind.FREE) & ~rows_containing(trace, ("Async", "Host"), EventKind.RUNTIME)
-    waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | frees
+    waiting = any_of(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | frees
     # Drivers record a call in a call: the outer one has waited.
     alone, inside, outer = _apart(trace, waiting)
-    calls = alone[np.lexsort((alone, trace.start[alone]))]
-    place = np.zeros(len(trace), np.int64)
-    place[calls] = np.arange(len(calls))
+    order = np.lexsort((alone, trace.start[alone]))
+    calls = alone[order]
+    around = np.argsort(order)[np.searchsorted(alone, outer)]
     awaited = np.full(len(calls), NO_WORK, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
     if use_recorded:
@@ -94,21 +94,28 @@ def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     rest = np.flatnonzero(~recorded)
     awaited[rest] = _inferred(trace, calls[rest], own[calls[rest]])
     waited = (awaited >= 0) & (work.end[awaited] > trace.start[calls]) if len(work) else awaited >= 0
-    return HostWaits(calls, awaited, recorded, waited, own[calls], inside, place[outer])
+    return HostWaits(calls, awaited, recorded, waited, own[calls], inside, around)
 
 
 def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
     """Rows of the calls that lie as a whole in no other of them, of those that do, and the outermost around these."""
-    parent = whole_calls(trace).parent
     rows = np.flatnonzero(waiting).astype(np.int32)
-    if not len(rows):
-        return rows, rows, rows
+    if not _any_overlap(trace, rows):
+        return rows, rows[:0], rows[:0]
+    parent = whole_calls(trace).parent
     nearest = ancestor(parent, waiting)
     outer, above = rows.copy(), rows.copy()
     while (above >= 0).any():
         outer = np.where(above >= 0, above, outer)
         above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NO_WORK))
     return rows[outer == rows], rows[outer != rows], outer[outer != rows]
+
+
+def _any_overlap(trace: Trace, rows: Int32s) -> bool:
+    """True if one of some calls begins before another one of its thread is over."""
+    order = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    same_thread = trace.track[order[1:]] == trace.track[order[:-1]]
+    return bool((same_thread & (trace.start[order[1:]] < trace.end[order[:-1]])).any())
 
 
 def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:

@@ -312,6 +312,8 @@ LONGEST_RECORDING_NS: Final = 86_400_000_000_000
 NO_TIME: Final = -4_600_000_000_000_000_000
 """The start of an event whose time is none that can be: before all that can."""
 
+_INT64: Final = np.iinfo(np.int64)
+
 _METADATA_PHASE: Final = ord("M")
 """Phase of names of processes and threads, whose times mean nothing."""
 
@@ -366,16 +368,17 @@ def stray(trace: Trace) -> Int64s:
 
     No analysis counts them: one such event would make a recording of seconds one of decades.
     """
-    timed = np.flatnonzero(trace.ph != _METADATA_PHASE)
-    start = trace.start[timed]
+    start = trace.start
+    timed = trace.ph != _METADATA_PHASE
     none = start == NO_TIME
-    known = start[~none] if none.any() else start
-    if not len(known) or int(known.max()) - int(known.min()) <= LONGEST_RECORDING_NS:
-        without: Int64s = timed[none]
-        return without
-    middle = int(np.partition(known, len(known) // 2)[len(known) // 2])
-    rows: Int64s = timed[none | (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
-    return rows
+    known = timed & ~none
+    earliest = int(start.min(where=known, initial=_INT64.max))
+    latest = int(start.max(where=known, initial=_INT64.min))
+    if latest - earliest > LONGEST_RECORDING_NS:
+        times = start[known]
+        middle = int(np.partition(times, len(times) // 2)[len(times) // 2])
+        none |= (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)
+    return np.flatnonzero(timed & none)
 
 
 def is_device_work(trace: Trace) -> Bools:
