@@ -102,6 +102,11 @@ def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
 @derived
 def enclosing_op(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by: int32 [events], −1 for none."""
+    return nearest_op(trace)
+
+
+def nearest_op(trace: Trace) -> Int32s:
+    """`enclosing_op`, not kept: to be looked at once, while no more is known of the trace."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.HOST_OP)
 
 

@@ -170,7 +170,7 @@ def lost_work(trace: Trace) -> LostWork:
     early = linked[lead > CLOCK_TOLERANCE_NS]
     lost = launches_without_work(trace)
     lost = lost[np.isin(kinds[lost], _KERNELS)]
-    seen = np.unique(work.launch[linked])
+    seen = np.flatnonzero(marked(len(trace), work.launch[linked]))
     seen = seen[np.isin(kinds[seen], _KERNELS)]
     if not len(seen):
         lost = lost[:0]

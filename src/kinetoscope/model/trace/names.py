@@ -17,7 +17,7 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
 
     holding: words of which a name that fits contains one; names without any are not tried.
     """
-    fitting = _names_by_kind(trace)[list(kinds)].any(axis=0)
+    fitting = _names_of(trace, kinds)
     if holding:
         fitting[1:] &= trace.strings.holding(holding)
         fitting[0] = False
@@ -26,6 +26,17 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
     if not fitting.any():
         return np.zeros(len(trace), np.bool_)
     return fitting[trace.name + 1] & any_of(trace.kind, kinds)
+
+
+def codes_of_names(trace: Trace, *kinds: EventKind) -> list[int]:
+    """The names that events of these kinds have, ascending; −1 is the first where some have none."""
+    codes: list[int] = (np.flatnonzero(_names_of(trace, kinds)) - 1).tolist()
+    return codes
+
+
+def _names_of(trace: Trace, kinds: tuple[EventKind, ...]) -> Bools:
+    """The names that events of any of these kinds have, as `_names_by_kind`: bool [strings + 1]."""
+    return np.asarray(_names_by_kind(trace)[list(kinds)].any(axis=0))
 
 
 @derived

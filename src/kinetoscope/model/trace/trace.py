@@ -50,7 +50,8 @@ class Trace:
         category, name: int32 [events], string codes; −1 where there is none.
         track: int32 [events], rows of `tracks`.
         start, end: int64 [events], nanoseconds as the file counts them: add `base` for the time since 1970.
-        shape: int32 [events], rows of `shapes`; first: int64 [events], where the event's values begin in `values`.
+        shape: int32 [events], rows of `shapes`.
+        first: int32 or int64 [events], where the event's values begin in `values`.
         values: int64 [values], see `shapes`.
         strings, shapes, tracks: what the codes mean.
         members: key and JSON text of each top-level value but the events, in order.
@@ -82,7 +83,7 @@ class Trace:
         self.start: Int64s = columns["start"]
         self.end: Int64s = columns["end"]
         self.shape: Int32s = columns["shape"]
-        self.first: Int64s = columns["first"]
+        self.first: NDArray[np.signedinteger] = columns["first"]
         self.values = values
         self.strings, self.shapes, self.tracks = strings, shapes, tracks
         self.members, self.members_before_events = members, members_before_events
