@@ -67,7 +67,8 @@ def some_of(order: Int32s, offsets: Int64s, chosen: Bools) -> tuple[Int32s, Int6
         offsets: as it gives them, beside.
         chosen: which places of the order stay, [rows selected].
     """
-    return order[chosen], np.concatenate([[0], np.cumsum(chosen)])[offsets]
+    places = np.flatnonzero(chosen)
+    return order[places], np.searchsorted(places, offsets)
 
 
 @inlined

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools
+from kinetoscope.algorithms.arrays import Bools, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, exclusive, merge, union
 from kinetoscope.charts import StackedBars
 from kinetoscope.model.analysis import Analysis
@@ -159,7 +159,7 @@ def _classes(view: Scope, order: Order) -> dict[str, Intervals]:
         "communication": merge(device(WorkKind.COMMUNICATION), host(collective)),
         "memcpy": device(WorkKind.MEMCPY),
         "memset": device(WorkKind.MEMSET),
-        "runtime": host(np.isin(activity, RUNTIME_ACTIVITIES)),
+        "runtime": host(any_of(activity, RUNTIME_ACTIVITIES)),
         "data_loading": host(loading),
         "host": host(ops),
     }

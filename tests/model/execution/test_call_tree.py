@@ -15,6 +15,7 @@ from kinetoscope.model.execution.call_tree import (
     enclosing_module,
     enclosing_op,
     main_thread,
+    open_until,
     outermost_op,
     outermost_ops,
     owned_times,
@@ -118,9 +119,10 @@ def test_owned_times_sum_to_the_time_in_which_calls_run(
     tree = call_tree(trace)
     running = {(tid, now) for start, length, tid in drawing for now in range(start, start + length)}
     assert owned_times(trace, tree.member).sum() == len(running)
+    until = open_until(trace)
     for child, parent in enumerate(tree.parent.tolist()):
         if parent >= 0:
-            assert trace.start[parent] <= trace.start[child] <= tree.until[child] <= tree.until[parent]
+            assert trace.start[parent] <= trace.start[child] <= until[child] <= until[parent]
 
 
 LATE = [
@@ -142,7 +144,7 @@ def test_a_frame_without_a_return_ends_with_its_caller(tmp_path: Path) -> None:
     lost = drawn.python("compiled_fn.py(3): call", 110, 90_000)
     trace = trace_of(tmp_path, *LATE[:3], lost, LATE[4])
     assert [int(trace.of(each)[-1]) for each in (enclosing_op, enclosing_annotation, enclosing_module)] == [1, 0, 2]
-    assert call_tree(trace).until.tolist() == [1000, 600, 890, 600, 310]
+    assert open_until(trace).tolist() == [1000, 600, 890, 600, 310]
 
 
 def test_what_a_late_frame_outlasts_counts_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, rows_of
+from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of, rows_of
 from kinetoscope.algorithms.grouping import group, match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, difference, exclusive, intersection, union
 from kinetoscope.model.device.busy import counted_work, span_of_steps, whole_window, window_of
@@ -194,7 +194,8 @@ def _activities(trace: Trace) -> Int8s:
     activity = host_activities(trace)
     place = {each: ACTIVITIES.index(name) for each, name in _OF_ACTIVITY.items()}
     places: Int8s = np.array([place.get(each, -1) for each in HostActivity], np.int8)[activity]
-    places[np.isin(activity, _CAPTURING) & while_capturing(trace)] = ACTIVITIES.index("graph capture")
+    rows = np.flatnonzero(any_of(activity, _CAPTURING)).astype(np.int32)
+    places[rows[while_capturing(trace, rows)]] = ACTIVITIES.index("graph capture")
     return places
 
 

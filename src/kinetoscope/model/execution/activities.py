@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int8s
+from kinetoscope.algorithms.arrays import Bools, Int8s, any_of
 from kinetoscope.algorithms.trees.tree import subtree_sum
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module
 from kinetoscope.model.execution.device_work import device_work
@@ -71,7 +71,8 @@ def takes_next_batch(trace: Trace) -> Bools:
     manager calls it.
     """
     calls = rows_named(trace, _NEXT_CALL.__eq__, EventKind.PYTHON, holding=(_NEXT_CALL,)) | _makes_batches(trace)
-    calls &= trace.end - trace.start >= _MIN_BATCH_NS
+    rows = np.flatnonzero(calls)
+    calls[rows] = trace.end[rows] - trace.start[rows] >= _MIN_BATCH_NS
     if not calls.any():
         return calls
     tree = call_tree(trace)
@@ -112,8 +113,8 @@ def host_activities(trace: Trace) -> Int8s:
     activity = of_kind[trace.kind]
     calls = runtime_call_kinds(trace)
     activity[is_mark(trace)] = HostActivity.NONE
-    activity[np.isin(calls, (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))] = HostActivity.ALLOCATION
-    activity[np.isin(calls, SYNCHRONIZING_CALLS)] = HostActivity.SYNCHRONIZATION
+    activity[any_of(calls, (RuntimeCallKind.ALLOCATE, RuntimeCallKind.FREE))] = HostActivity.ALLOCATION
+    activity[any_of(calls, SYNCHRONIZING_CALLS)] = HostActivity.SYNCHRONIZATION
     activity[is_data_loading(trace) | takes_next_batch(trace)] = HostActivity.DATA_LOADING
     activity[is_asynchronous(trace)] = HostActivity.COMMUNICATION
     return activity

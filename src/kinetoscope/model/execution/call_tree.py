@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kinetoscope.algorithms import ordering
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of
 from kinetoscope.algorithms.intervals.ownership import owned_time
 from kinetoscope.algorithms.trees import tree
 from kinetoscope.model.execution.marks import is_asynchronous, is_module_call, is_step
@@ -37,7 +37,8 @@ class CallTree:
         offsets: int64 [tracks + 1], where the rows of each track begin in it.
         parent: int32 [events], row of the call around it, −1 for outermost calls and events that take no part.
         depth: int32 [events], 0 for outermost calls, −1 for events that take no part.
-        until: int64 [events], until when each call is open in the tree: its end, or where an overlap cuts it.
+        cut: int64 [cut], rows of the calls that are open in the tree until another time than their end, as an overlap
+            cuts them; cut_at: int64 [cut], that time. See `open_until`.
         partial: how many calls overlap another one without lying inside it.
     """
 
@@ -46,7 +47,8 @@ class CallTree:
     offsets: Int64s
     parent: Int32s
     depth: Int32s
-    until: Int64s
+    cut: Int64s
+    cut_at: Int64s
     partial: int
 
 
@@ -56,20 +58,36 @@ def call_tree(trace: Trace) -> CallTree:
 
     Captured calls, which have no length, are not nested by time: they lie where they were captured.
     """
-    member = np.isin(trace.kind, HOST_KINDS)
-    member &= ~np.isin(trace.name, trace.strings.codes(PROFILER_OPERATORS))
+    member = any_of(trace.kind, HOST_KINDS)
+    member &= ~any_of(trace.name, trace.strings.codes(PROFILER_OPERATORS).tolist())
     member &= ~is_asynchronous(trace)
     order, offsets = ordering.track_order(
         trace.track, trace.start, trace.end, tracks=len(trace.tracks), selected=member
     )
-    recorded = ordering.some_of(order, offsets, order < trace.recorded)
+    recorded = order, offsets
+    if trace.captured is not None:
+        recorded = ordering.some_of(order, offsets, order < trace.recorded)
     nested = tree.nest(trace.start, trace.end, *recorded)
-    if nested.partial:
+    if partial := nested.partial:
+        del nested  # of a large trace these columns are the peak
         # A Python call ends no later than its caller: where it does, its return was not recorded.
         frames = ordering.some_of(*recorded, trace.kind[recorded[0]] == EventKind.PYTHON)
         ends = tree.nest(trace.start, trace.end, *frames, cut=tree.Cut.LATER).until
-        nested = tree.nest(trace.start, ends, *recorded)._replace(partial=nested.partial)
-    return CallTree(member, order, offsets, *_with_captured(trace, nested))
+        nested = tree.nest(trace.start, ends, *recorded)
+    parent, depth, until, _ = _with_captured(trace, nested)
+    cut = np.flatnonzero(until != trace.end) if partial else np.empty(0, np.int64)
+    return CallTree(member, order, offsets, parent, depth, cut, until[cut], partial)
+
+
+@derived
+def open_until(trace: Trace) -> Int64s:
+    """Until when each call is open in the tree: its end, or where an overlap cuts it: int64 [events]."""
+    calls = call_tree(trace)
+    if not len(calls.cut):
+        return trace.end
+    until = trace.end.copy()
+    until[calls.cut] = calls.cut_at
+    return until
 
 
 def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
@@ -84,6 +102,11 @@ def _with_captured(trace: Trace, nested: tree.Nested) -> tree.Nested:
 @derived
 def enclosing_op(trace: Trace) -> Int32s:
     """The operator that each event is, or is called by: int32 [events], −1 for none."""
+    return nearest_op(trace)
+
+
+def nearest_op(trace: Trace) -> Int32s:
+    """`enclosing_op`, not kept: to be looked at once, while no more is known of the trace."""
     return tree.ancestor(call_tree(trace).parent, trace.kind == EventKind.HOST_OP)
 
 
@@ -108,7 +131,7 @@ def enclosing_module(trace: Trace) -> Int32s:
 def innermost_at(trace: Trace, track: Int32s, time: Int64s) -> Int32s:
     """The innermost call that runs on each track at each time: int32 [times], rows, −1 for none."""
     calls = call_tree(trace)
-    return tree.enclosing(calls.order, calls.offsets, trace.start, calls.until, calls.parent, track, time)
+    return tree.enclosing(calls.order, calls.offsets, trace.start, open_until(trace), calls.parent, track, time)
 
 
 def inside(trace: Trace, calls: Bools) -> Bools:

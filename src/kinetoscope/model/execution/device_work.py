@@ -16,7 +16,7 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s, any_of
 from kinetoscope.algorithms.grouping import match_first
-from kinetoscope.model.execution.call_tree import enclosing_op
+from kinetoscope.model.execution.call_tree import nearest_op
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import (
@@ -85,7 +85,7 @@ def device_work(trace: Trace) -> DeviceWork:
     launch = _launches(trace, rows)
     captured = np.full(len(rows), -1, np.int32) if trace.captured is None else trace.captured.calls_of(rows)
     call = np.where(captured >= 0, captured, launch)
-    op = np.where(call >= 0, enclosing_op(trace)[call], -1).astype(np.int32)
+    op = np.where(call >= 0, nearest_op(trace)[call], np.int32(-1))
     unknown = np.flatnonzero(op < 0)
     op[unknown] = _ops_by_external_id(trace, rows[unknown])
     start = trace.start[rows]

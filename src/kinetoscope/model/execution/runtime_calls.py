@@ -18,7 +18,7 @@ from kinetoscope.model.execution.work_before import LAUNCH_LATENCY_NS
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind, WorkKind
-from kinetoscope.model.trace.names import rows_containing
+from kinetoscope.model.trace.names import codes_of_names, rows_containing
 from kinetoscope.model.trace.trace import Trace
 
 
@@ -113,9 +113,10 @@ def runtime_call_kinds(trace: Trace) -> Int8s:
     """
     rows = trace.rows(EventKind.RUNTIME)
     result = np.zeros(len(trace), np.int8)
-    codes, places = np.unique(trace.name[rows], return_inverse=True)
-    of_name = np.array([runtime_call_kind(trace.strings.label(code)) for code in codes.tolist()], np.int8)
-    result[rows] = of_name[places]
+    of_name = np.zeros(len(trace.strings) + 1, np.int8)
+    for code in codes_of_names(trace, EventKind.RUNTIME):
+        of_name[code + 1] = runtime_call_kind(trace.strings.label(code))
+    result[rows] = of_name[trace.name[rows] + 1]
     result[_blocked(trace, result == RuntimeCallKind.COPY)] = RuntimeCallKind.COPY_AND_WAIT
     return result
 

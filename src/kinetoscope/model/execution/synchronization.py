@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, scattered
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, scattered
 from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.trees.tree import ancestor
 from kinetoscope.model.execution.call_tree import whole_calls
@@ -78,37 +78,46 @@ class HostWaits:
 def host_waits(trace: Trace, use_recorded: bool = True) -> HostWaits:
     """The work that each synchronizing call waited for; with `use_recorded` false as if none had been recorded."""
     work, kinds = device_work(trace), runtime_call_kinds(trace)
-    own = _own_copies(trace)
+    blocking, copies = _own_copies(trace)
     # Freeing memory of a device at once waits until the device is idle.
     frees = (kinds == RuntimeCallKind.FREE) & ~rows_containing(trace, ("Async", "Host"), EventKind.RUNTIME)
-    waiting = np.isin(kinds, SYNCHRONIZING_CALLS) | (own >= 0) | frees
+    waiting = any_of(kinds, SYNCHRONIZING_CALLS) | frees
+    waiting[blocking] = True
     # Drivers record a call in a call: the outer one has waited.
     alone, inside, outer = _apart(trace, waiting)
-    calls = alone[np.lexsort((alone, trace.start[alone]))]
-    place = np.zeros(len(trace), np.int64)
-    place[calls] = np.arange(len(calls))
+    order = np.lexsort((alone, trace.start[alone]))
+    calls = alone[order]
+    around = np.argsort(order)[np.searchsorted(alone, outer)]
+    own = scattered(len(trace), blocking, copies, np.int32)[calls]
     awaited = np.full(len(calls), NO_WORK, np.int32)
     recorded = np.zeros(len(calls), np.bool_)
     if use_recorded:
         awaited, recorded = _recorded(trace, calls)
     rest = np.flatnonzero(~recorded)
-    awaited[rest] = _inferred(trace, calls[rest], own[calls[rest]])
+    awaited[rest] = _inferred(trace, calls[rest], own[rest])
     waited = (awaited >= 0) & (work.end[awaited] > trace.start[calls]) if len(work) else awaited >= 0
-    return HostWaits(calls, awaited, recorded, waited, own[calls], inside, place[outer])
+    return HostWaits(calls, awaited, recorded, waited, own, inside, around)
 
 
 def _apart(trace: Trace, waiting: Bools) -> tuple[Int32s, Int32s, Int32s]:
     """Rows of the calls that lie as a whole in no other of them, of those that do, and the outermost around these."""
-    parent = whole_calls(trace).parent
     rows = np.flatnonzero(waiting).astype(np.int32)
-    if not len(rows):
-        return rows, rows, rows
+    if not _any_overlap(trace, rows):
+        return rows, rows[:0], rows[:0]
+    parent = whole_calls(trace).parent
     nearest = ancestor(parent, waiting)
     outer, above = rows.copy(), rows.copy()
     while (above >= 0).any():
         outer = np.where(above >= 0, above, outer)
         above = np.where((above >= 0) & (parent[above] >= 0), nearest[parent[above]], np.int32(NO_WORK))
     return rows[outer == rows], rows[outer != rows], outer[outer != rows]
+
+
+def _any_overlap(trace: Trace, rows: Int32s) -> bool:
+    """True if one of some calls begins before another one of its thread is over."""
+    order = rows[np.lexsort((trace.start[rows], trace.track[rows]))]
+    same_thread = trace.track[order[1:]] == trace.track[order[:-1]]
+    return bool((same_thread & (trace.start[order[1:]] < trace.end[order[:-1]])).any())
 
 
 def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
@@ -130,13 +139,13 @@ def other_streams(trace: Trace, waits: HostWaits) -> tuple[Int64s, Int32s]:
     return np.concatenate(places), np.concatenate(others)
 
 
-def _own_copies(trace: Trace) -> Int32s:
-    """The copy that each blocking call queued: int32 [events], NO_WORK for other calls."""
+def _own_copies(trace: Trace) -> tuple[Int32s, Int64s]:
+    """Rows of the calls that wait for a copy that they queued, and its place in `device_work`; the last of several."""
     work = device_work(trace)
     copies = np.flatnonzero((work.kind == WorkKind.MEMCPY) & (work.launch >= 0))
     call = work.launch[copies]
     waiting = runtime_call_kinds(trace)[call] == RuntimeCallKind.COPY_AND_WAIT
-    return scattered(len(trace), call[waiting], copies[waiting], np.int32)
+    return call[waiting], copies[waiting]
 
 
 def _inferred(trace: Trace, calls: Int32s, own: Int32s) -> Int32s:

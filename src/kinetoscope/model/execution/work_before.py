@@ -61,11 +61,11 @@ def work_before(trace: Trace) -> WorkBefore:
     - that work was in the queue for more than 1 ms, and for the greater part of the time since the recording began; or
     - it is the device's first, and its launch was not recorded, though launches of other work of that stream were.
     """
-    work, host = device_work(trace), call_tree(trace).order
+    work, host = device_work(trace), call_tree(trace).member
     none = WorkBefore(0, np.empty(0, np.int64), np.empty(0, np.int64))
-    if not len(host) or not len(work):
+    if not host.any() or not len(work):
         return none
-    begin = int(trace.start[host].min())
+    begin = int(trace.start.min(where=host, initial=np.iinfo(np.int64).max))
     held_until = dict(_held(trace, work, begin))
     return WorkBefore(begin, np.array(list(held_until), np.int64), np.array(list(held_until.values()), np.int64))
 

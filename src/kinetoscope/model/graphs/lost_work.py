@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, any_of, marked
+from kinetoscope.algorithms.grouping import match_first
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
@@ -65,20 +66,21 @@ def capturing(trace: Trace) -> Intervals:
 @derived
 def captured(trace: Trace) -> Bools:
     """Calls that became part of a graph instead of launching work: bool [events]."""
-    silent = marked(len(trace), _silent(trace))
-    return silent & while_capturing(trace)
+    silent = _silent(trace)
+    return marked(len(trace), silent[while_capturing(trace, silent)])
 
 
-def while_capturing(trace: Trace) -> Bools:
-    """Events that begin while a graph is captured: bool [events]."""
-    windows = capturing(trace)
-    place = np.searchsorted(windows.start, trace.start, side="right") - 1
-    return np.asarray((place >= 0) & (trace.start < np.append(windows.end, 0)[place]))
+def while_capturing(trace: Trace, rows: Int32s) -> Bools:
+    """Events, of those at some rows, that begin while a graph is captured: bool [rows]."""
+    windows, start = capturing(trace), trace.start[rows]
+    place = np.searchsorted(windows.start, start, side="right") - 1
+    return np.asarray((place >= 0) & (start < np.append(windows.end, 0)[place]))
 
 
+@derived
 def _silent(trace: Trace) -> Int32s:
     """Calls that launch by their name, without recorded work."""
-    launching = np.isin(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
+    launching = any_of(runtime_call_kinds(trace), _LAUNCHING) & (trace.kind == EventKind.RUNTIME)
     launch = device_work(trace).launch
     launching[launch[launch >= 0]] = False
     return np.flatnonzero(launching).astype(np.int32)
@@ -91,11 +93,13 @@ def launches_without_work(trace: Trace) -> Int32s:
     Calls with the correlation id of a call that launched work are left out: drivers record a call in a call.
     """
     calls = _silent(trace)
-    calls = calls[~captured(trace)[calls]]
+    calls = calls[~while_capturing(trace, calls)]
+    if not len(calls):
+        return calls
     ids = arguments.integers(trace, "correlation", calls)
     launch = device_work(trace).launch
-    used = np.unique(launch[launch >= 0])
-    return calls[(ids <= 0) | ~np.isin(ids, arguments.integers(trace, "correlation", used))]
+    used = arguments.integers(trace, "correlation", launch[launch >= 0])
+    return calls[(ids <= 0) | (match_first(ids, used) < 0)]
 
 
 @derived
@@ -167,7 +171,7 @@ def lost_work(trace: Trace) -> LostWork:
     early = linked[lead > CLOCK_TOLERANCE_NS]
     lost = launches_without_work(trace)
     lost = lost[np.isin(kinds[lost], _KERNELS)]
-    seen = np.unique(work.launch[linked])
+    seen = np.flatnonzero(marked(len(trace), work.launch[linked]))
     seen = seen[np.isin(kinds[seen], _KERNELS)]
     if not len(seen):
         lost = lost[:0]

@@ -172,8 +172,7 @@ def partial_overlap(trace: Trace) -> Iterator[Note]:
 def _launched_in_pieces(trace: Trace, work: DeviceWork) -> Bools:
     """Work that was launched in a piece of a call that the call tree cuts off: bool [work]."""
     calls = call_tree(trace)
-    rows = np.flatnonzero(calls.member & (calls.until < trace.end))
-    track, start, end = trace.track[rows], calls.until[rows], trace.end[rows]
+    track, start, end = trace.track[calls.cut], calls.cut_at, trace.end[calls.cut]
     order, offsets = track_order(track, start, end, tracks=len(trace.tracks))
     cut_pieces = nest(start, end, order, offsets, cut=Cut.EARLIER)
     linked = np.flatnonzero(work.launch >= 0)

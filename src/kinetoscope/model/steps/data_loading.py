@@ -15,7 +15,7 @@ from kinetoscope.model.execution.marks import is_data_loading, is_module_call, i
 from kinetoscope.model.execution.runtime_calls import RuntimeCallKind, runtime_call_kinds
 from kinetoscope.model.execution.synchronization import host_waits
 from kinetoscope.model.execution.work_before import work_before
-from kinetoscope.model.steps.steps import step_of
+from kinetoscope.model.steps.steps import Steps, step_of
 from kinetoscope.model.steps.steps import steps as find_steps
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.derived import derived
@@ -59,16 +59,20 @@ def gap_spans(trace: Trace, steps_by: str | None = None) -> tuple[Intervals, Boo
     steps = find_steps(trace, steps_by)
     on_main = trace.track == main_thread(trace)
     ranges = is_data_loading(trace) | is_step(trace)
-    ops = np.flatnonzero((trace.kind == EventKind.HOST_OP) & on_main & ~ranges)
-    last = extents(step_of(steps.host, trace.start[ops]), len(steps), trace.start[ops], trace.end[ops]).end
+    last = _extents(trace, steps, (trace.kind == EventKind.HOST_OP) & on_main & ~ranges).end
     links = rows_named(trace, lambda name: name in ("fwdbwd", "forward_backward"), EventKind.FLOW_START)
     graphs = runtime_call_kinds(trace) == RuntimeCallKind.GRAPH_LAUNCH
-    forward = np.flatnonzero((is_module_call(trace) | links | graphs) & on_main)
-    begins = trace.start[forward]
-    first = extents(step_of(steps.host, begins), len(steps), begins, trace.end[forward]).start
+    first = _extents(trace, steps, (is_module_call(trace) | links | graphs) & on_main).start
     begin = np.concatenate([steps.host.start[:1], last[:-1]])
     known = (begin > _INT64.min) & (first < _INT64.max) & (first >= begin)
     return Intervals(np.where(known, begin, 0), np.where(known, first, 0)), known
+
+
+def _extents(trace: Trace, steps: Steps, calls: Bools) -> Intervals:
+    """The first start and the last end of the calls that begin in each step of the host."""
+    rows = np.flatnonzero(calls)
+    begins = trace.start[rows]
+    return extents(step_of(steps.host, begins), len(steps), begins, trace.end[rows])
 
 
 @derived

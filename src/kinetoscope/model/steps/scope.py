@@ -102,7 +102,10 @@ def origin_of_time(trace: Trace) -> int:
 def recorded_span(trace: Trace) -> tuple[int, int]:
     """The first and the last instant of anything but names and the recording's span, ns."""
     shown = ~any_of(trace.kind, (EventKind.METADATA, EventKind.SPAN, EventKind.OTHER))
-    return (int(trace.start[shown].min()), int(trace.end[shown].max())) if shown.any() else (0, 0)
+    if not shown.any():
+        return 0, 0
+    times = np.iinfo(np.int64)
+    return int(trace.start.min(where=shown, initial=times.max)), int(trace.end.max(where=shown, initial=times.min))
 
 
 def scope(trace: Trace, select: Selection) -> Scope:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int8s, Int32s, Int64s
 
@@ -72,13 +73,14 @@ class Shapes:
         """Kinds of the values that a shape has in `values`, in order."""
         return [kind for _, kind, _ in self.items[shape] if kind < SLOTS]
 
-    def first_values(self, column: Int32s) -> Int64s:
-        """The place at which each event's values begin in `values`: int64 [events]."""
+    def first_values(self, column: Int32s) -> NDArray[np.signedinteger]:
+        """The place at which each event's values begin in `values`: int32 [events], int64 where that is too short."""
         first = np.zeros(len(column), np.int64)
         if len(column) > 1:
             np.take(self.sizes, column[:-1], out=first[1:], mode="clip")  # without a copy, as "raise" would make
             np.cumsum(first, out=first)
-        return first
+        is_short = not len(first) or first[-1] <= np.iinfo(np.int32).max
+        return first.astype(np.int32) if is_short else first
 
     def find(self, key: int, level: int = 1) -> tuple[Int64s, Int8s]:
         """A member in each shape: its slot (−1: none, or of a kind without slot) and its kind (−1: not there).

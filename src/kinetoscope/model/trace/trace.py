@@ -50,7 +50,8 @@ class Trace:
         category, name: int32 [events], string codes; −1 where there is none.
         track: int32 [events], rows of `tracks`.
         start, end: int64 [events], nanoseconds as the file counts them: add `base` for the time since 1970.
-        shape: int32 [events], rows of `shapes`; first: int64 [events], where the event's values begin in `values`.
+        shape: int32 [events], rows of `shapes`.
+        first: int32 or int64 [events], where the event's values begin in `values`.
         values: int64 [values], see `shapes`.
         strings, shapes, tracks: what the codes mean.
         members: key and JSON text of each top-level value but the events, in order.
@@ -82,7 +83,7 @@ class Trace:
         self.start: Int64s = columns["start"]
         self.end: Int64s = columns["end"]
         self.shape: Int32s = columns["shape"]
-        self.first: Int64s = columns["first"]
+        self.first: NDArray[np.signedinteger] = columns["first"]
         self.values = values
         self.strings, self.shapes, self.tracks = strings, shapes, tracks
         self.members, self.members_before_events = members, members_before_events
@@ -312,6 +313,8 @@ LONGEST_RECORDING_NS: Final = 86_400_000_000_000
 NO_TIME: Final = -4_600_000_000_000_000_000
 """The start of an event whose time is none that can be: before all that can."""
 
+_INT64: Final = np.iinfo(np.int64)
+
 _METADATA_PHASE: Final = ord("M")
 """Phase of names of processes and threads, whose times mean nothing."""
 
@@ -366,16 +369,17 @@ def stray(trace: Trace) -> Int64s:
 
     No analysis counts them: one such event would make a recording of seconds one of decades.
     """
-    timed = np.flatnonzero(trace.ph != _METADATA_PHASE)
-    start = trace.start[timed]
+    start = trace.start
+    timed = trace.ph != _METADATA_PHASE
     none = start == NO_TIME
-    known = start[~none] if none.any() else start
-    if not len(known) or int(known.max()) - int(known.min()) <= LONGEST_RECORDING_NS:
-        without: Int64s = timed[none]
-        return without
-    middle = int(np.partition(known, len(known) // 2)[len(known) // 2])
-    rows: Int64s = timed[none | (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)]
-    return rows
+    known = timed & ~none
+    earliest = int(start.min(where=known, initial=_INT64.max))
+    latest = int(start.max(where=known, initial=_INT64.min))
+    if latest - earliest > LONGEST_RECORDING_NS:
+        times = start[known]
+        middle = int(np.partition(times, len(times) // 2)[len(times) // 2])
+        none |= (start < middle - LONGEST_RECORDING_NS) | (start > middle + LONGEST_RECORDING_NS)
+    return np.flatnonzero(timed & none)
 
 
 def is_device_work(trace: Trace) -> Bools:

@@ -6,6 +6,7 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Bools, Int64s, UInt8s
 from kinetoscope.errors import LimitError
@@ -80,7 +81,9 @@ def assemble(
 # --- times that are not plain numbers with three decimals at most: text, exponents, more decimals
 
 
-def _odd_times(rows: Chunk, first: Int64s, shapes: Shapes, strings: Strings, tables: Tables) -> list[Note]:
+def _odd_times(
+    rows: Chunk, first: NDArray[np.signedinteger], shapes: Shapes, strings: Strings, tables: Tables
+) -> list[Note]:
     """Put the odd times into start and end, as whole nanoseconds."""
     rounded = impossible = 0
     start, end, shape = (rows.columns[name] for name in ("start", "end", "shape"))
