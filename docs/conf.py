@@ -5,7 +5,6 @@ from importlib.metadata import version as installed_version
 from kinetoscope.model.device.peaks import PEAKS, SCALES, UNITS
 from kinetoscope.model.roofline.formulas.family import NamedFormula
 from kinetoscope.model.roofline.formulas.registry import FAMILIES
-from kinetoscope.model.trace.symptoms import SYMPTOMS
 
 project = "Kinetoscope"
 copyright = "2026, the Kinetoscope authors"  # noqa: A001 - the name Sphinx reads
@@ -13,7 +12,6 @@ release = installed_version("kinetoscope")
 
 extensions = ["myst_parser"]
 myst_enable_extensions = ["deflist", "substitution"]
-_ROWS = [f"| `{code}` | {meaning} |" for code, meaning in SYMPTOMS.items()]
 _NAMES = [name for name in UNITS if any(name in peak.rates for peak in PEAKS)]
 
 
@@ -43,7 +41,6 @@ def _operators():
 
 myst_substitutions = {
     "operators": "\n".join(_operators()),
-    "symptoms": "\n".join(["| code | what it means |", "| --- | --- |", *_ROWS]),
     "peaks": "\n".join(_peaks()),
 }
 myst_heading_anchors = 3

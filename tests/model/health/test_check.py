@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from kinetoscope import operators, trace_info
-from kinetoscope.model.trace.symptoms import SYMPTOMS, Health
+from kinetoscope.model.trace.symptoms import Health
 from kinetoscope.reading import read
 from tests.drawn import Event, annotation, event, job, kernel, launch, memory, op, python
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = ROOT.parent / "shared" / "traces"
+SYMPTOMS = dict(
+    re.findall(r"^\| `([A-Z_0-9]+)` \| (.+) \|$", (ROOT / "docs/reading-traces.md").read_text(), re.MULTILINE)
+)
 
 STEP = annotation("ProfilerStep#3", 0, 10_001)
 CALL = python("train.py(3): step", 57, 9_000)

@@ -55,6 +55,6 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 @derived
 def examine(trace: Trace) -> Health:
-    """All symptoms of a trace, of reading and of the checks. Codes: `symptoms.SYMPTOMS`."""
+    """All symptoms of a trace, of reading and of the checks. `docs/reading-traces.md` lists their codes."""
     checks = (snapshots.memory_snapshot,) if trace.source.is_snapshot else CHECKS
     return Health.of(trace.reading, *(check(trace) for check in checks))

@@ -39,9 +39,6 @@ calls that are alike in kind, type and size."""
 _MAX_OFFSET_NS: Final = 1 << 53
 """Offset of ranks that ran together: a hundred days."""
 
-SYNCHRONIZING: Final = BINDING
-"""Kinds that no rank leaves before all have arrived."""
-
 
 @dataclass(frozen=True)
 class Matched:

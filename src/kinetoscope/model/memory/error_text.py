@@ -55,11 +55,6 @@ class OutOfMemoryText:
     reserved: int | None
     processes: tuple[tuple[int, int], ...]
 
-    @property
-    def rounding(self) -> int:
-        """Bytes by which the requested size may be off."""
-        return max(self.requested // 100, _UNITS["MiB"])
-
 
 def out_of_memory_text(text: str) -> OutOfMemoryText | None:
     """The last such message in a text, a whole traceback perhaps; None where there is none."""

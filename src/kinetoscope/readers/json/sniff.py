@@ -17,7 +17,6 @@ from kinetoscope.readers.reader import HEAD_BYTES
 _RECORD = "record with torch.profiler.profile(...) and save with prof.export_chrome_trace('trace.json.gz')"
 _UNPACK = "unpack it first; .json, .json.gz and .json.zst are read as they are"
 _COPY_AGAIN = "copy or download it again, or " + _RECORD
-_DECOMPRESS_ONCE = "decompress it once"
 _FOLDER = "if `kinetoscope convert` wrote it, name the folder that it wrote to; else " + _RECORD
 _COMPANION = "open the trace of the same run, as prof.export_chrome_trace('trace.json.gz') writes it"
 

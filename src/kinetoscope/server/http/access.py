@@ -172,8 +172,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def new_token() -> str:
-    """One that nobody guesses."""
-    return secrets.token_urlsafe(24)
