@@ -16,6 +16,8 @@ WORKERS ?= auto
 TORCH ?= torch==2.13.0
 # Whose training loops are recorded in tests; what cannot be installed is skipped there, and said.
 FRAMEWORKS ?= lightning transformers accelerate peft diffusers torch_geometric
+# Tests start hundreds of processes: each would compile all of the source anew.
+unexport PYTHONDONTWRITEBYTECODE
 # More words for pytest, the benchmarks or the demo: `make test ARGS="-k intervals"`.
 ARGS ?=
 
@@ -52,6 +54,10 @@ test-recorder: $(VENV)/.torch ## of that, what records with torch (CPU), which i
 test-versions: ## reading, with the oldest and the newest dependencies, and Python 3.11 to 3.13
 	@WORKERS=$(WORKERS) $(PYTHON) tools/versions.py $(ARGS)
 
+.PHONY: versions
+versions: ## the environments of that, installed and compiled, for later
+	@$(PYTHON) tools/versions.py --prepare
+
 .PHONY: test-web
 test-web: ## types and tests of the page's TypeScript (needs Node.js)
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test
@@ -85,7 +91,7 @@ gpu-judge: $(VENV)/.dev ## without a device: what came back, as one table (ARGS=
 	@PYTHONPATH=. $(BIN)/python -m tools.gpu judge $(ARGS)
 
 .PHONY: check lint types imports pages bundle
-check: lint types imports pages bundle ## lint, format, types, who imports whom, generated pages and bundle
+check: types lint imports pages bundle ## lint, format, types, who imports whom, generated pages and bundle
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -21,6 +21,7 @@ DEMO = ROOT / "src" / "kinetoscope" / "demo" / "training.pt.trace.json.gz"
 SHARED = ROOT.parent / "shared" / "traces"
 
 _ALLOWED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
+settings.register_profile("brief", max_examples=5, deadline=None, suppress_health_check=_ALLOWED)
 settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=_ALLOWED)
 settings.register_profile("ci", max_examples=200, deadline=None, suppress_health_check=_ALLOWED, print_blob=True)
 os.environ["KINETOSCOPE_PEAKS"] = "off"  # what is known of devices is not what somebody measured on this machine

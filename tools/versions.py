@@ -2,9 +2,11 @@
 
     python tools/versions.py                 each set of versions
     python tools/versions.py oldest          some of them
+    python tools/versions.py --prepare       install and compile, without a test: the next call finds it done
 
 A set is a Python and its dependencies, installed into `.venv-versions/NAME`. `oldest` has each dependency at its lower
 bound. A set whose Python is not on this machine is skipped, and a line says so. Exit status: 1 if a test failed.
+Properties get a few examples: versions are tested here, inputs elsewhere.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def lower_bounds(project: dict[str, Any]) -> list[str]:
     return [re.sub(r"^([\w.-]+)>=([\w.]+)[^;]*", r"\1==\2", each) for each in requirements]
 
 
-def install(name: str, python: str, text: str) -> Path:
+def install(name: str, python: str, text: str, environment: dict[str, str]) -> Path:
     """The Python of the set's environment, which is made anew when `pyproject.toml` has changed."""
     folder = ENVIRONMENTS / name
     stamp = folder / "pyproject.toml"
@@ -62,6 +64,8 @@ def install(name: str, python: str, text: str) -> Path:
         subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
         quiet = [str(folder / "bin" / "python"), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
         subprocess.run([*quiet, "--editable", f"{ROOT}[pandas]", *pins, *tools], check=True)
+        # Once, and not by each process of the tests at the same time.
+        subprocess.run([folder / "bin" / "kinetoscope", "warm"], env=environment, check=True)
         stamp.write_text(text, "utf-8")
     return folder / "bin" / "python"
 
@@ -70,15 +74,19 @@ def main() -> int:
     """Exit status."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     failed = []
-    for name in sys.argv[1:] or SETS:
+    names = [word for word in sys.argv[1:] if word != "--prepare"]
+    for name in names or SETS:
         python = interpreter(SETS[name])
         if python is None:
             print(f"== {name}: SKIPPED, Python {SETS[name]} is not on this machine", flush=True)
             continue
         print(f"== {name}: Python {SETS[name]}", flush=True)
-        installed = install(name, python, text)
         # Compiled code is kept in __pycache__ under names that the sets would share.
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(ENVIRONMENTS / name / "compiled"), "PYTHONPATH": ""}
+        own = {"NUMBA_CACHE_DIR": str(ENVIRONMENTS / name / "compiled"), "HYPOTHESIS_PROFILE": "brief"}
+        environment = {**os.environ, **own, "PYTHONPATH": ""}
+        installed = install(name, python, text, environment)
+        if "--prepare" in sys.argv:
+            continue
         words = ["-m", "pytest", "-q", "-n", os.environ.get("WORKERS", "auto"), "-m", "not slow and not torch", *TESTS]
         if subprocess.run([installed, *words], cwd=ROOT, env=environment, check=False).returncode:
             failed.append(name)

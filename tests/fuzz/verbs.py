@@ -38,7 +38,8 @@ SECONDS: Final = 20.0
 MEMORY: Final = 1 << 30
 """Bytes that the process may grow by for one document."""
 
-vars(report)["TILES"] = 4_000  # bytes of tiles: of a small trace a hundredth says as much
+assert "MAX_TILE_BYTES" in vars(report)
+vars(report)["MAX_TILE_BYTES"] = 4_000  # of a small trace a hundredth says as much
 
 _COMPILING: Final = "kinetoscope: compiling (first run only) …\n"
 
@@ -141,9 +142,10 @@ def _page(file: Path) -> Iterator[str]:
     """All views, all tables, and the timeline."""
     workspace = Workspace((str(file),), ReadKeywords(jobs=1))
     inside = client_of(Server(workspace, Sources.of([], [])))
-    runs = json.loads(inside.get("runs").body)["runs"]
-    for run in runs:
-        yield from _answers(inside, run["id"])
+    with inside.asked_often():
+        runs = json.loads(inside.get("runs").body)["runs"]
+        for run in runs:
+            yield from _answers(inside, run["id"])
 
 
 def _answers(inside: InProcessClient, run: str) -> Iterator[str]:

@@ -297,7 +297,9 @@ def client_of(server: Server) -> InProcessClient:
 
 def report_of(server: Server, run: str, sections: Sequence[str], select: Mapping[str, str]) -> bytes:
     """The report of a run as an HTML file, see `page_of_run`."""
-    return page_of_run(client_of(server), run, sections, select, shows_sources=bool(server.sources.roots))
+    inside = client_of(server)
+    with inside.asked_often():
+        return page_of_run(inside, run, sections, select, shows_sources=bool(server.sources.roots))
 
 
 async def _no_such_route(_: Request, error: Exception) -> Response:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.types import ASGIApp, Message
 
 Pairs = Iterable[tuple[str, str]]
@@ -43,6 +44,16 @@ class InProcessClient:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._portal: BlockingPortal | None = None
+
+    @contextmanager
+    def asked_often(self) -> Iterator[None]:
+        """One thread for all questions of the block, by one caller: to start one takes longer than most answers."""
+        with start_blocking_portal() as self._portal:
+            try:
+                yield
+            finally:
+                self._portal = None
 
     def get(self, address: str) -> InProcessAnswer:
         """The answer to a GET of what is below `api/`."""
@@ -53,6 +64,8 @@ class InProcessClient:
         return self._answer("POST", address, body)
 
     def _answer(self, method: str, address: str, body: bytes) -> InProcessAnswer:
+        if self._portal is not None:
+            return self._portal.call(self._asgi_answer, method, address, body)
         # In a thread of its own: a notebook's cell runs inside an event loop already.
         with start_blocking_portal() as portal:
             return portal.call(self._asgi_answer, method, address, body)
