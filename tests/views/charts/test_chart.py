@@ -169,3 +169,8 @@ def test_many_lines_are_counted() -> None:
 def test_no_rows_and_no_values_are_no_error() -> None:
     for result in (queues(), queues((0, 7, 1, None))):
         json.dumps(specification(result, dark=True), allow_nan=False)
+
+
+def test_a_kind_that_svg_does_not_know_has_no_picture() -> None:
+    spec = {"data": {"values": [{"x": 1, "y": 2}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
+    assert svg(spec) == ""

@@ -37,7 +37,7 @@ Row = Mapping[str, Any]
 
 
 def svg(spec: Mapping[str, Any]) -> str:
-    """The picture of a specification of `views.charts.chart`; "" where it has no data."""
+    """The picture of a specification of `views.charts.chart`; "" where it has no data, or is of another kind."""
     rows: Sequence[Row] = spec["data"]["values"]
     if not rows:
         return ""
@@ -49,8 +49,10 @@ def svg(spec: Mapping[str, Any]) -> str:
         body, width, height = _lines(spec, rows)
     elif spec["encoding"]["x"].get("field") == "label":
         body, width, height = _upright(spec, rows)
-    else:
+    elif "label" in rows[0]:
         body, width, height = _lying(spec, rows)
+    else:
+        return ""
     return picture(body, width, height)
 
 
