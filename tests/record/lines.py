@@ -18,6 +18,10 @@ _BOUNDS = "session/test_bounds.py"
 _RUNNING = "always_on/test_running.py"
 _SNAPSHOTS = "output/test_memory_snapshots.py"
 _BAD = "test_server.py::test_a_server_that_misbehaves"
+_ASKED = "test_trigger.py::test_trigger_says_what_came_of_it"
+_UNASKED = "test_trigger.py::test_trigger_names_what_it_cannot_look_into"
+_DAEMON = "daemon/test_daemon.py"
+_OFFERS = f"{_DAEMON}::test_a_daemon_says_who_can_be_recorded_and_what_came_of_a_request"
 _SKIPPED = "test_lines.py::test_a_window_that_is_asked_for_while_others_are_written_is_skipped"
 
 LINES: Final[dict[str, str]] = {
@@ -186,6 +190,24 @@ LINES: Final[dict[str, str]] = {
     "is off; it writes into": _BAD,
     "SGLang answers so, too, where it had stopped by itself": _BAD,
     "SGLang no longer answers": _BAD,
+    # `kinetoscope trigger`
+    " at step ": _ASKED,
+    "no answer from ": _ASKED,
+    "the job has ended": _ASKED,
+    "the job's user has to ask": _UNASKED,
+    "no job that `kinetoscope record` runs puts its traces there": _UNASKED,
+    "processes can be looked into on Linux only": _UNASKED,
+    "there is no process": _UNASKED,
+    "was not started by `kinetoscope record`": _UNASKED,
+    # `kinetoscope daemon`
+    "ended before its trace was there": f"{_DAEMON}::test_a_trace_that_does_not_come_is_said",
+    "a trace has not come within": f"{_DAEMON}::test_a_trace_that_does_not_come_is_said",
+    "s; start it with KINETO_USE_DAEMON=1": f"{_DAEMON}::test_a_daemon_that_nobody_asks_says_so",
+    "the daemon needs Linux": f"{_DAEMON}::test_a_daemon_that_cannot_work_says_why",
+    "another daemon, dynolog perhaps, answers": f"{_DAEMON}::test_two_daemons_exclude_each_other",
+    "answering; `kinetoscope trigger": _OFFERS,
+    "can be recorded": _OFFERS,
+    "it ended before its trace was there": _OFFERS,
 }
 """Fragments of lines, and the tests that provoke them."""
 
@@ -218,5 +240,5 @@ UNSAID: Final[dict[str, str]] = {
 }
 """Fragments of texts that are no lines of the recorder, and what they are."""
 
-ELSEWHERE: Final = ("record/selftest.py", "record/daemon/", "record/output/validate_json.py")
-"""Modules whose texts other commands print (`doctor --recorder`, `daemon`), or a process of ours alone reads."""
+ELSEWHERE: Final = ("record/selftest.py", "record/output/validate_json.py")
+"""Modules whose texts `kinetoscope selftest` prints, or a process of ours alone reads."""

@@ -53,7 +53,8 @@ def test_each_test_of_the_table_is_there_and_looks_for_its_line() -> None:
 
 def _sentences() -> Iterator[tuple[str, str]]:
     """Where, and what: texts of three words and more, with {} for what is filled in; no docs and no help."""
-    for path in (*sorted((SOURCE / "record").rglob("*.py")), SOURCE / "cli" / "record.py"):
+    commands = (SOURCE / "cli" / f"{name}.py" for name in ("record", "trigger", "daemon"))
+    for path in (*sorted((SOURCE / "record").rglob("*.py")), *commands):
         where = path.relative_to(SOURCE).as_posix()
         if where.startswith(ELSEWHERE):
             continue

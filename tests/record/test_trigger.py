@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kinetoscope.cli import main
 from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.always_on.idle import RankProcess, RequestWatch, agreed_window
 from tests.record.processes import ended_here, environment, run
@@ -126,9 +127,85 @@ def test_a_request_is_put_right() -> None:
     assert agreed_window({"steps": 10**9}, None).active == 1000
 
 
-def test_trigger_names_what_it_cannot_ask(tmp_path: Path) -> None:
-    assert "no job" in run(kinetoscope("trigger", tmp_path)).stderr
-    assert f"process {os.getpid()}" in run(kinetoscope("trigger", str(os.getpid()))).stderr
+GONE = 2**22 + 1
+"""No process has this number."""
+
+
+@contextlib.contextmanager
+def answering(folder: Path, done: Sequence[dict[str, object]], alive: bool = True) -> Iterator[None]:
+    """A job of so many ranks, each of which says this of the next request."""
+    control, host = folder / ".kinetoscope", socket.gethostname()
+    ranks = range(max(len(done), 1))
+    for rank in ranks:
+        about = {"rank": rank, "pid": os.getpid() if alive else GONE, "host": host}
+        mailbox.leave(control / "ranks" / str(rank), about)
+
+    def answer() -> None:
+        until(lambda: mailbox.read(control / "request"))
+        number = (mailbox.read(control / "request") or {})["id"]
+        mailbox.leave(control / number / "start", {"step": 7, "ranks": list(ranks)})
+        time.sleep(0.3)
+        for rank, note in enumerate(done):
+            mailbox.leave(control / number / f"done.{rank}", {"rank": rank, **note})
+
+    thread = threading.Thread(target=answer)
+    if done:
+        thread.start()
+    yield
+    if done:
+        thread.join()
+
+
+DIED = "the job has ended"
+SILENT = f"no answer from rank 0 (process {os.getpid()}) within 1 s; is it taking steps?"
+WHERE = "`kinetoscope summary DIR` says where the time goes"
+
+
+@pytest.mark.parametrize(
+    ("done", "alive", "code", "said"),
+    [
+        ([{"path": "DIR/a"}], True, 0, ["1 rank begins at step 7", WHERE]),
+        (
+            [{"path": "DIR/a"}, {"problem": "it was recording already"}],
+            True,
+            1,
+            ["2 ranks begin at step 7", "rank 1: it was recording already", WHERE],
+        ),
+        ([], False, 1, [DIED]),
+        ([], True, 1, [SILENT]),
+    ],
+)
+def test_trigger_says_what_came_of_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    done: list[dict[str, object]],
+    alive: bool,
+    code: int,
+    said: list[str],
+) -> None:
+    there = [{key: str(value).replace("DIR", str(tmp_path)) for key, value in note.items()} for note in done]
+    with answering(tmp_path, there, alive):
+        assert main(["trigger", str(tmp_path), "--timeout", "1" if said == [SILENT] else "60"]) == code
+    out, errors = capsys.readouterr()
+    assert out.split() == [note["path"] for note in there if "path" in note]
+    assert errors.splitlines() == [f"kinetoscope: {line.replace('DIR', str(tmp_path))}" for line in said]
+
+
+def test_trigger_names_what_it_cannot_look_into(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".kinetoscope" / "request").mkdir(parents=True)
+    assert main(["trigger", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.endswith("; the job's user has to ask\n")
+    assert main(["trigger", str(GONE)]) == 1
+    assert capsys.readouterr().err == f"kinetoscope: there is no process {GONE}\n"
+    assert main(["trigger", str(os.getpid())]) == 1
+    assert f"process {os.getpid()} was not started by `kinetoscope record`" in capsys.readouterr().err
+    assert main(["trigger", str(tmp_path / "none")]) == 1
+    assert "no job that `kinetoscope record` runs puts its traces there" in capsys.readouterr().err
+    monkeypatch.setattr(Path, "is_dir", lambda _: False)
+    assert main(["trigger", "1"]) == 1
+    assert "processes can be looked into on Linux only; name the folder of the run instead" in capsys.readouterr().err
 
 
 @contextlib.contextmanager

@@ -134,7 +134,7 @@ def run_one(task: Task, setting: Setting, work: Path, seconds: float) -> Outcome
         before, began = clocks(), time.monotonic()
         state = _ended(task.arguments(setting, folder), folder, _environment(work), seconds)
         took = round(time.monotonic() - began, 2)
-        why = _why(folder / "err.txt") if state != "done" else ""
+        why = why_ended(folder / "err.txt") if state != "done" else ""
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         outcome = replace(outcome, state=state, why=why, seconds=took, bytes=size, clocks=(before, clocks()))
     part = folder / f"{TOLD}.part"
@@ -185,7 +185,7 @@ def _environment(work: Path) -> dict[str, str]:
     return {**os.environ, **caches, "PYTHONPATH": path, "KINETO_LOG_LEVEL": "99"}
 
 
-def _why(file: Path) -> str:
+def why_ended(file: Path) -> str:
     """The last error in what a process printed, behind which others may print more; else its last line."""
     lines = file.read_text("utf-8", "replace").strip().splitlines()
     errors = [line for line in lines if _ERROR.match(line)]

@@ -106,7 +106,7 @@ def tasks() -> Iterator[Task]:
         yield Task("promises", name, (_PAIRS, name, "{out}", "--rounds", "5", "--device", "{device}"), 90)
     for program in zoo():
         command = (f"{_PROGRAMS}.zoo", program.name, "{out}", "--device", "{device}")
-        yield Task("zoo", program.name, command, 120, program.needs)
+        yield Task("zoo", program.name, command, 120, _needs(program))
 
 
 def _own(name: str, seconds: int, *, cuda: bool = False) -> Task:
@@ -140,8 +140,20 @@ def zoo() -> list[Program]:
     for each in alone:
         turns.append((families[each.family], each.name, each))
         families[each.family] += 1
-    turns.sort(key=lambda turn: (len(_lacking(turn[2].needs)) > 0, *turn[:2]))
+    turns.sort(key=lambda turn: (len(_lacking(_needs(turn[2]))) > 0, *turn[:2]))
     return [each for _, _, each in turns][:_ZOO_SHARE]
+
+
+def _needs(program: Program) -> tuple[str, ...]:
+    """What a program says that it needs beyond torch, and what it imports beside: NumPy need not be there."""
+    imported = set[str]()
+    for statement in ast.walk(ast.parse(program.file.read_text("utf-8"))):
+        if isinstance(statement, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            imported.add(statement.module.partition(".")[0])
+    more = imported - sys.stdlib_module_names - {"torch", *program.needs}
+    return (*program.needs, *sorted(more))
 
 
 def _literal(file: Path, name: str) -> Any:

@@ -107,7 +107,7 @@ def _now(daemon: Daemon, order: RecordingOrder, patience: float, timeout: float,
         if not daemon.busy and (written >= count or (ordered and time.monotonic() - began >= patience)):
             break
     if not ordered:
-        _say(f"no job asked within {patience:.0f} s; start it with KINETO_USE_DAEMON=1")
+        _say(f"no job asked within {patience:g} s; start it with KINETO_USE_DAEMON=1")
     elif daemon.busy:
         _say(f"a trace has not come within {timeout:.0f} s")
     return 0 if written and not lost and not daemon.busy else 1

@@ -89,7 +89,8 @@ def _wait(control: Path, number: str, timeout: float) -> int:
         ranks = mailbox.read_all(control / "ranks")
         if start is not None and not announced and start.get("step") is not None:
             announced = True
-            _say(f"{len(start.get('ranks', ()))} ranks begin at step {start['step']}")
+            agreed = len(start.get("ranks", ()))
+            _say(f"{agreed} rank{'s begin' if agreed != 1 else ' begins'} at step {start['step']}")
         awaited = _awaited(ranks, start, done)
         if done and not awaited:
             return _report(done)

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kinetoscope.cli import main
 from kinetoscope.errors import InputError
+from kinetoscope.record.always_on import mailbox
 from kinetoscope.record.daemon.daemon import Daemon, RecordingOrder, descendants, environment_of
 from kinetoscope.record.output.leftovers import is_alive
 from tests.record.processes import ended_here, environment, run
 from tests.record.programs import TRAIN, kinetoscope, names, traces, until
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PASSCRED"), reason="needs Linux, whose sockets tell who sends")
+
+
+LATE = "a trace has not come within 2 s"
 
 
 @pytest.fixture
@@ -110,8 +117,89 @@ def test_who_does_not_wait_for_the_answer_does_no_harm(daemon: Daemon, tmp_path:
 
 
 def test_two_daemons_exclude_each_other(daemon: Daemon, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="another daemon"), Daemon(tmp_path).listening():
+    with (
+        pytest.raises(InputError, match="another daemon, dynolog perhaps, answers on this machine"),
+        Daemon(tmp_path).listening(),
+    ):
         pass
+
+
+_ASKS = """
+import os, socket, struct, sys, time
+at = os.environ["KINETO_IPC_SOCKET_DIR"]
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+    channel.bind(f"{at}/{os.getpid()}")
+    while not os.path.exists(f"{at}/dynolog"): time.sleep(0.01)
+    channel.sendto(struct.pack("=Q32siiq", 16, b"ctxt", 0, os.getpid(), 0), f"{at}/dynolog")
+    channel.recv(100)
+time.sleep(float(sys.argv[1]))
+"""
+"""A job that asks the daemon once, and lives on for so long."""
+
+
+@contextlib.contextmanager
+def asking(seconds: float, given: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", _ASKS, str(seconds)], env=given) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("seconds", "line"), [(0, "process N ended before its trace was there"), (100, LATE)])
+def test_a_trace_that_does_not_come_is_said(
+    short: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, seconds: float, line: str
+) -> None:
+    monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", short)
+    with asking(seconds, environment(KINETO_IPC_SOCKET_DIR=short)) as process:
+        options = ["--now", "--patience", "30s", "--timeout", "2", "--count", "1"]
+        assert main(["daemon", "-o", f"{short}/out", *options]) == 1
+    assert capsys.readouterr().err == f"kinetoscope: {line.replace('N', str(process.pid))}\n"
+
+
+def test_a_daemon_that_nobody_asks_says_so(
+    short: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", short)
+    assert main(["daemon", "-o", f"{short}/out", "--now", "--patience", "0.3s"]) == 1
+    line = "no job asked within 0.3 s; start it with KINETO_USE_DAEMON=1"
+    assert capsys.readouterr().err == f"kinetoscope: {line}\n"
+
+
+def test_a_daemon_that_cannot_work_says_why(
+    short: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", short)
+    (Path(short) / ".kinetoscope").write_text("a file where its notes are to be")
+    for folder in ("/dev/null/a", short):
+        assert main(["daemon", "-o", folder]) == 1
+        assert capsys.readouterr().err.endswith("; -o DIR names another place for traces\n")
+    monkeypatch.delattr(socket, "SO_PASSCRED")
+    assert main(["daemon", "-o", short]) == 1
+    assert "the daemon needs Linux; `kinetoscope record --idle` records on demand anywhere" in capsys.readouterr().err
+
+
+def test_a_daemon_says_who_can_be_recorded_and_what_came_of_a_request(short: str) -> None:
+    folder = Path(short) / "out"
+    control = folder / ".kinetoscope"
+    given = environment(KINETO_IPC_SOCKET_DIR=short)
+    command = kinetoscope("daemon", "-o", folder)
+    with subprocess.Popen(command, env=given, stderr=subprocess.PIPE, text=True) as daemon:
+        try:
+            with asking(100, given) as process:
+                until(lambda: mailbox.read_all(control / "ranks"))
+                number = mailbox.ask(control, {})
+                time.sleep(1)  # it passes the request on
+            until(lambda: mailbox.read_all(control / number, "done."))
+            (note,) = mailbox.read_all(control / number, "done.").values()
+        finally:
+            daemon.send_signal(signal.SIGINT)
+        _, said = daemon.communicate(timeout=60)
+    assert (note["pid"], note["problem"]) == (process.pid, "it ended before its trace was there")
+    assert said.splitlines()[:2] == [
+        f"kinetoscope: answering; `kinetoscope trigger {folder}` asks for recordings, Ctrl-C ends this",
+        f"kinetoscope: process {process.pid} can be recorded",
+    ]
 
 
 def test_a_job_that_ends_before_its_trace_is_told(daemon: Daemon) -> None:

@@ -23,6 +23,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from tests.zoo.catalogue import programs
 from tools.gpu.programs.asked import Asked, asked
+from tools.gpu.running import why_ended
 from tools.gpu.tasks import ROOT
 
 _WARM: Final = 4
@@ -101,7 +102,7 @@ def main() -> None:
     if not recorded(told, script, "faulty", device):
         device = "cpu"
         if not recorded(told, script, "faulty", device):
-            sys.exit((told.out / "faulty.txt").read_text("utf-8").strip().rpartition("\n")[2])
+            sys.exit(why_ended(told.out / "faulty.txt"))
     measured: dict[str, Any] = {"what": program.what, "rules": program.rules, "default_device": device}
     told.tell(**measured)
     if not program.rules:
