@@ -12,9 +12,12 @@ from kinetoscope.advisor.rules.dense_embedding_gradient import dense_embedding_g
 from kinetoscope.advisor.rules.needless_copies import needless_copies
 from kinetoscope.advisor.rules.padded_sequences import padded_sequences
 from kinetoscope.advisor.rules.values_one_by_one import values_one_by_one
+from kinetoscope.model.trace.event_kinds import EventKind
+from kinetoscope.model.trace.names import rows_containing
 from tests.advisor.test_host_rules import simulated
 from tests.advisor.views import STEP, rank_view, steps
 from tests.drawn import op
+from tests.faults.cases.autograd import anomaly
 from tests.faults.cases.causes import alike, counted, embedded, padding
 from tests.faults.cases.host import large, on_host, training
 from tests.faults.network import Network
@@ -76,6 +79,18 @@ def test_a_view_needs_the_copy(following: str, found: bool, tmp_path: Path) -> N
             p.call("aten::bmm", 300, shapes=[[8, 64, 64], [8, 64, 64]])
 
     assert bool(list(needless_copies(simulated(tmp_path, body, **CPU)))) is found
+
+
+def test_stacks_of_anomaly_detection_are_told_from_computation(tmp_path: Path) -> None:
+    """Half of the 90 µs in which each node of the forward pass writes its stack is likely to go, if they were seen."""
+    body = anomaly(training(on_host, precision="fp32"))
+    stakes = []
+    for stacks in (False, True):
+        rank = simulated(tmp_path, body, stacks=stacks, **CPU)
+        [finding] = anomaly_detection(rank)
+        stakes.append(finding.stake.low)
+    written = rows_containing(rank.trace, ("): format_stack",), EventKind.PYTHON).sum() / rank.step_count
+    assert stakes[1] - stakes[0] == pytest.approx(0.5 * 90_000 * written, rel=0.05)
 
 
 def test_a_program_that_looks_for_nan_itself_has_no_anomaly_detection(tmp_path: Path) -> None:

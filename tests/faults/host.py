@@ -16,6 +16,9 @@ MAIN: Final = 4242
 AUTOGRAD: Final = 4297
 """Thread that the backward pass runs in on programs with a device."""
 
+_STACK_US: Final = 90.0
+"""What anomaly detection takes to write the stack of a node."""
+
 _HANDOVER: Final = 15.0
 """us from one thread to the other."""
 
@@ -137,8 +140,12 @@ class Host:
             args["Sequence number"] = self._sequence
             args["Fwd thread id"] = 0
             self._tape.append((self._sequence, self.now, self.thread))
-            us += 90 if self.anomaly else 0
+        keeps = self.anomaly and bool(grad)
+        us += _STACK_US if keeps and not self.stacks else 0
         with self._call("cpu_op", name, **args):
+            if keeps and self.stacks:
+                with self.python("torch/fx/traceback.py(497): format_stack", _STACK_US):
+                    pass
             self.now += self.drawn(us)
             yield
             self.now += self.drawn(us * 0.1)

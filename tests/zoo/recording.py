@@ -105,7 +105,7 @@ def gain(program: Program) -> float | None:
     runs = [_twin(fixed) for _ in range(_TURNS) for fixed in (False, True)]
     starts = [runs] if program.ranks == 1 else [[each] for each in runs]  # a rendezvous serves once
     times = [each[_WARM : program.phase] for start in starts for each in _times(program, start)]
-    slow, mended = (statistics.fmean(map(min, zip(*times[at::2], strict=False)) or [0.0]) for at in (0, 1))
+    slow, mended = (statistics.fmean([*map(min, zip(*times[at::2], strict=False))] or [0.0]) for at in (0, 1))
     return (slow - mended) / slow if slow and mended else None
 
 

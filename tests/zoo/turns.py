@@ -74,11 +74,17 @@ def _watched() -> Callable[[], list[float]]:
 
     def returned(module: Any, *_: Any) -> None:
         every.remove()  # the module that returns first is called once in each call of the model
-        module.register_forward_hook(lambda same, given, _: calls.note(same, len(given[0]) if given else 1))
+        module.register_forward_hook(lambda same, given, _: calls.note(same, _samples(given)))
 
     every = register_module_forward_hook(returned)
     register_optimizer_step_post_hook(lambda optimizer, *_: steps.note(optimizer))
     return lambda: steps.durations() or calls.durations()
+
+
+def _samples(given: tuple[Any, ...]) -> int:
+    """How many a call gets, if it is asked for a tensor."""
+    first = given[0] if given else None
+    return len(first) if getattr(first, "ndim", 0) else 1
 
 
 class _Ends:

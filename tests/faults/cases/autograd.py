@@ -112,6 +112,15 @@ CASES = (
         **_CPU,
     ),
     planted(
+        "HOST011",
+        "anomaly detection on the host alone, with Python stacks",
+        anomaly(training(on_host, precision="fp32")),
+        training(on_host, precision="fp32"),
+        seed=804,
+        stacks=True,
+        **_CPU,
+    ),
+    planted(
         "HOST012",
         "a graph in each evaluation",
         evaluating(64, 512, layers=60, graph=True),

@@ -34,11 +34,15 @@ _NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
 
 _MIN_NODES: Final = 10
 
+_STACK: Final = "traceback.py("
+_STACK_END: Final = "): format_stack"
+"""The call of Python that writes a node's stack as text; a recording with stacks has it."""
+
 _CALL_NS: Final = 5_000
 """What an operator's own part takes that keeps no stack."""
 
 _CHECK_LEFT: Final = 0.5
-"""Share of the checks' host time that is left at most: recording makes so short operators longer."""
+"""Share of the checks' and stacks' host time that is left at most: recording makes calls so short longer."""
 
 
 def anomaly_detection(rank: RankView) -> Iterator[Finding]:
@@ -48,10 +52,11 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
 
     Why it matters. Each gradient is read once more, and the host waits for the answer, so that the device runs dry at
     every node. In the forward pass each node keeps the Python stack that made it as text. At stake are these checks and
-    waits, of which half of the host's own time counts as certain, as recording lengthens short operators. At most, the
-    stacks go, too: operators that make a view compute nothing, so what they take beyond 5 µs is the stack. On the host
-    alone, where stacks are not told from computation, the upper end is rough: all that such operators take beyond 5 µs,
-    and the time between operators.
+    waits, of which half of the host's own time counts as certain, as recording lengthens short operators. Stacks are
+    calls of `format_stack` where Python's calls were recorded, and count in the same way. Else they go at most:
+    operators that make a view compute nothing, so what they take beyond 5 µs is the stack. On the host alone, where
+    stacks are not told from computation, the upper end is rough: all that such operators take beyond 5 µs, and the time
+    between operators.
 
     What to do. Switch it off but to find a NaN.
     """
@@ -65,23 +70,27 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
     )
     if spans.sum() < _MIN_NODES or looked[spans].mean() < _CHECKED_SHARE:
         return
-    within = inside(trace, is_check)
+    is_stack = rows_named(trace, _is_stack, EventKind.PYTHON, holding=(_STACK_END,)) & rank.scope.host_mask
+    within, written = inside(trace, is_check), inside(trace, is_stack)
     low, high = _without_checks(rank, within), _without_checks(rank, within)
-    low.host[within] = _CHECK_LEFT
+    low.host[within | written] = _CHECK_LEFT
     _without_stacks(rank, high)
-    checks, work = rank.spans(is_check), rank.work_time(launched_by(trace, within))
+    high.host[written] = 0.0
+    checks, stacks, work = rank.spans(is_check), rank.spans(is_stack), rank.work_time(launched_by(trace, within))
     makers, between = rank.spans(_makers(rank)), _between(rank)
-    took, goes = merge(checks, work, makers, between).length, merge(rank.exposed(checks), work)
-    saved = saving(rank, low, high, rank.spans(spans), took=took, goes=goes)
+    took, goes = merge(checks, stacks, work, makers, between).length, merge(rank.exposed(checks), stacks, work)
+    saved = saving(rank, low, high, merge(rank.spans(spans), stacks), took=took, goes=goes)
     if saved is None:
         return
     longest = rank.longest(np.flatnonzero(is_check))
     yield saved.finding(
         message=say(
             "Anomaly detection of autograd is on. It checks the gradients of {nodes} for NaN, which takes {checks} of"
-            " the host, and keeps a Python stack for each node; operators that make nodes take {makers}{between}.",
+            " the host, and keeps a Python stack for each node{stacks}; operators that make nodes take"
+            " {makers}{between}.",
             nodes=rank.each_step(int(spans.sum()), "node"),
             checks=rank.time_per_step(checks.length),
+            stacks=say(", which takes {stacks}", stacks=rank.time_per_step(stacks.length)) if stacks.length else "",
             makers=rank.time_per_step(makers.length),
             between=say(", and {between} lie between operators", between=rank.time_per_step(between.length))
             if between.length
@@ -98,6 +107,10 @@ def anomaly_detection(rank: RankView) -> Iterator[Finding]:
         confidence="high" if rank.has_device else "medium",
         evidence=rank.event(longest, "the longest check", "operators"),
     )
+
+
+def _is_stack(name: str) -> bool:
+    return name.endswith(_STACK_END) and _STACK in name
 
 
 def _without_checks(rank: RankView, checks: Bools) -> Factors:
