@@ -12,12 +12,12 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 try:
     import contextlib
-    import gc
     import importlib
     import os
     from collections.abc import Sequence
 
     import kinetoscope
+    from kinetoscope.cli.shared import process
     from kinetoscope.errors import KinetoscopeError, UsageError, nearest
     from kinetoscope.views.text import printable
 except KeyboardInterrupt:  # `main` is not there yet
@@ -46,7 +46,6 @@ VERBS = {
     "warm": "compile everything now, so that no later run waits for the compiler",
 }
 
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 _STANDARD_ERROR = 2
 
@@ -55,11 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments `argv` (those of the process where None), and return its exit code."""
     if argv is not None:
         return _main(argv)
-    # Garbage is collected rarely: what is imported stays. And not at the end, when the process gives back everything:
-    # of a run of a second, both would be 15 %.
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    process.begin()
     code = _main(sys.argv[1:])
-    gc.freeze()
+    process.end()
     return code
 
 

@@ -13,7 +13,6 @@ from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
-from kinetoscope.pages.sentences.snapshot import snapshot_words
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -52,6 +51,8 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
         only = None if len(examined) == len(job.ranks) else examined
         questions["advise"] = partial(advise, select=select, only=only)
     if any(each.files("snapshot") for each in job.sources):
+        from kinetoscope.pages.sentences.snapshot import snapshot_words
+
         questions["snapshots"] = partial(snapshot_words, select=recorded)
     results = job.ask(questions)
     memory = results.pop("snapshots", None)
