@@ -17,6 +17,7 @@ try:
     from collections.abc import Sequence
 
     import kinetoscope
+    from kinetoscope.cli.shared import process
     from kinetoscope.errors import KinetoscopeError, UsageError, nearest
     from kinetoscope.views.text import printable
 except KeyboardInterrupt:  # `main` is not there yet
@@ -51,12 +52,21 @@ _STANDARD_ERROR = 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments `argv` (those of the process where None), and return its exit code."""
+    if argv is not None:
+        return _main(argv)
+    process.begin()
+    code = _main(sys.argv[1:])
+    process.end()
+    return code
+
+
+def _main(arguments: Sequence[str]) -> int:
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # a stream that someone put in its place
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        code = _run(sys.argv[1:] if argv is None else list(argv))
+        code = _run(list(arguments))
         sys.stdout.flush()
     except KinetoscopeError as error:
         _say(printable(str(error)))

@@ -13,7 +13,7 @@ from kinetoscope.model.tables.parquet import FOLDER
 from kinetoscope.model.trace.source import Source
 from kinetoscope.readers.files.stream import is_url
 from kinetoscope.schema import Result
-from kinetoscope.views.exports.files import form_of, to_bytes
+from kinetoscope.views.exports.formats import form_of
 from kinetoscope.views.exports.target import spare_half_url, written
 
 
@@ -39,6 +39,8 @@ def save(result: Result, path: str | os.PathLike[str]) -> None:
         MissingExtraError: what writes it is not installed.
         InputError: it cannot be written.
     """
+    from kinetoscope.views.exports.files import to_bytes
+
     write_file(to_bytes(result, form_of(path)), path)
 
 

@@ -11,7 +11,6 @@ from kinetoscope.model.job import Job, Readable, part_of
 from kinetoscope.model.steps.selection import ALL, Selection, default_to_steady
 from kinetoscope.outputs.opening import stored
 from kinetoscope.pages.digest import QUESTIONS, QUESTIONS_ACROSS_RANKS, Digest, digest, digest_of_memory
-from kinetoscope.pages.sentences.snapshot import snapshot_questions, snapshot_words
 
 _LARGEST_BYTES: Final = 300_000_000
 """Bytes of JSON up to which rules about one rank are asked of all ranks; of more they are asked of some."""
@@ -48,10 +47,15 @@ def summary(of: Job | Readable, *, select: Selection = ALL) -> Digest:
     examined = _ranks_to_examine(job)
     only = None if len(examined) == len(job.ranks) else examined
     of_rules = advice_questions(job, select, only) if several or examined else {}
-    has_snapshots = any(each.files("snapshot") for each in job.sources)
-    answers = job.ask(questions | of_rules | (snapshot_questions(recorded) if has_snapshots else {}))
+    of_snapshots, memory = {}, None
+    if any(each.files("snapshot") for each in job.sources):
+        from kinetoscope.pages.sentences import snapshot
+
+        of_snapshots = snapshot.snapshot_questions(recorded)
+    answers = job.ask(questions | of_rules | of_snapshots)
+    if of_snapshots:
+        memory = snapshot.snapshot_words(job, recorded, answers)
     advice = advice_from(job, select, only, answers) if of_rules else None
-    memory = snapshot_words(job, recorded, answers) if has_snapshots else None
     whole = digest(job.path, {name: answers[name] for name in questions}, advice, memory)
     return digest_of_memory(whole, memory, job.path) if alone and memory is not None else whole
 

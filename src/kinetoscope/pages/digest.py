@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -16,7 +16,6 @@ from kinetoscope.advisor.recorded import kinds_of_job, what_is_recorded
 from kinetoscope.model.health.recording_kinds import WITHOUT_DEVICE, RecordingKind
 from kinetoscope.pages.sentences import recorded
 from kinetoscope.pages.sentences.device_limits import device_limits
-from kinetoscope.pages.sentences.snapshot import SnapshotWords
 from kinetoscope.pages.sentences.steps import TimePart, headline, largest_loss, what_serves, who_waits
 from kinetoscope.schema import Result, Unit
 from kinetoscope.views.charts.palette import kind_of
@@ -33,6 +32,9 @@ from kinetoscope.views.sentences import (
     mean,
     say,
 )
+
+if TYPE_CHECKING:
+    from kinetoscope.pages.sentences.snapshot import SnapshotWords
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "trace_info": {},

@@ -21,7 +21,6 @@ from kinetoscope.model.answer import Partial
 from kinetoscope.model.collectives.bandwidth import collectives_of, with_costs
 from kinetoscope.model.collectives.calls import base_of, computation, for_matching
 from kinetoscope.model.execution.device_work import device_work
-from kinetoscope.model.matching.match import join, match
 from kinetoscope.model.steps.scope import scope
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.trace.derived import derived
@@ -156,6 +155,8 @@ def communication_costs(job: JobView) -> CommunicationCosts:
 
 def collectives_question(select: Selection) -> Question:
     """The question for the collectives of the selected steps: rows of `COLLECTIVES`."""
+    from kinetoscope.model.matching.match import join
+
     return Question(_of_trace, COLLECTIVES, select, combine=join, finish=_finished)
 
 
@@ -296,6 +297,8 @@ def _finished(frame: pl.DataFrame) -> pl.DataFrame:
     calls = frame.filter(pl.col("computing").is_null())
     if not len(calls) or not len(marks):
         return COLLECTIVES.empty()
+    from kinetoscope.model.matching.match import match
+
     costs = with_costs(match(calls.drop("computing", "halved")).frame)
     factors = collectives_of(costs).drop_nulls("call").select("call", "factor", size="bytes")
     costs = costs.join(factors, left_on="match", right_on="call", how="left", maintain_order="left")

@@ -14,13 +14,13 @@ from pathlib import Path
 from kinetoscope.cli.shared.options import FORMATS
 from kinetoscope.errors import UsageError
 from kinetoscope.schema import Result
-from kinetoscope.views.exports import files
+from kinetoscope.views.exports.formats import BUDGETED, ENDINGS
 from kinetoscope.views.rows import Arrangement, arranged, column_names, order
 from kinetoscope.views.terminal import screen
 from kinetoscope.views.terminal.lines import Line, without_colour, write
 from kinetoscope.views.text import printable
 
-_WITH_NOTES = ("table", "xlsx", *files.BUDGETED)
+_WITH_NOTES = ("table", "xlsx", *BUDGETED)
 """Formats that hold the notes of a result where one sees them; of the others they go to standard error."""
 
 
@@ -41,8 +41,10 @@ def deliver(result: Result, args: argparse.Namespace, *, title: str = "") -> Non
         return
     if form in ("parquet", "xlsx") and not args.output and sys.stdout.isatty():
         raise UsageError(f"{form} is no text for a terminal: name a file with -o, or pipe it on")
+    from kinetoscope.views.exports.files import to_bytes
+
     result = arranged(result, replace(arrangement(args), limit=args.limit or 0))
-    _write_bytes(files.to_bytes(result, form, budget), args.output)
+    _write_bytes(to_bytes(result, form, budget), args.output)
     if form not in _WITH_NOTES:
         sys.stdout.flush()
         with suppress(OSError):  # nobody reads it
@@ -84,7 +86,7 @@ def form_of(args: argparse.Namespace) -> str:
     if args.format:
         return str(args.format)
     ending = Path(args.output).suffix.lstrip(".") if args.output else ""
-    ending = files.ENDINGS.get(ending, ending)
+    ending = ENDINGS.get(ending, ending)
     return ending if ending in FORMATS else "table"
 
 
@@ -94,8 +96,8 @@ def budget_of(args: argparse.Namespace) -> int | None:
     Raises:
         UsageError: the format has no budget.
     """
-    if args.budget is not None and form_of(args) not in files.BUDGETED:
-        raise UsageError(f"--budget bounds --format {' and '.join(files.BUDGETED)}, not {form_of(args)}")
+    if args.budget is not None and form_of(args) not in BUDGETED:
+        raise UsageError(f"--budget bounds --format {' and '.join(BUDGETED)}, not {form_of(args)}")
     return None if args.budget is None else int(args.budget)
 
 

@@ -16,13 +16,11 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from kinetoscope.errors import InputError, UsageError
-from kinetoscope.model.device.peaks import PRECISIONS, UNITS
 from kinetoscope.model.trace.source import OwnPeaks, Rates
 
 FILE_VARIABLE: Final = "KINETOSCOPE_PEAKS"
@@ -63,6 +61,10 @@ def own_peaks(options: PeakOptions = (), file: Path | None = None) -> OwnPeaks:
         InputError: the file cannot be read, or says what is no peak.
     """
     by_device, measured = _of_file(file or peaks_file())
+    if not options:
+        return OwnPeaks(by_device=by_device, measured=measured)
+    from kinetoscope.model.device.peaks import PRECISIONS
+
     given: dict[str, float] = {}
     attainable = False
     if isinstance(options, Mapping):
@@ -83,6 +85,8 @@ def own_peaks(options: PeakOptions = (), file: Path | None = None) -> OwnPeaks:
 
 
 def _name(name: str) -> str:
+    from kinetoscope.model.device.peaks import UNITS
+
     if name not in UNITS:
         raise ValueError(f"there is no {name!r}; peaks are {', '.join(UNITS)}")
     return name
@@ -102,6 +106,8 @@ def _rate(text: str) -> float:
 def _of_file(file: Path | None) -> tuple[tuple[tuple[str, Rates], ...], tuple[tuple[str, Rates, str], ...]]:
     if file is None or not (file.is_file() or os.environ.get(FILE_VARIABLE)):
         return (), ()
+    import tomllib
+
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -114,7 +114,7 @@ def runtime_call_kinds(trace: Trace) -> Int8s:
     rows = trace.rows(EventKind.RUNTIME)
     result = np.zeros(len(trace), np.int8)
     of_name = np.zeros(len(trace.strings) + 1, np.int8)
-    for code in codes_of_names(trace, EventKind.RUNTIME):
+    for code in codes_of_names(trace, EventKind.RUNTIME).tolist():
         of_name[code + 1] = runtime_call_kind(trace.strings.label(code))
     result[rows] = of_name[trace.name[rows] + 1]
     result[_blocked(trace, result == RuntimeCallKind.COPY)] = RuntimeCallKind.COPY_AND_WAIT

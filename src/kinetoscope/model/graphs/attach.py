@@ -68,11 +68,6 @@ class CaptureRecording(Protocol):
         ...
 
 
-def replays_graphs(trace: Trace) -> bool:
-    """True if a trace replays graphs, by its strings alone: quick, and true where it cannot be told."""
-    return bool(trace.strings.holding(("GraphLaunch", "graph node id")).any())
-
-
 def with_captured_calls(
     trace: Trace, recordings: Sequence[CaptureRecording] = (), dump: Mapping[int, Path] | None = None
 ) -> Trace:

@@ -14,8 +14,8 @@ from kinetoscope.algorithms.ordering import track_order
 from kinetoscope.algorithms.trees.tree import Cut, enclosing, nest
 from kinetoscope.model.execution.call_tree import call_tree
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.graphs.attach import replays_graphs
 from kinetoscope.model.graphs.replay_gaps import MAX_MEDIAN_NS, replay_gaps
+from kinetoscope.model.graphs.replays import replays_graphs
 from kinetoscope.model.trace import arguments
 from kinetoscope.model.trace.counters import counters
 from kinetoscope.model.trace.event_kinds import END, SPANS, EventKind

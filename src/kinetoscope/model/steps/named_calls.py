@@ -11,7 +11,6 @@ import numpy as np
 from kinetoscope.algorithms.arrays import Bools, any_of, marked
 from kinetoscope.errors import UsageError, nearest
 from kinetoscope.model.execution.call_tree import inside
-from kinetoscope.model.execution.calls import call_name
 from kinetoscope.model.execution.device_work import device_work
 from kinetoscope.model.steps.selection import Selection
 from kinetoscope.model.steps.steps import Steps, step_of
@@ -34,6 +33,8 @@ def has_name(trace: Trace, pattern: str) -> Bools:
     Raises:
         UsageError: none has such a name.
     """
+    from kinetoscope.model.execution.calls import call_name
+
     candidates = any_of(trace.kind, HOST_KINDS) & (trace.name >= 0)
     candidates[device_work(trace).rows] = True
     names = np.unique(trace.name[candidates]).tolist()

@@ -20,7 +20,6 @@ from kinetoscope.algorithms.arrays import Int32s, Int64s, any_of
 from kinetoscope.algorithms.intervals.intervals import Intervals, union
 from kinetoscope.model.execution.call_tree import call_tree, enclosing_module, main_thread, outermost_ops
 from kinetoscope.model.execution.device_work import DeviceWork, device_work
-from kinetoscope.model.execution.engines import ENGINES, PATCHED_ENGINE, engine_of
 from kinetoscope.model.execution.marks import OPTIMIZER, OPTIMIZER_STEP, RANGE_KINDS, STEP, is_optimizer_range
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
@@ -199,6 +198,8 @@ def _families(trace: Trace) -> tuple[_Family, ...]:
             family = members.setdefault(_family(name), [])
             number[at] = number[family[0]] if family else len(members) - 1
             family.append(at)
+    from kinetoscope.model.execution.engines import engine_of
+
     of_row = number[place]
     order = np.argsort(of_row, kind="stable")
     bounds = np.searchsorted(of_row[order], np.arange(len(members) + 1))
@@ -226,6 +227,8 @@ def _emptied(brackets: re.Match[str]) -> str:
 
 def _of_engine(trace: Trace) -> Proposal | None:
     """The steps of an engine; of several engines (or a patched one) those that cover most."""
+    from kinetoscope.model.execution.engines import ENGINES, PATCHED_ENGINE
+
     best: tuple[int, Intervals, str] | None = None
     named = ""
     for engine in (each.name for each in ENGINES if each.beginning):
@@ -241,6 +244,8 @@ def _of_engine(trace: Trace) -> Proposal | None:
 
 def _of_frames(trace: Trace) -> Proposal | None:
     """The Python calls of an engine that are a step, where it named none."""
+    from kinetoscope.model.execution.engines import ENGINES
+
     for engine in ENGINES:
         if engine.frames is None or not trace.strings.holding(engine.folders).any():
             continue

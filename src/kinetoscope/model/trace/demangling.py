@@ -9,7 +9,6 @@ import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s, marked
 from kinetoscope.model.trace.derived import derived
-from kinetoscope.model.trace.mangled import demangled
 from kinetoscope.model.trace.strings import Strings, spelled
 from kinetoscope.model.trace.trace import Trace
 
@@ -27,8 +26,11 @@ def with_demangled(names: Int32s, strings: Strings) -> Strings:
         names: int32 [events], codes of their names, −1 for none.
         strings: the table.
     """
+    texts = _texts(strings)
+    if not texts:
+        return strings
     used = marked(len(strings) + 1, names)
-    texts = {code: text for code, text in _texts(strings).items() if used[code] and strings.code(text) < 0}
+    texts = {code: text for code, text in texts.items() if used[code] and strings.code(text) < 0}
     if not texts:
         return strings
     table, codes = strings.extended([spelled(text) for text in texts.values()], np.zeros(len(texts), np.uint8))
@@ -48,8 +50,13 @@ def written_names(trace: Trace) -> dict[int, int]:
 
 def _texts(strings: Strings) -> dict[int, str]:
     """The demangled names among the strings, by their codes."""
+    candidates = np.flatnonzero(strings.holding(("_Z",))).tolist()
+    if not candidates:
+        return {}
+    from kinetoscope.model.trace.mangled import demangled
+
     room, texts = _MAX_CHARACTERS, dict[int, str]()
-    for code in np.flatnonzero(strings.holding(("_Z",))).tolist():
+    for code in candidates:
         name = strings.glance(code) if strings.raw(code).startswith(b"_Z") else ""
         room -= len(name)
         if room >= 0 and (text := demangled(name)) != name:

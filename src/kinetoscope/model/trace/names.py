@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kinetoscope.algorithms.arrays import Bools, any_of, marked
+from kinetoscope.algorithms.arrays import Bools, Int64s, any_of, marked
 from kinetoscope.model.trace.derived import derived
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.trace import Trace
@@ -17,36 +17,30 @@ def rows_named(trace: Trace, fits: Callable[[str], bool], *kinds: EventKind, hol
 
     holding: words of which a name that fits contains one; names without any are not tried.
     """
-    fitting = _names_of(trace, kinds)
+    codes = codes_of_names(trace, *kinds)
     if holding:
-        fitting[1:] &= trace.strings.holding(holding)
-        fitting[0] = False
-    for code in (np.flatnonzero(fitting) - 1).tolist():
-        fitting[code + 1] = fits(trace.strings.glance(code))
-    if not fitting.any():
+        codes = codes[codes >= 0]
+        codes = codes[trace.strings.holding(holding)[codes]]
+    fitting = [code for code in codes.tolist() if fits(trace.strings.glance(code))]
+    if not fitting:
         return np.zeros(len(trace), np.bool_)
-    return fitting[trace.name + 1] & any_of(trace.kind, kinds)
+    result = any_of(trace.kind, kinds)
+    rows = np.flatnonzero(result)
+    result[rows] = marked(len(trace.strings) + 1, np.array(fitting) + 1)[trace.name[rows] + 1]
+    return result
 
 
-def codes_of_names(trace: Trace, *kinds: EventKind) -> list[int]:
-    """The names that events of these kinds have, ascending; −1 is the first where some have none."""
-    codes: list[int] = (np.flatnonzero(_names_of(trace, kinds)) - 1).tolist()
-    return codes
-
-
-def _names_of(trace: Trace, kinds: tuple[EventKind, ...]) -> Bools:
-    """The names that events of any of these kinds have, as `_names_by_kind`: bool [strings + 1]."""
-    return np.asarray(_names_by_kind(trace)[list(kinds)].any(axis=0))
+def codes_of_names(trace: Trace, *kinds: EventKind) -> Int64s:
+    """The names that events of these kinds have, ascending: int64; −1 is the first where some have none."""
+    used = np.zeros(len(trace.strings) + 1, np.bool_)
+    for kind in kinds:
+        used[_names(trace, kind) + 1] = True
+    return np.flatnonzero(used) - 1
 
 
 @derived
-def _names_by_kind(trace: Trace) -> Bools:
-    """The names that events of each kind have: bool [kinds, strings + 1], those without a name first."""
-    names = len(trace.strings) + 1
-    place = trace.kind.astype(np.int64)
-    place *= names
-    place += trace.name + 1
-    return marked(len(EventKind) * names, place).reshape(-1, names)
+def _names(trace: Trace, kind: EventKind) -> Int64s:
+    return np.flatnonzero(marked(len(trace.strings) + 1, trace.name[trace.rows(kind)] + 1)) - 1
 
 
 def rows_beginning(trace: Trace, prefixes: tuple[str, ...], *kinds: EventKind) -> Bools:

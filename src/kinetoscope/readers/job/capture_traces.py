@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kinetoscope.caching import SharedCache
-from kinetoscope.model.graphs.annotated import Path, dumped_paths
-from kinetoscope.model.graphs.attach import replays_graphs, with_captured_calls
-from kinetoscope.model.graphs.captures import CapturedGraph, captured_graphs
+from kinetoscope.model.graphs.replays import replays_graphs
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.text import listed
 from kinetoscope.model.trace.trace import Trace
@@ -27,6 +25,10 @@ from kinetoscope.readers.job.ranks import ordered
 from kinetoscope.readers.json import kineto, sniff
 from kinetoscope.readers.reader import CandidateFile
 from kinetoscope.readers.snapshot import is_snapshot
+
+if TYPE_CHECKING:
+    from kinetoscope.model.graphs.annotated import Path
+    from kinetoscope.model.graphs.captures import CapturedGraph
 
 NAME: Final = "capture"
 
@@ -59,6 +61,8 @@ def with_captures(trace: Trace, progress: ProgressCallback | None = None) -> Tra
     """The trace with the calls that its graphs were captured in, by the captures that belong to it."""
     if not replays_graphs(trace):
         return trace
+    from kinetoscope.model.graphs.attach import with_captured_calls
+
     captures = [_read(trace.source, url, progress) for url in trace.source.files(NAME)]
     dump: dict[int, Path] = {}
     for each in captures:
@@ -68,6 +72,8 @@ def with_captures(trace: Trace, progress: ProgressCallback | None = None) -> Tra
 
 def _read(source: Source, url: str, progress: ProgressCallback | None = None) -> dict[int, Path] | _CaptureFile:
     """A capture trace, or the annotations in a file of them."""
+    from kinetoscope.model.graphs.annotated import dumped_paths
+
     options = source.options
     if not is_capture_trace(url):
         with TextBlocks(url, max_size=MAX_BYTES, cache=cache_for(url, options), ahead=False) as blocks:
@@ -92,6 +98,8 @@ class _CaptureFile:
         return _GRAPHS.get((self._source.url, stamp_of(self._source.url)), self._graphs)
 
     def _graphs(self) -> list[CapturedGraph]:
+        from kinetoscope.model.graphs.captures import captured_graphs
+
         trace = self.trace()
         self._trace = trace if self._keeps else None
         return captured_graphs(trace, 0)

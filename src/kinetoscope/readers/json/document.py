@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kinetoscope.model.trace.strings import decode
-from kinetoscope.readers.json import repair, resync
 from kinetoscope.readers.json.window import TextWindow
 
 EVENTS: Final = "traceEvents"
@@ -201,6 +200,8 @@ def _escaped(string: re.Match[str]) -> str:
 
 def _broken_member(window: TextWindow, document: TraceDocument) -> DocumentMember | None:
     """The next member, mended (or whole, behind text that belongs to none); None if only rubbish is left."""
+    from kinetoscope.readers.json import repair
+
     while True:
         end = _end_of_broken(window)
         if end < 0 and not window.ended:
@@ -220,6 +221,8 @@ def _broken_member(window: TextWindow, document: TraceDocument) -> DocumentMembe
 
 def _end_of_broken(window: TextWindow) -> int:
     """Length of the broken member at the window's position; −1 if no other follows, or none that is near."""
+    from kinetoscope.readers.json import resync
+
     while True:
         waiting = window.limit - window.position
         end = resync.next_member(window.rest(), 0)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kinetoscope.readers.files.stream import MAX_BLOCK_BYTES
-from kinetoscope.readers.json import repair, resync
 from kinetoscope.readers.json import tokenizer as tk
 from kinetoscope.readers.json.columns import EventColumns, Tokenizer, padded
 from kinetoscope.readers.json.document import goes_on
@@ -102,6 +101,8 @@ def _read_serially(window: TextWindow, elements: ParsedEvents, expect: int, *, t
 
 def _mend(window: TextWindow, elements: ParsedEvents) -> tuple[int, int]:
     """Repair the element at the window's position, or leave it out; BROKEN, or DONE after the last; what may follow."""
+    from kinetoscope.readers.json import repair
+
     begin, end, last = _extent(window)
     text = memoryview(window.data)[begin:end]
     mended = repair.repair_event(bytes(text)) if len(text) <= _MAX_MENDED_BYTES else None
@@ -133,6 +134,8 @@ def _keep(content: bytes, elements: ParsedEvents) -> bool:
 
 def _extent(window: TextWindow) -> tuple[int, int, bool]:
     """Where the broken element begins and ends, and whether the list ends there."""
+    from kinetoscope.readers.json import resync
+
     searched = 0
     while True:
         text = memoryview(window.data)[: window.limit]

@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from kinetoscope.algorithms.arrays import Int32s
-from kinetoscope.model.snapshot.snapshot import NONE, Snapshot
-from kinetoscope.model.trace.build import TraceBuilder
 from kinetoscope.model.trace.event_kinds import EventKind
 from kinetoscope.model.trace.source import Source
 from kinetoscope.model.trace.trace import Trace
@@ -23,6 +21,9 @@ from kinetoscope.readers.files.stream import opened
 from kinetoscope.readers.reader import Reader
 from kinetoscope.readers.snapshot import is_snapshot
 from kinetoscope.readers.snapshot import load as load_snapshot
+
+if TYPE_CHECKING:
+    from kinetoscope.model.snapshot.snapshot import Snapshot
 
 NAME: Final = "snapshot"
 
@@ -47,6 +48,9 @@ def load(source: Source, *, progress: Callable[[int], None] | None = None) -> Tr
 
     Raises: as `snapshot_at`.
     """
+    from kinetoscope.model.snapshot.snapshot import NONE
+    from kinetoscope.model.trace.build import TraceBuilder
+
     with opened(source, progress=progress) as blocks:
         snapshot = load_snapshot(source.url, blocks)
     built = TraceBuilder()
@@ -85,6 +89,8 @@ def _annotations(snapshot: Snapshot) -> Iterator[_Range]:
 
 def _steps(snapshot: Snapshot, device: int) -> Iterator[_Range]:
     """The steps that metadata names: from the first event of each to that of the next."""
+    from kinetoscope.model.snapshot.snapshot import NONE
+
     events = snapshot.events[device]
     rows = np.flatnonzero((events.metadata != NONE) & (events.time != NONE))
     texts = {code: snapshot.strings.text(code) for code in _distinct(events.metadata[rows])}

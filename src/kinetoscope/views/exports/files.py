@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,31 +29,7 @@ from kinetoscope.views.exports.budget import within
 from kinetoscope.views.exports.excel import to_xlsx
 from kinetoscope.views.exports.plain import flat, plain
 
-FORMATS = ("json", "csv", "parquet", "markdown", "xlsx")
-
-ENDINGS: Final = {"md": "markdown"}
-"""Endings of files that are not the name of their format."""
-
-BUDGETED = ("json", "markdown")
-"""Formats that can be bounded in tokens: the note that says what is left out is a part of them."""
-
 _FORMULA = r"^[=+\-@\t\r]"
-
-
-def form_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file by its ending.
-
-    Raises:
-        UsageError: it has none of ours.
-    """
-    ending = os.fspath(path).rpartition("/")[2].rpartition(".")[2].lower()
-    form = ENDINGS.get(ending, ending)
-    if form not in FORMATS:
-        endings = ", ".join(
-            f".{each}" for each in (*(form for form in FORMATS if form not in ENDINGS.values()), *ENDINGS)
-        )
-        raise UsageError(f"{os.fspath(path)} has no ending that says its format; it can be {endings}")
-    return form
 
 
 def to_bytes(result: Result, form: str, budget: int | None = None) -> bytes:
