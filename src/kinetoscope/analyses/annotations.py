@@ -66,8 +66,7 @@ def annotations(
     by: Annotated[
         By,
         Param(
-            "launch: device work launched in a range; stream: work that starts in the shadow of a range on its stream.",
-            choices=("launch", "stream"),
+            "launch: device work launched in a range; stream: work that starts in the shadow of a range on its stream."
         ),
     ] = "launch",
 ) -> Partial:

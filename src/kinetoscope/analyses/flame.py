@@ -47,20 +47,14 @@ def flame(
     trace: Trace,
     select: Selection,
     *,
-    weight: Annotated[
-        Weight,
-        Param("device time, host time, or auto: device time if there is any.", choices=("auto", "device", "host")),
-    ] = "auto",
-    python: Annotated[
-        Python, Param("Frames of Python: all, modules only, or none.", choices=("all", "modules", "none"))
-    ] = "all",
+    weight: Annotated[Weight, Param("device time, host time, or auto: device time if there is any.")] = "auto",
+    python: Annotated[Python, Param("Frames of Python: all, modules only, or none.")] = "all",
     operators: Annotated[bool, Param("Frames for operators, annotations and runtime calls.")] = True,
     kernels: Annotated[bool, Param("Frames for device work, with device time.")] = True,
     backward: Annotated[
         Backward,
         Param(
-            "Where the backward pass stands: thread: where it ran; forward: under the operator that it runs backwards.",
-            choices=("thread", "forward"),
+            "Where the backward pass stands: thread: where it ran; forward: under the operator that it runs backwards."
         ),
     ] = "thread",
 ) -> Partial:

@@ -86,8 +86,7 @@ def kernels(
         GroupBy,
         Param(
             "name: a row a name; launch: also by launch configuration and operator; annotation: also by the annotations"
-            " around the launch.",
-            choices=("name", "launch", "annotation"),
+            " around the launch."
         ),
     ] = "name",
     argument: Annotated[

@@ -129,13 +129,7 @@ def roofline(
     trace: Trace,
     select: Selection,
     *,
-    by: Annotated[
-        By,
-        Param(
-            "A row for each operator and its shapes, each kernel, module, category, or step.",
-            choices=("op", "kernel", "module", "category", "step"),
-        ),
-    ] = "op",
+    by: Annotated[By, Param("A row for each operator and its shapes, each kernel, module, category, or step.")] = "op",
 ) -> Partial:
     """How near to the limits of the device did its work run, and what would bring it nearer?
 

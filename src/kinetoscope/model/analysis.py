@@ -18,11 +18,10 @@ from kinetoscope.schema import OverRanks, Param, Parameter, Result, Schema
 
 _ACROSS_RANKS: Final = Parameter(
     "across_ranks",
-    str,
+    cast(type, OverRanks),
     "each",
     "Rows of all ranks that are alike become one: their sum, mean, least or greatest; each: a row for each rank.",
     "",
-    typing.get_args(OverRanks),
 )
 """The parameter that all analyses have whose rows can be summed over ranks."""
 
@@ -180,6 +179,4 @@ def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
         if parameter.kind is parameter.KEYWORD_ONLY:
             base, *facts = typing.get_args(hints[name])
             param = next(fact for fact in facts if isinstance(fact, Param))
-            yield Parameter(
-                name, cast(type, base), parameter.default, param.doc, param.unit, param.choices, param.check
-            )
+            yield Parameter(name, cast(type, base), parameter.default, param.doc, param.unit, param.check)

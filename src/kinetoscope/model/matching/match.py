@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from kinetoscope.algorithms.arrays import Int64s, scattered
 from kinetoscope.algorithms.grouping import group
-from kinetoscope.model.collectives.attributes import BINDING
 from kinetoscope.model.collectives.calls import collective_calls, with_source
 from kinetoscope.model.matching.clocks import Clocks, aligned, clocks
 from kinetoscope.model.matching.columns import CallArrays

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-import secrets
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
