@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import NO_NODE, Prefixes, group, prefix_tree, sum_by
 from kinetoscope.charts import Bars
 from kinetoscope.model.analysis import Analysis
@@ -144,8 +144,7 @@ def _paths(trace: Trace, python: Python, operators: bool, runtime: bool, backwar
 def _frames(trace: Trace, shown: Bools) -> tuple[Int32s, dict[int, str]]:
     """A code for the frame of each event, and the texts of the codes."""
     codes = call_names(trace)
-    present = np.zeros(len(trace.strings) + 1, np.bool_)
-    present[codes[shown]] = True
+    present = marked(len(trace.strings) + 1, codes[shown])
     present[-1] = False  # where code −1 has written
     same = np.arange(len(present), dtype=np.int32)
     frames: dict[int, str] = {}

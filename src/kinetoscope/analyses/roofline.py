@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s
+from kinetoscope.algorithms.arrays import Bools, Floats, Int8s, Int32s, Int64s, marked
 from kinetoscope.algorithms.grouping import group, reduce_by, sum_by
 from kinetoscope.charts import Roofline
 from kinetoscope.model.analysis import Analysis
@@ -171,10 +171,7 @@ ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), o
 
 def _begins(view: Scope, charged: ChargedWork) -> Bools:
     """The selected work; of a range of time what begins in it: bool [work]."""
-    if view.clip is None:
-        return charged.selected(view)
-    start = charged.work.start
-    return charged.selected(unclipped(view)) & (start >= view.clip[0]) & (start < view.clip[1])
+    return charged.selected(unclipped(view)) & view.begins(charged.work.start)
 
 
 def _charged(view: Scope) -> ChargedWork:
@@ -214,8 +211,7 @@ def _by_op(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
 def _by_kernel(view: Scope, limits: Floors, chosen: Int64s) -> pl.DataFrame:
     """One row per kernel; a call's floor is split among its kernels by their time."""
     work = _charged(view).work
-    is_chosen = np.zeros(len(limits), np.bool_)
-    is_chosen[chosen] = True
+    is_chosen = marked(len(limits), chosen)
     pieces = np.flatnonzero(is_chosen[limits.unit])
     codes, first = group(view.trace.name[work.rows[pieces]])
     names = polars_columns.texts(view.trace.strings, view.trace.name[work.rows[pieces[first]]]).cast(pl.String)
