@@ -157,7 +157,7 @@ def roofline(
     view = scope(trace, select)
     charged = _charged(view)
     limits = floors(trace, on_host=charged.on_host)
-    chosen = np.flatnonzero(limits.among(_begins(view, charged)))
+    chosen = np.flatnonzero(limits.among(charged.selected(unclipped(view)) & view.begins(charged.work.start)))
     notes: list[Note] = []
     if not len(chosen):
         return Partial(RESULT.per_rank.empty(), (no_work_note(view), *notes))
@@ -167,11 +167,6 @@ def roofline(
 
 
 ANALYSIS = Analysis("Roofline", roofline, RESULT, chart=Roofline(parts=PARTS), of_operators=True, counts_warm_up=True)
-
-
-def _begins(view: Scope, charged: ChargedWork) -> Bools:
-    """The selected work; of a range of time what begins in it: bool [work]."""
-    return charged.selected(unclipped(view)) & view.begins(charged.work.start)
 
 
 def _charged(view: Scope) -> ChargedWork:
